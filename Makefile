@@ -1,0 +1,24 @@
+# make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: compare test check clean
+
+compare: .venv/.installed
+	$(BIN)/lmgp compare sinc diabetes
+
+test: .venv/.installed
+	$(BIN)/python -m pytest
+
+check: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,59 @@
+"""The exceptions and warnings of the package.
+
+Every error that a user's input can cause is an `LmgpError`; each kind also derives from the built-in exception that
+other code would expect there. A message says what was got, what was expected, and what to do.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LmgpError(Exception):
+    """Base class of all errors of this package."""
+
+
+class InputError(LmgpError, ValueError):
+    """A value that was passed in cannot be used."""
+
+
+class DatasetError(LmgpError):
+    """A data set is unknown, missing, malformed, or could not be downloaded."""
+
+
+class MemoryLimitError(LmgpError, MemoryError):
+    """A computation would need more memory than its stated limit; nothing was allocated."""
+
+
+class NumericalError(LmgpError, ArithmeticError):
+    """A factorisation failed for reasons that no small correction mends."""
+
+
+class NumericalWarning(UserWarning):
+    """A result was obtained only after a numerical correction, which the message states."""
+
+
+def nearest_names(name: str, known: Iterable[str]) -> str:
+    """Say which known names come closest to one that is unknown.
+
+    Parameters
+    ----------
+    name : str
+        What was got.
+    known : iterable of str
+        What would have been accepted.
+
+    Returns
+    -------
+    str
+        ``"did you mean 'a' or 'b'?"`` where something comes close, else the list of all known names.
+
+    Examples
+    --------
+    >>> nearest_names("yatch", ["yacht", "kin8nm"])
+    "did you mean 'yacht'?"
+    """
+    choices = list(known)
+    close = get_close_matches(name, choices, n=3, cutoff=0.6)
+    if close:
+        return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
+    return f"known: {', '.join(choices)}"

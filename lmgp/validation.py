@@ -1,0 +1,118 @@
+"""What every estimator does with its input at the boundary: random state, tensors, rows and their weights."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array, check_consistent_length
+
+from lmgp.errors import InputError
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """Make a generator from what scikit-learn users pass as ``random_state``.
+
+    Parameters
+    ----------
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        ``None`` takes fresh entropy from the operating system: no global state is read.
+
+    Returns
+    -------
+    numpy.random.Generator
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31)))
+    if isinstance(random_state, Integral) and random_state < 0:
+        raise InputError(f"random_state must be a non-negative integer, a generator or None; got {random_state}.")
+    return np.random.default_rng(random_state)
+
+
+def as_tensor(array: NDArray[np.float64]) -> torch.Tensor:
+    """View a float64 array as a tensor; only what torch cannot share (read-only, negative strides) is copied."""
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    return torch.from_numpy(array)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Validated training rows.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n,)
+    weights : ndarray of shape (n,) or None
+        Positive; a weight w stands for w repetitions of the row. None means 1 everywhere.
+    noise_variances : ndarray of shape (n,) or None
+        Noise variance of each row, in squared units of y. None means the same everywhere.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    weights: NDArray[np.float64] | None = None
+    noise_variances: NDArray[np.float64] | None = None
+
+    def take(self, index: NDArray[Any] | slice) -> "Rows":
+        """Return the rows at `index` (integers, a mask or a slice)."""
+        return Rows(
+            self.X[index],
+            self.y[index],
+            None if self.weights is None else self.weights[index],
+            None if self.noise_variances is None else self.noise_variances[index],
+        )
+
+    @property
+    def mean(self) -> float:
+        """The weighted mean of y."""
+        return float(np.average(self.y, weights=self.weights))
+
+
+def check_rows(
+    X: NDArray[np.float64],
+    y: NDArray[np.float64],
+    sample_weight: ArrayLike | None,
+    noise_variances: ArrayLike | None,
+) -> Rows:
+    """Check the weights of validated X and y, and leave out the rows of weight zero.
+
+    Raises
+    ------
+    InputError
+        If a weight is negative, a noise variance is not positive, or fewer than 2 rows remain.
+    """
+    rows = Rows(
+        X, y, _check_vector(sample_weight, "sample_weight", X), _check_vector(noise_variances, "noise_variances", X)
+    )
+    if rows.noise_variances is not None and not np.all(rows.noise_variances > 0):
+        at = int(np.argmin(rows.noise_variances))
+        raise InputError(
+            f"noise_variances must be positive; got {rows.noise_variances[at]:g} for row {at}. "
+            "For a row without noise give a small positive variance."
+        )
+    if rows.weights is not None:
+        if np.any(rows.weights < 0):
+            at = int(np.argmin(rows.weights))
+            raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
+        rows = rows.take(rows.weights > 0)
+    if len(rows.y) < 2:
+        raise InputError(f"At least 2 rows of positive weight are needed to fit a model; got {len(rows.y)} sample(s).")
+    return rows
+
+
+def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    if values is None:
+        return None
+    vector = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if vector.ndim == 0:  # scikit-learn's convention: one weight for all
+        vector = np.full(len(X), float(vector))
+    if vector.ndim != 1:
+        raise InputError(f"{name} must have one value a row, shape ({len(X)},); got shape {vector.shape}.")
+    check_consistent_length(X, vector)
+    return vector
