@@ -1,0 +1,398 @@
+"""Regression data: the sets of the catalogue, a user's own CSV file, and splits into training and test rows.
+
+A set of the catalogue is read from a local folder if it is there, else downloaded once into the user's cache; either
+way its sha256 is checked first, so that everyone computes with the same rows.
+"""
+
+import csv
+import gzip
+import os
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pooch
+from numpy.typing import NDArray
+from sklearn.datasets import load_diabetes
+
+from lmgp.catalogue import CATALOGUE, DatasetEntry, make_sinc
+from lmgp.errors import DatasetError, InputError, nearest_names
+
+__all__ = ["DATA_DIR_VARIABLE", "Dataset", "available", "fetch", "load_csv", "load_dataset", "make_sinc", "split"]
+
+PathLike = str | os.PathLike[str]
+Floats = NDArray[np.float64]
+Masks = tuple[NDArray[np.bool_], ...]
+DATA_DIR_VARIABLE = "LMGP_DATA_DIR"
+_ELSEWHERE = f"put it into the folder named by data_dir (--data-dir) or {DATA_DIR_VARIABLE}"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows to learn from, with the names of their columns.
+
+    Parameters
+    ----------
+    name : str
+        Name in the catalogue, or that of the user's file.
+    X : ndarray of shape (n, d)
+        Inputs, float64, in the units of the source.
+    y : ndarray of shape (n,)
+        Target, float64.
+    feature_names, target_name : tuple of str, and str
+        Names of the d columns of `X`, and of `y`.
+    entry : DatasetEntry or None
+        What the catalogue knows; None for a user's own file.
+    splits : tuple of bool ndarray of shape (n,)
+        Published splits, True for a test row; empty where there are none or their file is not at hand.
+    """
+
+    name: str
+    X: Floats
+    y: Floats
+    feature_names: tuple[str, ...]
+    target_name: str
+    entry: DatasetEntry | None = None
+    splits: Masks = ()
+
+
+def load_dataset(
+    name: str, data_dir: PathLike | None = None, *, columns: Sequence[str] | None = None, progressbar: bool = False
+) -> Dataset:
+    """Load a data set of the catalogue.
+
+    Looked for, in this order: the prepared file or the original one in the local folder, the original one in the
+    user's cache, its address. Published splits are read from the local folder.
+
+    Parameters
+    ----------
+    name : str
+        A key of `lmgp.catalogue.CATALOGUE`.
+    data_dir : path or None
+        Local folder with data files; None means the environment variable ``LMGP_DATA_DIR``, if set.
+    columns : sequence of str or None
+        Columns to use as inputs; None means those of the catalogue.
+    progressbar : bool
+        Show the progress of a download on standard error.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DatasetError
+        If the name, the folder or a column is unknown, or the data are missing, damaged or cannot be downloaded.
+
+    Examples
+    --------
+    >>> data = load_dataset("diabetes", columns=["bmi", "bp"])
+    >>> data.X.shape, data.feature_names, data.target_name
+    ((442, 2), ('bmi', 'bp'), 'disease_progression')
+    """
+    if name not in CATALOGUE:
+        raise DatasetError(f"No data set is named {name!r}; {nearest_names(name, CATALOGUE)}")
+    entry = CATALOGUE[name]
+    wanted = entry.inputs if columns is None else columns
+    inputs = _choose_inputs(f"Data set {name!r}", entry.columns, entry.target, wanted)
+    table, splits = _read_entry(entry, _data_folder(data_dir), progressbar)
+    X = np.ascontiguousarray(table[:, [entry.columns.index(column) for column in inputs]])
+    return Dataset(name, X, table[:, -1].copy(), inputs, entry.target, entry, splits)
+
+
+def fetch(entry: DatasetEntry, cache_dir: PathLike | None = None, progressbar: bool = False) -> Path:
+    """Download the original file of a data set, unless the cache has it already.
+
+    Parameters
+    ----------
+    entry : DatasetEntry
+        A data set with an address.
+    cache_dir : path or None
+        Folder to keep the file in; None means the user's cache, ``pooch.os_cache("lmgp")``.
+    progressbar : bool
+        Show the progress on standard error.
+
+    Returns
+    -------
+    pathlib.Path
+        The file, whose checksum is that of the catalogue.
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be had or is not the expected one; nothing of it stays in the cache.
+    """
+    if entry.url is None or entry.url_sha256 is None or entry.download_name is None:
+        raise DatasetError(f"Data set {entry.name!r} has no address to download it from.")
+    path = Path(pooch.os_cache("lmgp") if cache_dir is None else cache_dir).expanduser() / entry.download_name
+    logger = pooch.get_logger()
+    level = logger.level
+    try:
+        if path.is_file():
+            if pooch.file_hash(str(path)) == entry.url_sha256:
+                return path
+            path.unlink()  # or a damaged copy would outlive a download that fails
+        logger.setLevel("WARNING")
+        pooch.retrieve(entry.url, f"sha256:{entry.url_sha256}", path.name, path.parent, progressbar=progressbar)
+    except (OSError, ValueError) as error:
+        # All errors of the connection are OSErrors, and those with an answer carry it; a ValueError is a wrong hash.
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        reason = str(error).rstrip(".") if status is None else f"the server answered with HTTP status {status}"
+        advice = f"try again, or get the file by other means, save it as {entry.download_name} and {_ELSEWHERE}"
+        raise DatasetError(f"{entry.name!r} could not be downloaded from {entry.url}: {reason}; {advice}.") from error
+    finally:
+        logger.setLevel(level)
+    return path
+
+
+def load_csv(path: PathLike, target: str | None, *, columns: Sequence[str] | None = None) -> Dataset:
+    """Load a user's own comma-separated file: one header line, then numbers.
+
+    Parameters
+    ----------
+    path : path
+        A file in UTF-8; a name that ends in ``.gz`` means compressed by gzip.
+    target : str
+        Column to predict.
+    columns : sequence of str or None
+        Columns to use as inputs; None means all but the target. Other columns may hold anything.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be read as such a table; the message names the file, the columns and the lines.
+    """
+    file = Path(path).expanduser()
+    if file.is_dir() or not file.exists():
+        what = "is a folder" if file.is_dir() else "does not exist"
+        raise DatasetError(f"{file} {what}; give the path of a CSV file.")
+    with _csv_reader(file) as reader:
+        header = _read_header(file, reader)
+        if target is None:
+            raise DatasetError(f"{file}: the target is needed (--target); columns are {', '.join(header)}.")
+        inputs = _choose_inputs(str(file), header, target, columns)
+        table = _read_rows(file, reader, header, (*inputs, target))
+    name = file.name.removesuffix(".gz").removesuffix(".csv")
+    return Dataset(name, np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), inputs, target)
+
+
+def split(
+    dataset: Dataset, seed: int, *, n_train: int | None = None, published: bool = True, test_fraction: float = 0.1
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Split the rows into training and test rows; the same arguments always give the same split.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to split.
+    seed : int
+        Number of the published split, or seed of a random one.
+    n_train : int or None
+        Number of training rows of a random split, all others being test rows; None means as `test_fraction` says.
+    published : bool
+        Take published split number `seed` where there is one, whatever the size asked for. A set with a single
+        published split uses it for every seed.
+    test_fraction : float
+        Share of test rows of a random split without `n_train`; at least 1 test and 2 training rows are kept.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Row numbers, which together are all rows.
+
+    Raises
+    ------
+    InputError
+        If an argument leaves fewer than 2 training rows or no test row.
+
+    Examples
+    --------
+    >>> train, test = split(load_dataset("diabetes"), seed=0)
+    >>> len(train), len(test)
+    (398, 44)
+    """
+    if seed < 0:
+        raise InputError(f"seed must not be negative; got {seed}.")
+    number = 0 if len(dataset.splits) == 1 else seed
+    if published and number < len(dataset.splits):
+        return np.flatnonzero(~dataset.splits[number]), np.flatnonzero(dataset.splits[number])
+    if not 0 < test_fraction < 1:
+        raise InputError(f"test_fraction must lie between 0 and 1; got {test_fraction}.")
+    n = len(dataset.y)
+    if n_train is None:
+        n_train = max(n - max(round(test_fraction * n), 1), 2)
+    if not 2 <= n_train < n:
+        got = f"of its {n} rows {n_train} would be for training"
+        raise InputError(f"Data set {dataset.name!r}: {got}; at least 2 must be, and at least 1 be left for testing.")
+    order = np.random.default_rng(seed).permutation(n)
+    return order[:n_train], order[n_train:]
+
+
+def available(data_dir: PathLike | None = None) -> list[tuple[DatasetEntry, str]]:
+    """List the catalogue, and where each set would come from.
+
+    Parameters
+    ----------
+    data_dir : path or None
+        As in `load_dataset`. Files are looked for, not read.
+
+    Returns
+    -------
+    list of (DatasetEntry, str)
+        The text is ``"generated"``, ``"shipped with scikit-learn"``, ``"here: PATH"``, ``"cached: PATH"``,
+        ``"download on first use"`` or ``"needs a file"``.
+    """
+    folder = _data_folder(data_dir)
+
+    def where(entry: DatasetEntry) -> str:
+        if entry.kind in ("generated", "shipped"):
+            return "generated" if entry.kind == "generated" else "shipped with scikit-learn"
+        if (found := entry.local_file(folder)) is not None:
+            return f"here: {found[0]}"
+        if entry.download_name is None:
+            return "needs a file"
+        cached = Path(pooch.os_cache("lmgp"), entry.download_name)
+        return f"cached: {cached}" if cached.is_file() else "download on first use"
+
+    return [(entry, where(entry)) for entry in CATALOGUE.values()]
+
+
+def _data_folder(data_dir: PathLike | None) -> Path | None:
+    named_by = DATA_DIR_VARIABLE if data_dir is None else "data_dir (--data-dir)"
+    chosen = os.environ.get(DATA_DIR_VARIABLE, "") if data_dir is None else data_dir
+    if chosen == "":
+        return None
+    folder = Path(chosen).expanduser()
+    if not folder.is_dir():
+        raise DatasetError(f"{named_by} is {str(folder)!r}, which is not a folder; name one that exists.")
+    return folder
+
+
+def _read_entry(entry: DatasetEntry, folder: Path | None, progressbar: bool) -> tuple[Floats, Masks]:
+    """Return all columns of a set, shape (n_rows, n_columns), and its published splits."""
+    if entry.kind == "generated":
+        training, test = make_sinc(), make_sinc(entry.n_rows - 50, random_state=1)
+        return np.vstack([np.column_stack(training), np.column_stack(test)]), (np.arange(entry.n_rows) >= 50,)
+    if entry.kind == "shipped":
+        return np.column_stack(load_diabetes(return_X_y=True, scaled=False)), ()
+    found = entry.local_file(folder)
+    if found is None and entry.kind == "file":
+        looked = "no data folder is named" if folder is None else f"{folder} does not have it"
+        raise DatasetError(f"Data set {entry.name!r} needs the file {entry.file_name}, and {looked}; {_ELSEWHERE}.")
+    path, sha256 = found or (fetch(entry, progressbar=progressbar), entry.url_sha256)
+    table = _read_checked(path, sha256, (entry.n_rows, len(entry.columns)), has_header=path.name == entry.file_name)
+    if entry.split_column is not None:
+        return table, (table[:, entry.columns.index(entry.split_column)] == 1,)
+    if folder is None or entry.mask_name is None or not (folder / entry.mask_name).is_file():
+        return table, ()
+    masks = _read_checked(folder / entry.mask_name, entry.mask_sha256, (entry.n_rows, entry.n_splits))
+    return table, tuple(column == 1 for column in masks.T)
+
+
+def _read_checked(path: Path, sha256: str | None, shape: tuple[int, int], has_header: bool = True) -> Floats:
+    got = pooch.file_hash(str(path))
+    if got != sha256:
+        reason = f"not the file of the catalogue: expected sha256 {sha256}, got {got}"
+        raise DatasetError(f"{path} is {reason}; replace it by an undamaged copy, or load it with load_csv.")
+    table = np.loadtxt(path, delimiter=None if path.suffix == ".txt" else ",", skiprows=int(has_header), ndmin=2)
+    if table.shape != shape:
+        raise DatasetError(f"{path} has {table.shape} rows and columns; the catalogue says {shape}.")
+    return table
+
+
+def _choose_inputs(where: str, names: Sequence[str], target: str, columns: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the input columns asked for, by default all but the target."""
+    if columns is None:
+        columns = [name for name in names if name != target]
+    inputs = (columns,) if isinstance(columns, str) else tuple(columns)
+    unknown = [name for name in (target, *inputs) if name not in names]
+    if unknown:
+        told = "; ".join(f"no column is named {name!r}, {nearest_names(name, names)}" for name in unknown)
+        raise DatasetError(f"{where}: {told}")
+    if not inputs:
+        raise DatasetError(f"{where}: no input column is left beside the target {target!r}; at least one is needed.")
+    if len({*inputs, target}) <= len(inputs):
+        raise DatasetError(f"{where}: name each input once, and not the target {target!r} among them; got {inputs}.")
+    return inputs
+
+
+@contextmanager
+def _csv_reader(path: Path) -> Iterator[Any]:
+    """Open a comma-separated file; whatever makes it unreadable becomes a `DatasetError`."""
+    opener: Any = gzip.open if path.suffix == ".gz" else open
+    reader: Any = csv.reader(())
+    try:
+        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
+            reader = csv.reader(stream)
+            yield reader
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        expected = "expected text in UTF-8 with its quotation marks closed, compressed only if its name ends in .gz"
+        raise DatasetError(f"{path} could not be read after line {reader.line_num}: {error}; {expected}.") from error
+
+
+def _read_header(path: Path, reader: Any) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in next(filter(None, reader), ()))
+    if not names:
+        raise DatasetError(f"{path} is empty; expected a header line with the names of the columns, then numbers.")
+    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
+        raise DatasetError(f"{path} is not separated by commas: its first line is {names[0]!r}; save it with commas.")
+    if all(_number(name) is not None for name in names):
+        raise DatasetError(f"{path} has no header: line 1 is all numbers; put the names of the columns above it.")
+    if "" in names:
+        raise DatasetError(f"{path}: column {names.index('') + 1} has no name in the header; give it one or remove it.")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DatasetError(f"{path}: the header has {', '.join(repeated)} more than once; make the names differ.")
+    return names
+
+
+def _number(field: str) -> float | None:
+    """Convert one field: NaN where the value is missing, None where it is no number."""
+    if field.strip().lower() in ("", "na", "n/a", "nan", "null", "none", "?"):
+        return float("nan")
+    try:
+        return None if "_" in field else float(field)  # to Python 12_3 is a number, in a file it is a code
+    except ValueError:
+        return None
+
+
+def _read_rows(path: Path, reader: Any, header: Sequence[str], used: Sequence[str]) -> Floats:
+    """Read the columns in `used`, at least two, as an array of shape (n, len(used))."""
+    pick = itemgetter(*(header.index(name) for name in used))
+    values, lines = array("d"), array("q")
+    offending: dict[str, str] = {}
+    for row in filter(None, reader):
+        if len(row) != len(header):
+            got = f"line {reader.line_num} has {len(row)} fields, the header has {len(header)}"
+            raise DatasetError(f"{path}: {got}; mend the line, and put fields that contain commas into quotes.")
+        fields = pick(row)
+        numbers = [number for number in map(_number, fields) if number is not None]
+        if len(numbers) < len(fields):
+            for name, field in zip(used, fields, strict=True):
+                if _number(field) is None:
+                    offending.setdefault(name, f"{name!r} (line {reader.line_num}: {field[:40]!r})")
+        values.extend(numbers)
+        lines.append(reader.line_num)
+    if offending:
+        got = ", ".join(offending.values())
+        raise DatasetError(f"{path}: not numeric: {got}; encode them as numbers, or choose the inputs with --columns.")
+    if len(lines) < 2:
+        raise DatasetError(f"{path} has {len(lines)} rows of data below its header; at least 2 are needed.")
+    table = np.frombuffer(values).reshape(len(lines), len(used))
+    bad = ~np.isfinite(table)
+    if bad.any():
+        counts = zip(used, bad.sum(axis=0), bad.argmax(axis=0), strict=True)
+        told = [f"{name!r} ({count} rows, first line {lines[int(first)]})" for name, count, first in counts if count]
+        raise DatasetError(f"{path}: missing or infinite values in {', '.join(told)}; fill them in or drop these rows.")
+    return table

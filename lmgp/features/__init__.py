@@ -1,0 +1,1 @@
+"""Feature maps: φ(x)ᵀφ(z) ≈ k(x, z)."""

@@ -1,0 +1,176 @@
+"""How many columns each degree of a random Maclaurin map gets: the incremental algorithm.
+
+References
+----------
+J. Wacker, M. Kanagawa and M. Filippone, *Improved Random Features for Dot Product Kernels*, 2022, section 5.3 and
+Algorithm 3.
+"""
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
+from scipy.special import gammainccinv, gammaln
+
+from lmgp.features.sketches import Sketch, padded_size, variance_terms, within_blocks
+
+Floats = NDArray[np.float64]
+
+# Rows of one group where pairs are taken around several centroids.
+GROUP_ROWS = 25
+
+# A row is within reach of a centroid where a map of the highest degree keeps more than this share of its variance.
+NEGLIGIBLE = 1e-6
+
+
+def sample_groups(
+    scaled: Floats, centroids: Floats, n_rows: int, max_degree: int, rng: np.random.Generator
+) -> list[Floats]:
+    """Sample rows within reach of the same centroid, as differences to it.
+
+    Parameters
+    ----------
+    scaled : ndarray of shape (n, d)
+        Rows, in lengthscales.
+    centroids : ndarray of shape (n_centroids, d)
+        In the same coordinates.
+    n_rows : int
+        The number of rows to take in all.
+    max_degree : int
+        The highest degree, which sets the reach.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    list of ndarray of shape (any, d)
+        Pairs of rows are to be taken within each. Where no two rows are within reach of a common centroid: the
+        sample of one group without that limit.
+    """
+    radius = gammainccinv(max_degree + 1, NEGLIGIBLE)
+    # A centroid near many rows serves many predictions: each random row votes for the centroid next to it.
+    n_groups = max(1, min(len(centroids), n_rows // GROUP_ROWS))
+    voters = scaled[rng.permutation(len(scaled))[:n_rows]]
+    nearest = _squared_distances(voters, centroids).argmin(axis=1)
+    chosen = list(dict.fromkeys(nearest.tolist()))[:n_groups]
+    groups = []
+    for index in chosen:
+        differences = scaled - centroids[index]
+        near = np.flatnonzero((differences**2).sum(axis=1) < radius)
+        groups.append(differences[rng.permutation(near)[: n_rows // len(chosen)]])
+    groups = [group for group in groups if len(group) > 1]
+    return groups or [voters - centroids[chosen[0]]]
+
+
+def _squared_distances(X: Floats, Z: Floats) -> Floats:
+    return np.square(X).sum(axis=1)[:, None] - 2.0 * X @ Z.T + np.square(Z).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class ErrorTerms:
+    """The mean squared kernel error of a random Maclaurin map, split by degree, over variance².
+
+    Attributes
+    ----------
+    variance, covariance : ndarray of shape (max_degree + 1,)
+        V_n and C_n: degree n with m columns adds V_n/m + C_n · c(m, d̄)/m².
+    truncation : ndarray of shape (max_degree + 1,)
+        B_p: what cutting the series after degree p adds.
+    n_inputs : int
+    """
+
+    variance: Floats
+    covariance: Floats
+    truncation: Floats
+    n_inputs: int
+
+    @classmethod
+    def of_groups(cls, groups: list[Floats], sketch: Sketch, max_degree: int) -> "ErrorTerms":
+        """Average over the pairs of rows within each group."""
+        n_inputs = groups[0].shape[1]
+        inner, norms, overlap, squares, kernel = (
+            np.concatenate(parts) for parts in zip(*(_pairs(group) for group in groups), strict=True)
+        )
+        terms = np.zeros((3, max_degree + 1))
+        remainder = kernel - np.exp(-squares / 2.0)
+        terms[2, 0] = np.mean(remainder**2)
+        for degree in range(1, max_degree + 1):
+            # e^(−(r² + s²)/2)/n! is put inside the n-th power, so that nothing overflows far from the centre.
+            factor = np.exp(-squares / (2 * degree) - gammaln(degree + 1) / degree)
+            variance, covariance = variance_terms(
+                sketch, degree, n_inputs, inner * factor, norms * factor**2, overlap * factor**2
+            )
+            remainder = remainder - (inner * factor) ** degree
+            terms[:, degree] = variance.mean(), covariance.mean(), np.mean(remainder**2)
+        return cls(terms[0], terms[1], terms[2], n_inputs)
+
+    def of_columns(self, degree: int, n_columns: int) -> float:
+        """The error that the sketch of one degree adds with `n_columns` columns."""
+        variance, covariance = self.variance[degree], self.covariance[degree]
+        if covariance > 0.0:
+            # The bound c(m, d̄) ≤ (d̄ − 1)m: convex, where the true term jumps with each new block.
+            return float(variance + (padded_size(self.n_inputs) - 1) * covariance) / n_columns
+        return float(variance + covariance * within_blocks(n_columns, self.n_inputs) / n_columns) / n_columns
+
+
+def _pairs(group: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """xᵀz, ‖x‖²‖z‖², Σxᵢ²zᵢ², ‖x‖² + ‖z‖² and exp(−‖x − z‖²/2) for all pairs of rows of one group."""
+    left, right = np.triu_indices(len(group), k=1)
+    squares = np.square(group).sum(axis=1)
+    overlap = np.square(group) @ np.square(group).T
+    return (
+        (group @ group.T)[left, right],
+        squares[left] * squares[right],
+        overlap[left, right],
+        squares[left] + squares[right],
+        np.exp(-0.5 * pdist(group, "sqeuclidean")),
+    )
+
+
+def allocate(terms: ErrorTerms, n_features: int, max_degree: int) -> list[int]:
+    """Distribute columns over degrees so that the mean squared kernel error becomes least.
+
+    Parameters
+    ----------
+    terms : ErrorTerms
+        For degrees up to `max_degree` at least.
+    n_features : int
+        The number of columns, at least 2: one is the constant's, the others are distributed.
+    max_degree : int
+        The highest degree allowed.
+
+    Returns
+    -------
+    list of int
+        The number of columns of each degree 0, …, p. The greedy algorithm is optimal for the Gaussian and the
+        Rademacher sketch, whose terms are convex in the number of columns; for TensorSRHT it comes close.
+    """
+    highest = min(max_degree, n_features - 1)
+    candidates = [_allocate(terms, n_features - 1, degree) for degree in range(min(2, highest), highest + 1)]
+    return min(candidates, key=lambda counts: _error(terms, counts))
+
+
+def _error(terms: ErrorTerms, counts: list[int]) -> float:
+    degree = len(counts) - 1
+    sketches = math.fsum(terms.of_columns(n, counts[n]) for n in range(1, degree + 1))
+    return sketches + float(terms.truncation[degree])
+
+
+def _allocate(terms: ErrorTerms, budget: int, degree: int) -> list[int]:
+    """Give each degree one column, then each further column to the degree whose error falls most."""
+    counts = [1] * (degree + 1)
+
+    def gain(n: int) -> tuple[float, int]:
+        # Negative for the smallest-first heap; ties go to the lower degree.
+        return terms.of_columns(n, counts[n] + 1) - terms.of_columns(n, counts[n]), n
+
+    gains = [gain(n) for n in range(1, degree + 1)]
+    heapq.heapify(gains)
+    for _ in range(budget - degree):
+        best = gains[0][1]
+        counts[best] += 1
+        # Only the degree that just grew changes its gain.
+        heapq.heapreplace(gains, gain(best))
+    return counts

@@ -1,0 +1,182 @@
+"""The contract of all feature maps."""
+
+from abc import ABC, abstractmethod
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammainccinv
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lmgp.clustering import nearest_centroids
+from lmgp.kernel import GaussianKernel
+from lmgp.validation import RandomState, as_tensor, generator
+
+
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """A map φ from rows to columns with φ(x)ᵀφ(z) ≈ k(x, z) for the Gaussian kernel k.
+
+    A scikit-learn transformer: `fit` draws what is random and decides how many columns there are, `transform` maps.
+    It applies the kernel's lengthscale and variance, and it never centres: where the map has a centre (all but the
+    Fourier maps), that is the origin, and whoever uses it hands over X − c.
+
+    Subclasses implement `_draw` and `evaluate`.
+
+    Parameters
+    ----------
+    n_features : int, default=512
+        The number of columns to make. Where a map cannot make this number, it makes the largest one below.
+    kernel : GaussianKernel, optional
+        The kernel to approximate; GaussianKernel(1, 1) if not given. A regressor gives its maps its own.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of what is drawn.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        The number of columns made.
+    n_features_in_ : int
+        The number of input columns, d.
+    kernel_ : GaussianKernel
+        The kernel that is approximated.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [GaussianKernel, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    n_features_out_: int
+
+    def __init__(
+        self, n_features: int = 512, *, kernel: GaussianKernel | None = None, random_state: RandomState = None
+    ) -> None:
+        self.n_features = n_features
+        self.kernel = kernel
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        """Draw the map for rows like these.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : ignored
+
+        Raises
+        ------
+        InputError
+            If the map cannot make as few columns as `n_features`, or the kernel does not fit the rows.
+        """
+        X, rng = self._start(X)
+        self._draw(X, rng)
+        return self
+
+    def centre_of(self, X: NDArray[np.float64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Return where one map for all rows is best centred, shape (d,): the weighted mean of the rows."""
+        return np.average(X, axis=0, weights=weights)
+
+    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:
+        """Draw the map for use on differences between rows and their nearest centroid.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        centroids : ndarray of shape (n_centroids, d)
+        """
+        scale = (self.kernel or GaussianKernel()).scale
+        return self.fit(X - centroids[nearest_centroids(scale(X), scale(centroids))])
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Map rows to features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, n_features_out_)
+        """
+        check_is_fitted(self)
+        return self.evaluate(as_tensor(validate_data(self, X, dtype=np.float64, reset=False))).numpy()
+
+    @abstractmethod
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        """Map a checked float64 tensor of shape (n, d) to features of shape (n, n_features_out_)."""
+
+    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor | None:
+        """Return the prior variance that the map leaves out at each row.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, d)
+        features : Tensor of shape (n, n_features_out_)
+            What `evaluate` made of X.
+
+        Returns
+        -------
+        Tensor of shape (n,) or None
+            k(x, x) − E‖φ(x)‖² ≥ 0; None where that is zero for every row.
+        """
+        return None
+
+    def reach(self, epsilon: float) -> float:
+        """Return the distance from the origin, in lengthscales, beyond which E‖φ(x)‖² ≤ epsilon · variance."""
+        return float("inf")
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_features_out_
+
+    def _start(self, X: ArrayLike) -> tuple[NDArray[np.float64], np.random.Generator]:
+        """Check parameters and rows; return the rows and the generator that `random_state` names."""
+        self._validate_params()
+        rows: NDArray[np.float64] = validate_data(self, X, dtype=np.float64)
+        kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
+        self.kernel_ = kernel.checked(rows.shape[1])
+        return rows, generator(self.random_state)
+
+    def _scale(self, X: torch.Tensor) -> torch.Tensor:
+        return X / as_tensor(np.asarray(self.kernel_.lengthscale, dtype=np.float64))
+
+    @abstractmethod
+    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
+        """Draw the map for rows X and set ``n_features_out_``."""
+
+
+def vanishing(squares: torch.Tensor, degree: int) -> torch.Tensor:
+    """Say for which rows a Maclaurin map up to a degree is zero for all purposes: Q(degree + 1, r²) < 1e-280.
+
+    Features of such rows must be exact zeros: as subnormal numbers they make matrix products tens of times slower.
+    """
+    return squares > float(gammainccinv(degree + 1, 1e-280))
+
+
+class TruncatedMap(FeatureMap):
+    """A map of the Maclaurin series of exp(xᵀz), cut after ``degree_``.
+
+    In expectation ‖φ(x)‖² = variance · Q(degree + 1, r²), where r is the row's distance to the origin in lengthscales
+    and Q the regularised upper incomplete gamma function: 1 near the origin, 0 beyond r² ≈ degree.
+
+    Attributes
+    ----------
+    degree_ : int
+        The degree of the truncated series.
+    """
+
+    degree_: int
+
+    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        squares = self._scale(X).square().sum(dim=1)
+        return self.kernel_.variance * torch.special.gammainc(
+            torch.tensor(self.degree_ + 1.0, dtype=torch.float64), squares
+        )
+
+    def reach(self, epsilon: float) -> float:  # noqa: D102
+        return float(np.sqrt(gammainccinv(self.degree_ + 1, epsilon)))

@@ -1,0 +1,227 @@
+"""Random Maclaurin features: sketches of the terms of the series of exp(xᵀz)."""
+
+from abc import abstractmethod
+from numbers import Integral
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array
+
+from lmgp.errors import InputError
+from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
+from lmgp.features.base import FeatureMap, TruncatedMap, vanishing
+from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
+from lmgp.kernel import GaussianKernel
+from lmgp.validation import RandomState, as_tensor
+
+
+class _MaclaurinMap(FeatureMap):
+    """φ(x) = σ e^{−‖x̃‖²/2} (c₀, c₁φ₁(x̃), c₂φ₂(x̃), …) with a sketch φₙ of degree n."""
+
+    degree_counts_: NDArray[np.int64]
+    weights_: list[NDArray[np.float64]]
+
+    @abstractmethod
+    def _log_coefficient(self, degree: int) -> float:
+        """The logarithm of what a product of `degree` factors is multiplied with, σ and the exponential apart."""
+
+    def _draw_weights(self, counts: list[int], sketch: Sketch, n_inputs: int, rng: np.random.Generator) -> None:
+        self.degree_counts_ = np.asarray(counts)
+        self.n_features_out_ = int(sum(counts))
+        # With one input column there is nothing to sketch: (xz)ⁿ is the product of xⁿ and zⁿ.
+        self.weights_ = [
+            np.ones((degree, count, 1)) if n_inputs == 1 else draw_sketch(sketch, degree, count, n_inputs, rng)
+            for degree, count in enumerate(counts)
+        ]
+
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        scaled = self._scale(X)
+        features = torch.empty((len(scaled), self.n_features_out_), dtype=torch.float64)
+        squares = scaled.square().sum(dim=1, keepdim=True)
+        squares[vanishing(squares, len(self.weights_) - 1)] = torch.inf
+        stop = 0
+        for degree, weights in enumerate(self.weights_):
+            start, stop = stop, stop + weights.shape[1]
+            columns = features[:, start:stop]
+            log_factor = self._log_coefficient(degree) + 0.5 * np.log(self.kernel_.variance)
+            if degree == 0:
+                columns[:] = torch.exp(log_factor - squares / 2.0)
+                continue
+            # The exponential and the coefficient go inside the product, so that no power overflows.
+            damped = scaled * torch.exp((log_factor - squares / 2.0) / degree)
+            torch.matmul(damped, as_tensor(weights[0]).T, out=columns)
+            for factor in weights[1:]:
+                columns.mul_(damped @ as_tensor(factor).T)
+        return features
+
+
+class RandomMaclaurinFeatures(_MaclaurinMap):
+    """Random Maclaurin features with random degrees: the unoptimised baseline.
+
+    Each column draws its degree n with probability 2^−(n+1) and is a product of n random projections. Unbiased for the
+    whole series, with a large variance. `OptimizedMaclaurinFeatures` gives its columns to degrees by their worth.
+
+    Parameters
+    ----------
+    n_features : int, default=512
+        The number of columns.
+    kernel, random_state
+        See `lmgp.features.base.FeatureMap`.
+
+    Attributes
+    ----------
+    degree_counts_ : ndarray of shape (highest degree + 1,)
+        The number of columns of each degree.
+
+    References
+    ----------
+    P. Kar and H. Karnick, *Random Feature Maps for Dot Product Kernels*, AISTATS 2012, Algorithm 1.
+
+    Examples
+    --------
+    >>> from lmgp import RandomMaclaurinFeatures
+    >>> features = RandomMaclaurinFeatures(n_features=32, random_state=0).fit([[0.0, 0.0], [1.0, 0.5]])
+    >>> int(features.degree_counts_.sum())
+    32
+    """
+
+    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
+        degrees = rng.geometric(0.5, size=self.n_features) - 1
+        self._draw_weights(np.bincount(degrees).tolist(), "rademacher", X.shape[1], rng)
+
+    def _log_coefficient(self, degree: int) -> float:
+        return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(self.n_features_out_))
+
+
+class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
+    """Random Maclaurin features whose columns are allocated to degrees so that the kernel error is least.
+
+    k(x, z) = σ² e^{−(‖x̃‖²+‖z̃‖²)/2} Σₙ (x̃ᵀz̃)ⁿ/n!; the constant term is exact, and degree n gets a polynomial sketch with
+    D_n columns. The allocation and the degree p of the truncated series minimise the mean squared error over pairs of
+    rows, from the closed form of the sketches' variances.
+
+    Parameters
+    ----------
+    n_features : int, default=512
+        The number of columns, at least 2.
+    sketch : {"rademacher", "gaussian", "tensor_srht"}, default="tensor_srht"
+        See `lmgp.features.sketches`.
+    max_degree : int, default=15
+        The highest degree allowed.
+    n_allocation_rows : int, default=500
+        The number of rows from which the pairs are made.
+    allocation : {"local", "mean"}, default="local"
+        Which pairs: of rows within reach of a common centroid, as differences to it — the origin where `fit` is given
+        none —, or of any rows, as differences to the origin (as published).
+    kernel, random_state
+        See `lmgp.features.base.FeatureMap`.
+
+    Attributes
+    ----------
+    degree_counts_ : ndarray of shape (degree_ + 1,)
+        The number of columns of each degree. With one input column each degree has its one exact column, and there
+        are at most ``max_degree + 1`` columns.
+    degree_ : int
+        The degree of the truncated series.
+
+    Notes
+    -----
+    The map is centred at the origin. Its prior variance falls as σ² Q(p + 1, ‖x̃‖²) with the distance from there, so a
+    single map cannot serve data that extend over many lengthscales: localize it.
+
+    References
+    ----------
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, section 2.3, eq. 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import OptimizedMaclaurinFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 4)) / 2
+    >>> features = OptimizedMaclaurinFeatures(n_features=64, random_state=0).fit(X)
+    >>> int(features.degree_counts_.sum()), int(features.degree_counts_[0])
+    (64, 1)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeatureMap._parameter_constraints,
+        "sketch": [StrOptions(set(SKETCHES))],
+        "max_degree": [Interval(Integral, 1, None, closed="left")],
+        "n_allocation_rows": [Interval(Integral, 2, None, closed="left")],
+        "allocation": [StrOptions({"local", "mean"})],
+    }
+
+    def __init__(
+        self,
+        n_features: int = 512,
+        *,
+        sketch: Sketch = "tensor_srht",
+        max_degree: int = 15,
+        n_allocation_rows: int = 500,
+        allocation: Literal["local", "mean"] = "local",
+        kernel: GaussianKernel | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_features, kernel=kernel, random_state=random_state)
+        self.sketch = sketch
+        self.max_degree = max_degree
+        self.n_allocation_rows = n_allocation_rows
+        self.allocation = allocation
+
+    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
+        """Allocate the columns for rows like these, and draw the sketches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
+        y : ignored
+        centroids : array-like of shape (n_centroids, d), optional
+            The centres around which the map will be used, in the coordinates of X; only the origin if not given.
+            Ignored with ``allocation="mean"``.
+
+        Raises
+        ------
+        InputError
+            If `n_features` is below 2, or the kernel does not fit the rows.
+        """
+        X, rng = self._start(X)
+        self._draw(X, rng, None if centroids is None else check_array(centroids, dtype=np.float64))
+        return self
+
+    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
+        mean = X.mean(axis=0)
+        return self.fit(X - mean, centroids=centroids - mean)
+
+    def _draw(
+        self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None
+    ) -> None:
+        if self.n_features < 2:
+            raise InputError(
+                f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
+                f"at least 2; got {self.n_features}."
+            )
+        scaled = self.kernel_.scale(X)
+        n_inputs = scaled.shape[1]
+        highest = min(self.max_degree, self.n_features - 1)
+        if n_inputs == 1:
+            counts = [1] * (highest + 1)
+        elif len(scaled) == 1:
+            # One row makes no pair: as for a row at the centre, only the constant has any weight.
+            counts = [1] * min(2, highest) + [self.n_features - min(2, highest)]
+        else:
+            if self.allocation == "mean":
+                groups = [scaled[rng.permutation(len(scaled))[: self.n_allocation_rows]]]
+            else:
+                centres = np.zeros((1, n_inputs)) if centroids is None else self.kernel_.scale(centroids)
+                groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, rng)
+            counts = allocate(ErrorTerms.of_groups(groups, self.sketch, highest), self.n_features, highest)
+        self.degree_ = len(counts) - 1
+        self._draw_weights(counts, self.sketch, n_inputs, rng)
+
+    def _log_coefficient(self, degree: int) -> float:
+        return -0.5 * float(gammaln(degree + 1) + np.log(self.degree_counts_[degree]))

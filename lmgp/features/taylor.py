@@ -1,0 +1,98 @@
+"""Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
+
+from itertools import combinations_with_replacement
+from math import comb
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from lmgp.features.base import TruncatedMap, vanishing
+from lmgp.validation import as_tensor
+
+
+class TaylorFeatures(TruncatedMap):
+    """All monomials up to a total degree: the truncated series of the Gaussian kernel, exactly.
+
+    φ_a(x) = σ e^{−‖x̃‖²/2} x̃ᵃ/√(a!) for all multi-indices a with |a| ≤ p, D = C(d + p, p) columns in order of their
+    degree. Not random. The error at two rows is at most σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!.
+
+    Parameters
+    ----------
+    n_features : int, default=512
+        The number of columns; the largest degree that fits is taken.
+    kernel
+        See `lmgp.features.base.FeatureMap`.
+    random_state : ignored
+        Nothing is drawn; present so that all maps are made alike.
+
+    Attributes
+    ----------
+    degree_ : int
+        p, the total degree.
+    exponents_ : ndarray of shape (n_features_out_, d)
+        The multi-index a of each column.
+
+    Notes
+    -----
+    In low dimension, localized, this map is nearer to the exact GP than any random map of the same size. For many
+    input columns the degree that fits is low: with fewer than d + 1 columns only the constant is left.
+
+    References
+    ----------
+    A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, eq. 11.
+
+    Examples
+    --------
+    >>> from lmgp import TaylorFeatures
+    >>> features = TaylorFeatures(n_features=130).fit([[0.0, 0.0], [1.0, 0.5]])
+    >>> features.degree_, features.n_features_out_
+    (14, 120)
+    """
+
+    exponents_: NDArray[np.int64]
+
+    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
+        n_inputs = X.shape[1]
+        degree = 0
+        while comb(n_inputs + degree + 1, n_inputs) <= self.n_features:
+            degree += 1
+        self.degree_ = degree
+        self.exponents_ = _total_degree(n_inputs, degree)
+        self.n_features_out_ = len(self.exponents_)
+
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        scaled = self._scale(X)
+        # Column by column of the input: the monomials of the first j inputs, (m, n), each times a power of the next.
+        # Features are rows here, so that picking some of them copies contiguous memory.
+        vanished = vanishing(scaled.square().sum(dim=1), self.degree_)
+        features = torch.where(vanished, 0.0, self.kernel_.variance**0.5).to(torch.float64)[None, :]
+        prefixes = np.zeros((len(self.exponents_), 0), dtype=np.int64)
+        parent = np.zeros(len(self.exponents_), dtype=np.int64)
+        for j in range(scaled.shape[1]):
+            prefixes = np.column_stack((prefixes, self.exponents_[:, j]))
+            distinct, first, inverse = np.unique(prefixes, axis=0, return_index=True, return_inverse=True)
+            powers = _scaled_powers(scaled[:, j], int(self.exponents_[:, j].max()))
+            features = features[parent[first]] * powers[distinct[:, j]]
+            parent = inverse.ravel()
+        return features[parent].T
+
+
+def _scaled_powers(x: torch.Tensor, degree: int) -> torch.Tensor:
+    """e^{−x²/2} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
+    # In logarithms: the exponential alone underflows where the power brings the product back into range.
+    k = torch.arange(degree + 1, dtype=torch.float64)[:, None]
+    logarithm = torch.xlogy(k, x.abs()) - as_tensor(gammaln(k.numpy() + 1.0)) / 2.0 - x.square() / 2.0
+    magnitude = torch.exp(logarithm)
+    return torch.where((k % 2 == 1) & (x < 0), -magnitude, magnitude)
+
+
+def _total_degree(n_inputs: int, degree: int) -> NDArray[np.int64]:
+    """All multi-indices up to a total degree, in order of their degree."""
+    exponents = [
+        np.bincount(np.asarray(factors, dtype=np.int64), minlength=n_inputs)
+        for total in range(degree + 1)
+        for factors in combinations_with_replacement(range(n_inputs), total)
+    ]
+    return np.array(exponents)

@@ -1,0 +1,222 @@
+"""Localized Gaussian processes: one D × D model around each of many centroids."""
+
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array
+
+from lmgp.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.errors import InputError
+from lmgp.features.adapter import make_feature_map
+from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
+from lmgp.features.taylor import TaylorFeatures
+from lmgp.kernel import GaussianKernel
+from lmgp.models.base import GPRegressor
+from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, evaluate, solve
+from lmgp.posterior import WeightPosterior
+from lmgp.validation import RandomState, Rows
+
+Floats = NDArray[np.float64]
+
+# Up to this many input columns the default map is the explicit one.
+LOW_DIMENSION = 4
+
+# Training rows that stand for test rows which are not known yet, when columns are allocated to degrees.
+STAND_INS = 500
+
+
+class LocalizedGPRegressor(GPRegressor):
+    """A Gaussian process whose feature map is centred anew around each of many centroids.
+
+    A Maclaurin map is accurate near its centre only. Here a row is predicted by the model of its nearest centroid,
+    from all training rows that this model's map can reach. That cures the map's failure on data that extend over many
+    lengthscales: in low dimension, with `TaylorFeatures`, this is far nearer to the exact GP than random features of
+    the same size. Where the function is smooth over the whole extent of the data, `FeaturizedGPRegressor` is better.
+
+    Parameters
+    ----------
+    features : FeatureMap or scikit-learn transformer, optional
+        Cloned, given the kernel, and fitted to differences between rows and centroids. If not given,
+        ``TaylorFeatures(512)`` up to 4 input columns, and ``OptimizedMaclaurinFeatures(512)`` above.
+    threshold : float, default=1.0
+        In lengthscales: every training row is closer than this to a centroid. For farthest-point clustering only.
+    centroids : {"farthest_point", "test_rows"} or array-like of shape (n_centroids, d), default="farthest_point"
+        Farthest-point clustering of the training rows, starting from their mean; or every test row its own centroid,
+        which makes the kernel between it and all training rows exact, at the cost of one solve for each; or these
+        points, in the units of X.
+    prune : float, default=1e-3
+        Leave rows out of a centroid's model that are out of its reach, as far as that changes no predicted mean by
+        more than this many predictive standard deviations of the latent function, and no standard deviation by more
+        than this share. 0 keeps all rows. Maps without a degree (Fourier, Kar-Karnick, other transformers) reach
+        every row.
+    missing_variance : {"add", "ignore", "fitc"}, default="add"
+        See `FeaturizedGPRegressor`. With "add", rows far from all centroids are predicted by the prior.
+    kernel : GaussianKernel, optional
+        Learned by maximum marginal likelihood of the exact GP if not given.
+    noise_variance : float, optional
+        In squared units of y; learned likewise if not given.
+    ard : bool, default=False
+        Whether a learned kernel has one lengthscale a column.
+    max_rows : int, default=2000
+        The largest number of rows from which hyper-parameters are learned.
+    max_cache_gib : float, default=1.0
+        The memory, in GiB, for solved models, which are kept from one prediction to the next.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seeds the map, where that has no seed of its own.
+
+    Attributes
+    ----------
+    features_ : FeatureMap
+        The fitted map, one for all centroids.
+    centroids_ : ndarray of shape (n_centroids, d)
+        In the units of X; of no rows with ``centroids="test_rows"``.
+    reach_ : float
+        The distance from a centroid, in lengthscales, beyond which rows are left out.
+    kernel_, noise_variance_, center_, n_features_in_
+        See `ExactGPRegressor`.
+
+    Notes
+    -----
+    `fit` finds the centroids; a centroid's model is solved when the first row is predicted from it.
+
+    A row at distance r from the centroid adds at most σ²Q(p + 1, r²) to ‖Φ‖²_F (in expectation for random maps). Let
+    rows of less than εσ² each be left out. The Cauchy-Schwarz inequality in the norm of A⁻¹ bounds the change of the
+    mean by √v (n √ε σ rms(y)/σ²_noise + n ε σ² ‖w‖/σ²_noise), with the norm of the weights ‖w‖ ≤ √n rms(y)/(2 σ_noise),
+    and the relative change of the variance v by n ε σ²/σ²_noise. So ε = min{(τ σ²_noise/(2 n σ rms(y)))²,
+    τ σ²_noise/(2 n σ²)} keeps both below τ = `prune`.
+
+    References
+    ----------
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 6 and
+    Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import GaussianKernel, LocalizedGPRegressor, TaylorFeatures
+    >>> X = np.linspace(0, 100, 2000)[:, None]
+    >>> model = LocalizedGPRegressor(TaylorFeatures(20), kernel=GaussianKernel(1.0), noise_variance=0.01)
+    >>> model.fit(X, np.sin(X[:, 0])).predict([[50.0], [1000.0]], return_std=True)[1].round(3)
+    array([0.0..., 1.   ])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeaturizedGPRegressor._parameter_constraints,
+        "threshold": [Interval(Real, 0, None, closed="neither")],
+        "centroids": [StrOptions({"farthest_point", "test_rows"}), "array-like"],
+        "prune": [Interval(Real, 0, 1, closed="both")],
+        "max_cache_gib": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        features: TransformerMixin | None = None,
+        threshold: float = 1.0,
+        *,
+        centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
+        prune: float = 1e-3,
+        missing_variance: MissingVariance = "add",
+        kernel: GaussianKernel | None = None,
+        noise_variance: float | None = None,
+        ard: bool = False,
+        max_rows: int = 2000,
+        max_cache_gib: float = 1.0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.features = features
+        self.threshold = threshold
+        self.centroids = centroids
+        self.prune = prune
+        self.missing_variance = missing_variance
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.ard = ard
+        self.max_rows = max_rows
+        self.max_cache_gib = max_cache_gib
+        self.random_state = random_state
+
+    def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
+        features = self.features
+        if features is None:
+            features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
+        self.features_ = make_feature_map(features, self.kernel_, rng)
+        self._rows = rows
+        self._scaled = self.kernel_.scale(rows.X)
+        self.centroids_ = self._place_centroids(rows)
+        around = self.centroids_ if len(self.centroids_) else rng.permutation(rows.X)[:STAND_INS]
+        self.features_.fit_around(rows.X, around)
+        self.reach_ = self.features_.reach(self._negligible(rows))
+        self._solved: dict[int, WeightPosterior] = {}
+
+    def _place_centroids(self, rows: Rows) -> Floats:
+        """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
+        if not isinstance(self.centroids, str):
+            centroids = check_array(self.centroids, dtype=np.float64, input_name="centroids")
+            if centroids.shape[1] != rows.X.shape[1]:
+                raise InputError(
+                    f"centroids must have as many columns as X, {rows.X.shape[1]}; got shape {centroids.shape}."
+                )
+            return centroids
+        if self.centroids == "test_rows":
+            return np.empty((0, rows.X.shape[1]))
+        mean = np.average(rows.X, axis=0, weights=rows.weights)
+        lengthscale = np.asarray(self.kernel_.lengthscale)
+        centroids = farthest_point_clustering(self._scaled, float(self.threshold), start=mean / lengthscale)
+        centroids *= lengthscale
+        # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
+        centroids[0] = mean
+        return centroids
+
+    def _negligible(self, rows: Rows) -> float:
+        """The share ε of its variance below which a row is left out, see Notes."""
+        n = float(len(rows.y) if rows.weights is None else rows.weights.sum())
+        noise = self.noise_variance_ if rows.noise_variances is None else float(rows.noise_variances.min())
+        variance = float(self.kernel_.variance)
+        share = self.prune * noise / (2.0 * n * variance)
+        mean_square = float(np.average(rows.y**2, weights=rows.weights))
+        return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__().copy()
+        if "_solved" in state:
+            state["_solved"] = {}
+        return state
+
+    def _predict(self, X: Floats) -> tuple[Floats, Floats]:
+        mean, variance = np.empty(len(X)), np.empty(len(X))
+        keep = len(self.centroids_) > 0
+        if keep:
+            centroids, labels = (
+                self.centroids_,
+                nearest_centroids(self.kernel_.scale(X), self.kernel_.scale(self.centroids_)),
+            )
+        else:
+            centroids, labels = np.unique(X, axis=0, return_inverse=True)
+            labels = labels.ravel()
+        # Rows sorted by centroid: each model is solved once, whatever the order of the rows.
+        order = np.argsort(labels, kind="stable")
+        used, starts = np.unique(labels[order], return_index=True)
+        for index, members in zip(used.tolist(), np.split(order, starts[1:]), strict=True):
+            posterior = self._solve(centroids[index], index if keep else None)
+            mean[members], variance[members] = evaluate(
+                posterior, self.features_, X[members], centroids[index], self.missing_variance
+            )
+        return mean, variance
+
+    def _solve(self, centroid: Floats, key: int | None) -> WeightPosterior:
+        """Return the model around one centroid, from the cache where it is there; None keeps it out of the cache."""
+        if key is not None and key in self._solved:
+            return self._solved[key]
+        rows = self._rows
+        if np.isfinite(self.reach_):
+            squares = np.square(self._scaled - self.kernel_.scale(centroid[None, :])).sum(axis=1)
+            rows = rows.take(np.flatnonzero(squares <= self.reach_**2))
+        posterior = solve(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
+        held = (len(self._solved) + 1) * posterior.n_bytes
+        if key is not None and held <= self.max_cache_gib * 2**30:
+            self._solved[key] = posterior
+        return posterior
