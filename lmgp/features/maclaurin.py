@@ -208,6 +208,8 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         scaled = self.kernel_.scale(X)
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
+        # Two streams: what is drawn for given counts does not depend on how many rows the sample was taken from.
+        sampling, drawing = rng.spawn(2)
         if n_inputs == 1:
             counts = [1] * (highest + 1)
         elif len(scaled) == 1:
@@ -215,13 +217,13 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
             counts = [1] * min(2, highest) + [self.n_features - min(2, highest)]
         else:
             if self.allocation == "mean":
-                groups = [scaled[rng.permutation(len(scaled))[: self.n_allocation_rows]]]
+                groups = [scaled[sampling.permutation(len(scaled))[: self.n_allocation_rows]]]
             else:
                 centres = np.zeros((1, n_inputs)) if centroids is None else self.kernel_.scale(centroids)
-                groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, rng)
+                groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, sampling)
             counts = allocate(ErrorTerms.of_groups(groups, self.sketch, highest), self.n_features, highest)
         self.degree_ = len(counts) - 1
-        self._draw_weights(counts, self.sketch, n_inputs, rng)
+        self._draw_weights(counts, self.sketch, n_inputs, drawing)
 
     def _log_coefficient(self, degree: int) -> float:
         return -0.5 * float(gammaln(degree + 1) + np.log(self.degree_counts_[degree]))

@@ -67,14 +67,14 @@ class TaylorFeatures(TruncatedMap):
         # Column by column of the input: the monomials of the first j inputs, (m, n), each times a power of the next.
         # Features are rows here, so that picking some of them copies contiguous memory.
         vanished = vanishing(scaled.square().sum(dim=1), self.degree_)
-        features = torch.where(vanished, 0.0, self.kernel_.variance**0.5).to(torch.float64)[None, :]
+        features = (~vanished).to(torch.float64)[None, :] * self.kernel_.variance**0.5
         prefixes = np.zeros((len(self.exponents_), 0), dtype=np.int64)
         parent = np.zeros(len(self.exponents_), dtype=np.int64)
         for j in range(scaled.shape[1]):
             prefixes = np.column_stack((prefixes, self.exponents_[:, j]))
             distinct, first, inverse = np.unique(prefixes, axis=0, return_index=True, return_inverse=True)
             powers = _scaled_powers(scaled[:, j], int(self.exponents_[:, j].max()))
-            features = features[parent[first]] * powers[distinct[:, j]]
+            features = features[parent[first]].mul_(powers[distinct[:, j]])
             parent = inverse.ravel()
         return features[parent].T
 

@@ -18,6 +18,24 @@ from lmgp.validation import RandomState, Rows, as_tensor
 Floats = NDArray[np.float64]
 
 
+def check_memory(n_rows: int, max_memory_gib: float) -> None:
+    """Refuse a number of rows whose two n × n matrices do not fit.
+
+    Raises
+    ------
+    MemoryLimitError
+        If they take more than `max_memory_gib`.
+    """
+    needed = 16.0 * n_rows**2 / 2**30
+    if needed > max_memory_gib:
+        raise MemoryLimitError(
+            f"An exact prediction from {n_rows:,} rows takes {needed:,.1f} GiB for its matrices, above "
+            f"max_memory_gib={max_memory_gib:g}. Use FeaturizedGPRegressor or LocalizedGPRegressor with "
+            "kernel=reference.kernel_ and noise_variance=reference.noise_variance_, fewer rows, or a higher "
+            "max_memory_gib."
+        )
+
+
 class ExactGPRegressor(GPRegressor):
     """The exact Gaussian process, with hyper-parameters by maximum marginal likelihood.
 
@@ -123,14 +141,7 @@ class ExactGPRegressor(GPRegressor):
         if not self._solved:
             rows = self._rows
             n = len(rows.y)
-            needed = 16.0 * n**2 / 2**30
-            if needed > self.max_memory_gib:
-                raise MemoryLimitError(
-                    f"An exact prediction from {n:,} rows takes {needed:,.1f} GiB for its matrices, above "
-                    f"max_memory_gib={self.max_memory_gib:g}. Use FeaturizedGPRegressor or LocalizedGPRegressor with "
-                    "kernel=reference.kernel_ and noise_variance=reference.noise_variance_, fewer rows, or a higher "
-                    "max_memory_gib."
-                )
+            check_memory(n, self.max_memory_gib)
             covariance = as_tensor(self.kernel_(rows.X))
             noise = np.full(n, self.noise_variance_) if rows.noise_variances is None else rows.noise_variances
             # A row of weight w is w equal rows, which say as much as one with the noise σ²/w.

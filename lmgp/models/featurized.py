@@ -13,6 +13,7 @@ from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
+from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.statistics import Statistics, chunks
 from lmgp.validation import RandomState, Rows, as_tensor
@@ -41,22 +42,41 @@ def solve(
     -------
     WeightPosterior
     """
-    n_features = features.n_features_out_
-    statistics = Statistics.zeros(n_features)
-    for part in chunks(len(rows.y), n_features):
-        chunk = rows.take(part)
-        X = as_tensor(chunk.X - centre)
-        columns = features.evaluate(X)
-        missing = features.missing_variance(X, columns) if missing_variance == "fitc" else None
-        precision: torch.Tensor | None = None
-        if chunk.noise_variances is not None or missing is not None:
-            noise = torch.tensor(noise_variance, dtype=torch.float64)
-            if chunk.noise_variances is not None:
-                noise = as_tensor(chunk.noise_variances)
-            precision = noise_variance / (noise if missing is None else noise + missing)
-        weights = None if chunk.weights is None else as_tensor(chunk.weights)
-        statistics.add_rows(columns, as_tensor(chunk.y), weights, precision)
+    parts = list(chunks(len(rows.y), features.n_features_out_))
+    # One sum a thread, over every so many-th chunk: added in a fixed order, so that the result is always the same.
+    n_sums = max(1, min(len(parts), torch.get_num_threads()))
+
+    def sum_chunks(first: int) -> Statistics:
+        statistics = Statistics.zeros(features.n_features_out_)
+        for part in parts[first::n_sums]:
+            _add_chunk(statistics, features, rows.take(part), centre, noise_variance, missing_variance)
+        return statistics
+
+    statistics, *others = parallel_map(sum_chunks, range(n_sums))
+    for other in others:
+        statistics += other
     return WeightPosterior(statistics, noise_variance)
+
+
+def _add_chunk(
+    statistics: Statistics,
+    features: FeatureMap,
+    chunk: Rows,
+    centre: Floats,
+    noise_variance: float,
+    missing_variance: MissingVariance,
+) -> None:
+    X = as_tensor(chunk.X - centre)
+    columns = features.evaluate(X)
+    missing = features.missing_variance(X, columns) if missing_variance == "fitc" else None
+    precision: torch.Tensor | None = None
+    if chunk.noise_variances is not None or missing is not None:
+        noise = torch.tensor(noise_variance, dtype=torch.float64)
+        if chunk.noise_variances is not None:
+            noise = as_tensor(chunk.noise_variances)
+        precision = noise_variance / (noise if missing is None else noise + missing)
+    weights = None if chunk.weights is None else as_tensor(chunk.weights)
+    statistics.add_rows(columns, as_tensor(chunk.y), weights, precision)
 
 
 def evaluate(

@@ -17,6 +17,7 @@ from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, evaluate, solve
+from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.validation import RandomState, Rows
 
@@ -200,11 +201,15 @@ class LocalizedGPRegressor(GPRegressor):
         # Rows sorted by centroid: each model is solved once, whatever the order of the rows.
         order = np.argsort(labels, kind="stable")
         used, starts = np.unique(labels[order], return_index=True)
-        for index, members in zip(used.tolist(), np.split(order, starts[1:]), strict=True):
+
+        def predict_one(task: tuple[int, NDArray[np.intp]]) -> None:
+            index, members = task
             posterior = self._solve(centroids[index], index if keep else None)
             mean[members], variance[members] = evaluate(
                 posterior, self.features_, X[members], centroids[index], self.missing_variance
             )
+
+        parallel_map(predict_one, list(zip(used.tolist(), np.split(order, starts[1:]), strict=True)))
         return mean, variance
 
     def _solve(self, centroid: Floats, key: int | None) -> WeightPosterior:

@@ -1,0 +1,7 @@
+"""Lets ``python -m lmgp`` stand for the command ``lmgp``."""
+
+import sys
+
+from lmgp.cli import main
+
+sys.exit(main())

@@ -1,0 +1,201 @@
+"""The command ``lmgp``: compare methods on data sets, and list the data sets.
+
+Exit status: 0, 2 after an error that a message on standard error explains, 130 after Ctrl-C.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tqdm import tqdm
+
+from lmgp.errors import InputError, LmgpError
+
+if TYPE_CHECKING:
+    from lmgp.datasets import Dataset
+
+_LOG = logging.getLogger(__name__)
+# Written out, because the registry imports torch.
+_METHODS = (
+    "methods: rff, orf, sorf, random_maclaurin, nystroem, global_taylor, global_maclaurin_rademacher, "
+    "global_maclaurin_gaussian, global_maclaurin_tensor_srht, local_taylor, local_maclaurin_rademacher, "
+    "local_maclaurin_gaussian, local_maclaurin_tensor_srht"
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process if not given.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    try:
+        arguments = _parser().parse_args(argv)
+        with _messages(quiet=arguments.quiet):
+            arguments.run(arguments)
+    except (LmgpError, OSError) as error:
+        sys.stderr.write(f"lmgp: error: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("lmgp: interrupted; what was finished is kept, and the same command resumes\n")
+        return 130
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports what it cannot parse in the same way as all other bad input."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see {self.prog} --help)")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="lmgp", description="Featurized Gaussian processes against the exact one.")
+    parser.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
+    parser.set_defaults(quiet=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    data_dir = _Parser(add_help=False)
+    data_dir.add_argument("--data-dir", metavar="DIR", help="folder with data files (default: $LMGP_DATA_DIR)")
+
+    compare = commands.add_parser(
+        "compare",
+        parents=[data_dir],
+        help="compare approximate GPs with the exact one on data sets",
+        description="Fit the exact GP and every method on each data set; print a table, and write results.csv and "
+        "comparison.png to OUT/NAME. Finished cells are read back, so that an interrupted command resumes.",
+        epilog=_METHODS,
+    )
+    compare.add_argument(
+        "datasets", nargs="+", metavar="DATASET", help="a name that 'lmgp datasets' lists, or a CSV file"
+    )
+    compare.add_argument(
+        "--protocol",
+        choices=("converged", "paper"),
+        default="converged",
+        help="learned hyper-parameters (default), or the published ones and splits like the paper's",
+    )
+    compare.add_argument(
+        "--methods", nargs="+", metavar="METHOD", help="from those below (default: all but the Gaussian sketches)"
+    )
+    compare.add_argument("--n-features", nargs="+", type=int, metavar="D", help="default: 32 128 512; paper: and 1024")
+    compare.add_argument(
+        "--thresholds",
+        nargs="+",
+        type=float,
+        metavar="T",
+        help="radius around a centroid, in lengthscales, for the local methods (default: 0.5 2)",
+    )
+    compare.add_argument("--seeds", type=int, metavar="N", help="number of repetitions (default: 3)")
+    compare.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    compare.add_argument("--target", metavar="COLUMN", help="the column of a CSV file to predict")
+    compare.add_argument("--columns", nargs="+", metavar="COLUMN", help="input columns (default: all; the catalogue's)")
+    compare.add_argument("--ard", action="store_true", help="learn one lengthscale a column")
+    compare.add_argument("--max-train-rows", type=int, metavar="N", help="training rows used at most (default: 10000)")
+    compare.add_argument(
+        "--max-test-rows", type=int, metavar="N", help="test rows used at most (default: 2000; paper: all)"
+    )
+    compare.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
+    compare.set_defaults(run=_compare)
+
+    datasets = commands.add_parser("datasets", parents=[data_dir], help="list the data sets and what is here")
+    datasets.set_defaults(run=_datasets)
+    return parser
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from lmgp.experiments import figures, report, runner
+    from lmgp.experiments.protocol import PROTOCOLS, Settings
+    from lmgp.experiments.results import check_writable
+
+    protocol = PROTOCOLS[arguments.protocol]
+    options: dict[str, Any] = {"n_features": protocol.n_features, "max_test_rows": protocol.max_test_rows}
+    for name in ("methods", "n_features", "thresholds", "seeds", "max_train_rows", "max_test_rows"):
+        if (value := getattr(arguments, name)) is not None:
+            options[name] = tuple(value) if isinstance(value, list) else value
+    settings = Settings(protocol, ard=arguments.ard, **options)
+    if arguments.target is not None and not any(map(_is_file, arguments.datasets)):
+        raise InputError("--target is for CSV files, and none is given; a data set of the catalogue has its target.")
+
+    # All is checked before the first cell is written: bad input leaves nothing behind.
+    datasets = [_load(name, arguments) for name in arguments.datasets]
+    names = [dataset.name.casefold() for dataset in datasets]
+    for dataset in datasets:
+        if names.count(dataset.name.casefold()) > 1:
+            raise InputError(f"More than one data set would write its results to {arguments.out / dataset.name}.")
+        runner.check(dataset, settings, arguments.out)
+        check_writable(_figure_path(dataset, arguments))
+
+    for dataset in datasets:
+        comparison = runner.compare(dataset, settings, arguments.out, quiet=arguments.quiet)
+        sys.stdout.write(report.table(comparison) + "\n")
+        figures.save(comparison, _figure_path(dataset, arguments))
+        _LOG.info("%s: wrote results.csv and comparison.png to %s", dataset.name, arguments.out / dataset.name)
+    sys.stdout.write(report.LEGEND + "\n")
+
+
+def _figure_path(dataset: "Dataset", arguments: argparse.Namespace) -> Path:
+    return Path(arguments.out, dataset.name, "comparison.png")
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith((".csv", ".csv.gz")) or "/" in name or os.sep in name
+
+
+def _load(name: str, arguments: argparse.Namespace) -> "Dataset":
+    from lmgp.datasets import load_csv, load_dataset
+
+    if _is_file(name):
+        return load_csv(name, arguments.target, columns=arguments.columns)
+    return load_dataset(name, arguments.data_dir, columns=arguments.columns, progressbar=not arguments.quiet)
+
+
+def _datasets(arguments: argparse.Namespace) -> None:
+    from lmgp.datasets import available
+
+    for entry, where in available(arguments.data_dir):
+        sys.stdout.write(
+            f"{entry.name}: {entry.n_rows} rows, {len(entry.inputs)} inputs, target {entry.target} [{where}]\n"
+            f"    {entry.description}\n    licence: {entry.licence}\n"
+        )
+
+
+class _Handler(logging.Handler):
+    """Writes messages to standard error without breaking a progress bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        tqdm.write(f"lmgp: {self.format(record)}", file=sys.stderr)
+
+
+@contextmanager
+def _messages(quiet: bool) -> Iterator[None]:
+    """Show what the library logs and warns about, or nothing of it."""
+    package, handler = logging.getLogger("lmgp"), _Handler()
+    before = package.level, package.propagate
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        package.warning("%s", message)
+
+    package.addHandler(handler)
+    package.setLevel(logging.CRITICAL if quiet else logging.INFO)
+    package.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+    finally:
+        package.removeHandler(handler)
+        package.level, package.propagate = before

@@ -1,0 +1,285 @@
+"""What a comparison consists of: the two protocols, the methods, and the settings of one comparison."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from lmgp import (
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    LocalizedGPRegressor,
+    OptimizedMaclaurinFeatures,
+    OrthogonalFourierFeatures,
+    RandomFourierFeatures,
+    RandomMaclaurinFeatures,
+    StructuredOrthogonalFourierFeatures,
+    TaylorFeatures,
+)
+from lmgp.datasets import Dataset
+from lmgp.errors import InputError, nearest_names
+
+EXACT = "exact"  # the reference, where a method's name stands
+
+
+class Published(NamedTuple):
+    """What the paper fixed for one data set: hyper-parameters, training rows, and whether inputs are standardised."""
+
+    lengthscale: float
+    variance: float
+    noise_variance: float
+    n_train: int
+    standardise: bool = False
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The rules of a comparison.
+
+    Attributes
+    ----------
+    name : str
+    missing_variance : {"add", "ignore"}
+        What the models do about the prior variance that a truncated map leaves out.
+    allocation : {"local", "mean"}
+        The pairs of rows for which a Maclaurin map spreads its columns over the degrees.
+    published_splits : bool
+        Whether a split that comes with the data set is used instead of a random one.
+    n_features : tuple of int
+        The sizes compared by default.
+    max_test_rows : int or None
+        The cap on test rows by default; None for no cap.
+    published : mapping of str to Published
+        By data set. Empty where hyper-parameters are learned, by maximising the marginal likelihood.
+    """
+
+    name: str
+    missing_variance: Literal["add", "ignore"]
+    allocation: Literal["local", "mean"]
+    published_splits: bool
+    n_features: tuple[int, ...]
+    max_test_rows: int | None
+    published: Mapping[str, Published] = field(default_factory=dict)
+
+    def published_for(self, dataset: Dataset) -> Published | None:
+        """Look up what the paper fixed for a data set; None where this protocol learns instead.
+
+        Raises
+        ------
+        InputError
+            If the protocol is one of published hyper-parameters and has none for these inputs.
+        """
+        if not self.published:
+            return None
+        # A user's own file of the same name, or other columns, is another problem.
+        same = dataset.entry is not None and dataset.feature_names == dataset.entry.inputs
+        if not same or dataset.name not in self.published:
+            raise InputError(
+                f"Protocol {self.name!r} fixes the published hyper-parameters, and has none for {dataset.name!r} with "
+                f"inputs {', '.join(dataset.feature_names)}: it is for the catalogue's {', '.join(self.published)}. "
+                "Use protocol 'converged'."
+            )
+        return self.published[dataset.name]
+
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            name="converged",
+            missing_variance="add",
+            allocation="local",
+            published_splits=True,
+            n_features=(32, 128, 512),
+            max_test_rows=2_000,
+        ),
+        Protocol(
+            name="paper",
+            missing_variance="ignore",
+            allocation="mean",
+            published_splits=False,
+            n_features=(32, 128, 512, 1024),
+            max_test_rows=None,
+            published={
+                "yacht": Published(0.318, 1650.0, 7.389, n_train=200),
+                "kin8nm": Published(2.15, 0.0696, 0.1353, n_train=7_373, standardise=True),
+                "uk_flats_2020-12": Published(0.248, 0.506, 0.2019, n_train=10_000),
+            },
+        ),
+    )
+}
+
+
+class MapRequest(NamedTuple):
+    """What a feature map is made for; `n_rows` counts the training rows."""
+
+    n_features: int
+    kernel: GaussianKernel
+    protocol: Protocol
+    seed: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to approximate the exact GP: a feature map in the global or in the localized model.
+
+    Attributes
+    ----------
+    label : str
+        For figures.
+    factory : callable
+        Makes the unfitted feature map for a `MapRequest`.
+    localized : bool
+        Whether the model has a threshold.
+    """
+
+    label: str
+    factory: Callable[[MapRequest], Any]
+    localized: bool = False
+
+    def regressor(
+        self, request: MapRequest, threshold: float | None, noise_variance: float
+    ) -> FeaturizedGPRegressor | LocalizedGPRegressor:
+        """Make the unfitted model with the reference's hyper-parameters: global where there is no threshold."""
+        features = self.factory(request)
+        shared: dict[str, Any] = {
+            "kernel": request.kernel,
+            "noise_variance": noise_variance,
+            "missing_variance": request.protocol.missing_variance,
+            "random_state": request.seed,
+        }
+        if threshold is None:
+            return FeaturizedGPRegressor(features, **shared)
+        return LocalizedGPRegressor(features, threshold, **shared)
+
+
+def _maclaurin(sketch: Literal["rademacher", "gaussian", "tensor_srht"], localized: bool) -> Method:
+    labels = {"rademacher": "Rademacher", "gaussian": "Gaussian", "tensor_srht": "TensorSRHT"}
+
+    def factory(request: MapRequest) -> OptimizedMaclaurinFeatures:
+        return OptimizedMaclaurinFeatures(
+            request.n_features,
+            sketch=sketch,
+            max_degree=15,
+            n_allocation_rows=500,
+            allocation=request.protocol.allocation,
+            random_state=request.seed,
+        )
+
+    return Method(f"{'local' if localized else 'global'} Maclaurin, {labels[sketch]}", factory, localized)
+
+
+def _nystroem(request: MapRequest) -> Any:
+    # In scaled inputs the kernel is exp(−‖x − z‖²/2), with one lengthscale or with one a column.
+    landmarks = min(request.n_features, request.n_rows)
+    return make_pipeline(
+        FunctionTransformer(request.kernel.scale),
+        Nystroem(gamma=0.5, n_components=landmarks, random_state=request.seed),
+    )
+
+
+METHODS: dict[str, Method] = {
+    "rff": Method("random Fourier", lambda r: RandomFourierFeatures(r.n_features, random_state=r.seed)),
+    "orf": Method("orthogonal Fourier", lambda r: OrthogonalFourierFeatures(r.n_features, random_state=r.seed)),
+    "sorf": Method(
+        "structured orthogonal Fourier",
+        lambda r: StructuredOrthogonalFourierFeatures(r.n_features, random_state=r.seed),
+    ),
+    "random_maclaurin": Method(
+        "random Maclaurin", lambda r: RandomMaclaurinFeatures(r.n_features, random_state=r.seed)
+    ),
+    "global_maclaurin_rademacher": _maclaurin("rademacher", localized=False),
+    "global_maclaurin_gaussian": _maclaurin("gaussian", localized=False),
+    "global_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=False),
+    "global_taylor": Method("global Taylor", lambda r: TaylorFeatures(r.n_features)),
+    "nystroem": Method("Nystroem", _nystroem),
+    "local_maclaurin_rademacher": _maclaurin("rademacher", localized=True),
+    "local_maclaurin_gaussian": _maclaurin("gaussian", localized=True),
+    "local_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=True),
+    "local_taylor": Method("local Taylor", lambda r: TaylorFeatures(r.n_features), localized=True),
+}
+# At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
+DEFAULT_METHODS = tuple(name for name in METHODS if not name.endswith("gaussian"))
+DEFAULT_THRESHOLDS = (0.5, 2.0)
+DEFAULT_SEEDS = 3
+MAX_TRAIN_ROWS = 10_000
+
+
+class Cell(NamedTuple):
+    """What is fitted once: the key of a row of results. The reference is a cell of method "exact", without sizes."""
+
+    seed: int
+    method: str
+    n_features: int | None = None
+    threshold: float | None = None
+
+    def __str__(self) -> str:
+        sizes = {"D": self.n_features, "threshold": self.threshold}
+        shown = (f"{name} = {size:g}" for name, size in sizes.items() if size is not None)
+        return ", ".join((f"seed {self.seed}", self.method, *shown))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a comparison runs: its protocol, its grid of cells, and its caps.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    methods : tuple of str
+        Names in `METHODS`.
+    n_features : tuple of int
+    thresholds : tuple of float
+        In lengthscales; for the localized methods.
+    seeds : int
+        The seeds are 0 … seeds − 1. A seed sets the random split and what the maps draw.
+    max_train_rows, max_test_rows : int or None
+        Where there are more rows, a random part of that size stands for them, in the reference and the methods alike.
+    ard : bool
+        Whether one lengthscale a column is learned.
+
+    Raises
+    ------
+    InputError
+        If a value cannot be used.
+    """
+
+    protocol: Protocol = PROTOCOLS["converged"]
+    methods: tuple[str, ...] = DEFAULT_METHODS
+    n_features: tuple[int, ...] = PROTOCOLS["converged"].n_features
+    thresholds: tuple[float, ...] = DEFAULT_THRESHOLDS
+    seeds: int = DEFAULT_SEEDS
+    max_train_rows: int | None = MAX_TRAIN_ROWS
+    max_test_rows: int | None = PROTOCOLS["converged"].max_test_rows
+    ard: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.methods:
+            if name not in METHODS:
+                raise InputError(f"Unknown method {name!r}; {nearest_names(name, METHODS)}")
+        for n_features in self.n_features:
+            if n_features < 2:
+                raise InputError(f"n_features must be at least 2; got {n_features}.")
+        for threshold in self.thresholds:
+            if not (math.isfinite(threshold) and threshold > 0):
+                raise InputError(f"A threshold must be a positive number of lengthscales; got {threshold:g}.")
+        if self.seeds < 1:
+            raise InputError(f"At least 1 seed is needed; got {self.seeds}.")
+        for name, cap, least in (("max_train_rows", self.max_train_rows, 2), ("max_test_rows", self.max_test_rows, 1)):
+            if cap is not None and cap < least:
+                raise InputError(f"{name} must be at least {least}; got {cap}.")
+        if self.ard and self.protocol.published:
+            raise InputError(f"Protocol {self.protocol.name!r} fixes one lengthscale for all columns: ard cannot be.")
+
+    def cells(self, seed: int) -> Iterator[Cell]:
+        """List the cells of one seed, the reference first."""
+        yield Cell(seed, EXACT)
+        for n_features in sorted(set(self.n_features)):
+            for method in dict.fromkeys(self.methods):
+                thresholds = sorted(set(self.thresholds)) if METHODS[method].localized else [None]
+                yield from (Cell(seed, method, n_features, threshold) for threshold in thresholds)

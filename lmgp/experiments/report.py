@@ -1,0 +1,137 @@
+"""The table of a comparison, as plain text."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import numpy as np
+
+from lmgp.experiments.protocol import EXACT
+from lmgp.experiments.results import Row
+from lmgp.experiments.runner import Comparison
+
+_COLUMNS = (
+    "method", "threshold", "D", "centroids", "KL/row", "s.d.", "KL sum", "reverse KL",
+    "RMSE", "NLPD", "95% cover", "CRPS", "fit s", "predict s",
+)  # fmt: skip
+LEGEND = (
+    "KL in nats, approximation to exact GP, noise included. Means over seeds; s.d. of KL/row over seeds.\n"
+    "D: columns made. threshold: in lengthscales. *: nearest to the exact GP at this n_features."
+)
+
+
+def by_line(rows: Iterable[Row]) -> dict[tuple[int, str, float | None], list[Row]]:
+    """Group the rows of the methods by n_features, method and threshold: what remains are the seeds."""
+    groups: dict[tuple[int, str, float | None], list[Row]] = {}
+    for row in rows:
+        if row.n_features is not None:
+            groups.setdefault((row.n_features, row.method, row.threshold), []).append(row)
+    return groups
+
+
+def mean(rows: Iterable[Row], name: str) -> float:
+    """Average one field over rows; NaN where it does not apply."""
+    values = [np.nan if value is None else float(value) for value in (getattr(row, name) for row in rows)]
+    return float(np.mean(values))
+
+
+def table(comparison: Comparison) -> str:
+    """Make the block of text for one data set.
+
+    A heading describes the data and the exact GP. Then, for each n_features, the methods follow from the nearest to the
+    exact GP to the furthest.
+
+    Parameters
+    ----------
+    comparison : Comparison
+
+    Returns
+    -------
+    str
+        Lines of text, the last one ended.
+    """
+    lines = [*_heading(comparison)]
+    groups = by_line(comparison.rows)
+    entries: list[Sequence[str] | str] = [_COLUMNS]
+    for n_features, keys in groupby(sorted(groups, key=lambda key: key[0]), key=lambda key: key[0]):
+        ranked = sorted((groups[key] for key in keys), key=lambda rows: np.nan_to_num(mean(rows, "kl"), nan=np.inf))
+        entries.append(f"n_features = {n_features}")
+        entries.extend(_entry(rows, best=rows is ranked[0]) for rows in ranked)
+    lines.extend(_aligned(entries))
+    lines.extend(f"not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
+    return "\n".join(lines) + "\n"
+
+
+def _heading(comparison: Comparison) -> list[str]:
+    dataset, settings = comparison.dataset, comparison.settings
+    exact = [row for row in comparison.rows if row.method == EXACT]
+    used = f"{_span((row.n_train for row in exact), 9)} train, {_span((row.n_test for row in exact), 9)} test"
+    learned = "" if all(row.converged is not False for row in exact) else " (the optimiser did not converge)"
+    hyper = [
+        f"{name} {_span(values)}"
+        for name, values in (
+            ("lengthscale", [value for row in exact for value in row.lengthscale]),
+            ("variance", [row.variance for row in exact if row.variance is not None]),
+            ("noise variance", [row.noise_variance for row in exact if row.noise_variance is not None]),
+        )
+    ]
+    splits = "published" if settings.protocol.published_splits and dataset.splits else "random"
+    title = (
+        f"{dataset.name}: {len(dataset.y)} rows ({used}), {dataset.X.shape[1]} input columns, "
+        f"target {dataset.target_name}; protocol {settings.protocol.name}, {settings.seeds} seed(s), {splits} splits"
+    )
+    scores = ", ".join(
+        (
+            f"RMSE {mean(exact, 'rmse'):.4g}",
+            f"NLPD {mean(exact, 'nlpd'):.4g}",
+            f"95% cover {mean(exact, 'coverage'):.1%}",
+            f"CRPS {mean(exact, 'crps'):.4g}",
+            f"fit {mean(exact, 'fit_seconds'):.3f} s",
+            f"predict {mean(exact, 'predict_seconds'):.3f} s",
+        )
+    )
+    return [title, "=" * len(title), f"exact GP: {', '.join(hyper)}{learned}", f"          {scores}", ""]
+
+
+def _span(values: Iterable[float], digits: int = 4) -> str:
+    """Show one number where all agree to the digits shown, else the least and the greatest."""
+    ordered = sorted(values)
+    ends = dict.fromkeys(f"{value:.{digits}g}" for value in (ordered[0], ordered[-1]))
+    return " to ".join(ends)
+
+
+def _entry(rows: Sequence[Row], best: bool) -> list[str]:
+    def number(name: str, form: str = ".3g") -> str:
+        value = mean(rows, name)
+        return "-" if np.isnan(value) else format(value, form)
+
+    def count(name: str) -> str:
+        value = round(mean(rows, name), 1)
+        return "-" if np.isnan(value) else f"{value:.9g}"
+
+    with np.errstate(invalid="ignore"):  # of infinite divergences
+        spread = np.std([row.kl for row in rows if row.kl is not None], ddof=1) if len(rows) > 1 else np.nan
+    return [
+        f"{'*' if best else ' '} {rows[0].method}",
+        number("threshold"),
+        count("n_features_out"),
+        count("n_centroids"),
+        number("kl"),
+        "-" if np.isnan(spread) else f"{spread:.1g}",
+        *(number(name) for name in ("kl_sum", "reverse_kl")),
+        *(number(name, ".4g") for name in ("rmse", "nlpd")),
+        number("coverage", ".1%"),
+        number("crps", ".4g"),
+        *(number(name, ".3f") for name in ("fit_seconds", "predict_seconds")),
+    ]
+
+
+def _aligned(entries: Sequence[Sequence[str] | str]) -> list[str]:
+    """Align the first column left and the others right; a string is a line of its own."""
+    cells = [entry for entry in entries if not isinstance(entry, str)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        entry
+        if isinstance(entry, str)
+        else "  ".join((entry[0].ljust(widths[0]), *map(str.rjust, entry[1:], widths[1:])))
+        for entry in entries
+    ]

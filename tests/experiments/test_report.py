@@ -1,0 +1,89 @@
+import re
+from dataclasses import replace
+
+import pytest
+
+from lmgp.datasets import Dataset
+from lmgp.experiments.protocol import PROTOCOLS, Cell, Settings
+from lmgp.experiments.report import table
+from lmgp.experiments.results import Row
+from lmgp.experiments.runner import Comparison
+
+
+def made_rows() -> list[Row]:
+    common = Row(
+        settings="abc", dataset="made", protocol="paper", n_train=12345, n_test=20, n_inputs=1, seed=0, method="exact",
+        n_features=None, threshold=None, rmse=0.5, nlpd=1.25, coverage=0.9, crps=0.25, fit_seconds=1.0,
+        predict_seconds=2.0, lengthscale=(0.8, 3.0), variance=1.5, noise_variance=0.02,
+    )  # fmt: skip
+    method = replace(common, lengthscale=(), variance=None, noise_variance=None, n_features_out=7, reverse_kl=0.5)
+    rows = []
+    for seed in (0, 1):
+        rows.append(replace(common, seed=seed, variance=1.5 + seed))
+        for n_features in (16, 8):
+            for name, threshold, kl in (("rff", None, 3.0), ("local_taylor", 1.0, 1.0), ("global_taylor", None, 2.0)):
+                kl = (kl + 2 * seed) / n_features if n_features == 8 else 1 / (kl + 2 * seed)
+                sizes = {"n_features": n_features, "threshold": threshold, "n_centroids": 4 if threshold else None}
+                rows.append(replace(method, seed=seed, method=name, kl=kl, kl_sum=20 * kl, **sizes))
+    return rows
+
+
+def test_groups_ascend_in_size_and_methods_in_mean_kl_with_the_best_marked(dataset: Dataset, fixed: Settings) -> None:
+    lines = table(Comparison(dataset, fixed, made_rows(), {})).splitlines()
+    body = [re.sub(r"\s+", " ", line) for line in lines if re.match(r"n_features|[* ] \w", line)]
+    starts = [line.split(" ")[:2] if line[0] in "* " else [line] for line in body if "method" not in line]
+    assert starts == [
+        ["n_features = 8"], ["*", "local_taylor"], ["", "global_taylor"], ["", "rff"],
+        ["n_features = 16"], ["*", "rff"], ["", "global_taylor"], ["", "local_taylor"],
+    ]  # fmt: skip
+
+
+def test_a_line_has_the_means_and_the_spread_over_seeds(dataset: Dataset, fixed: Settings) -> None:
+    lines = table(Comparison(dataset, fixed, made_rows(), {})).splitlines()
+    columns = re.split(r"\s{2,}", next(line for line in lines if "RMSE" in line and "method" in line).strip())
+    local = next(line for line in lines if "local_taylor" in line).replace("*", "").split()
+    assert dict(zip(columns, local, strict=True)) == {
+        "method": "local_taylor", "threshold": "1", "D": "7", "centroids": "4",
+        "KL/row": "0.25", "s.d.": "0.2", "KL sum": "5", "reverse KL": "0.5",
+        "RMSE": "0.5", "NLPD": "1.25", "95% cover": "90.0%", "CRPS": "0.25", "fit s": "1.000", "predict s": "2.000",
+    }  # fmt: skip
+    rff = next(line for line in lines if " rff " in line).split()
+    assert rff[1:4] == ["-", "7", "-"]
+
+
+def test_lines_are_aligned(dataset: Dataset, fixed: Settings) -> None:
+    lines = table(Comparison(dataset, fixed, made_rows(), {})).splitlines()
+    assert len({len(line) for line in lines if re.match(r"(method|[* ] \w)", line)}) == 1
+
+
+def test_heading_tells_the_data_the_protocol_and_the_reference(dataset: Dataset, fixed: Settings) -> None:
+    heading = table(Comparison(dataset, fixed, made_rows(), {})).split("\n\n")[0]
+    for part in (
+        "made: 60 rows (12345 train, 20 test)", "protocol paper", "target y", "lengthscale 0.8 to 3",
+        "variance 1.5 to 2.5", "noise variance 0.02", "RMSE 0.5", "NLPD 1.25", "95% cover 90.0%",
+    ):  # fmt: skip
+        assert part in heading
+    assert "converge" not in heading
+    assert heading.splitlines()[0].endswith("2 seed(s), random splits")
+
+
+def test_heading_tells_published_splits(dataset: Dataset, fixed: Settings) -> None:
+    data = replace(dataset, splits=(dataset.y > 5.0,))
+    for protocol, splits in (("converged", "published"), ("paper", "random")):
+        settings = replace(fixed, protocol=PROTOCOLS[protocol])
+        assert f"{splits} splits" in table(Comparison(data, settings, made_rows(), {}))
+
+
+def test_an_optimiser_that_did_not_converge_and_cells_not_made_are_told(dataset: Dataset, fixed: Settings) -> None:
+    rows = [replace(row, converged=False) if row.method == "exact" else row for row in made_rows()]
+    text = table(Comparison(dataset, fixed, rows, {Cell(0, "orf", 8): "too few"}))
+    assert "did not converge" in text
+    assert text.endswith("not made: seed 0, orf, D = 8: too few\n")
+
+
+@pytest.mark.parametrize("kl", [float("inf"), float("nan")])
+def test_a_divergence_that_is_no_number_comes_last(kl: float, dataset: Dataset, fixed: Settings) -> None:
+    rows = [replace(row, kl=kl) if row.method == "local_taylor" else row for row in made_rows()]
+    text = table(Comparison(dataset, fixed, rows, {}))
+    assert re.findall(r"^[* ] (\w+)", text, flags=re.MULTILINE)[2] == "local_taylor"
+    assert len(re.findall(r"^\* ", text, flags=re.MULTILINE)) == 2

@@ -1,0 +1,205 @@
+import os
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lmgp.cli import main
+from lmgp.experiments.protocol import METHODS, MapRequest
+
+QUICK = ["--methods", "rff", "local_taylor", "--n-features", "8", "16", "--thresholds", "1", "--seeds", "1"]
+
+
+def write_csv(path: Path, rows: int = 30, header: str = "a,b,price", cell: str | None = None) -> str:
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-2, 2, (2, rows))
+    table = [[f"{value:.6f}" for value in row] for row in np.column_stack((a, b, np.sin(a) + b))]
+    if cell is not None:
+        table[rows // 2][1] = cell
+    path.write_text("\n".join((header, *map(",".join, table))) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LMGP_DATA_DIR", raising=False)
+    return tmp_path
+
+
+def test_a_csv_file_of_the_user(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_csv(folder / "houses.csv")
+    assert main(["compare", file, "--target", "price", *QUICK]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("houses: 30 rows (27 train, 3 test), 2 input columns, target price")
+    assert len(re.findall(r"^\* (rff|local_taylor) ", printed.out, flags=re.MULTILINE)) == 2
+    assert "5/5" in printed.err
+    assert sorted(os.listdir(folder / "results" / "houses")) == ["comparison.png", "results.csv"]
+    assert len((folder / "results" / "houses" / "results.csv").read_text().splitlines()) == 6
+
+    assert main(["compare", file, "--target", "price", *QUICK]) == 0
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert "5 of 5 cells are read back" in again.err
+
+
+def test_quiet_says_nothing_on_standard_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_csv(folder / "houses.csv")
+    assert main(["compare", file, "--target", "price", "--max-train-rows", "20", "--quiet", *QUICK]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("options", [[], ["--quiet"]])
+def test_warnings_are_messages(
+    options: list[str], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def factory(request: MapRequest) -> object:
+        warnings.warn("careful", UserWarning, stacklevel=2)
+        return METHODS["local_taylor"].factory(request)
+
+    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], factory=factory))
+    file = write_csv(folder / "houses.csv")
+    assert main(["compare", file, "--target", "price", *options, *QUICK]) == 0
+    err = capsys.readouterr().err
+    assert err == "" if options else "\nlmgp: careful\n" in err.replace("\r", "\n")
+
+
+def test_caps_are_said_and_columns_chosen(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_csv(folder / "houses.csv", cell="text in a column that is not used")
+    options = ["--columns", "a", "--max-train-rows", "20", "--max-test-rows", "2"]
+    assert main(["compare", file, "--target", "price", *options, *QUICK]) == 0
+    printed = capsys.readouterr()
+    assert "houses: 30 rows (20 train, 2 test), 1 input columns" in printed.out
+    assert "a random 20 of the 27 train rows are used (--max-train-rows)" in printed.err
+    assert "a random 2 of the 3 test rows are used (--max-test-rows)" in printed.err
+
+
+def test_several_data_sets_and_ard(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_csv(folder / "houses.csv")
+    assert main(["compare", "sinc", file, "--target", "price", "--ard", "--out", "deep/er", *QUICK]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"exact GP: lengthscale \S+ to \S+,", out)
+    assert sorted(os.listdir(folder / "deep" / "er")) == ["houses", "sinc"]
+
+
+def test_ctrl_c_keeps_what_is_finished(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(request: MapRequest) -> None:
+        raise KeyboardInterrupt
+
+    command = ["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK]
+    with monkeypatch.context() as patch:
+        patch.setitem(METHODS, "local_taylor", replace(METHODS["local_taylor"], factory=interrupt))
+        assert main(command) == 130
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.endswith("lmgp: interrupted; what was finished is kept, and the same command resumes\n")
+    assert main(command) == 0
+    assert "2 of 5 cells are read back" in capsys.readouterr().err
+
+
+BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
+    "no command": (lambda path: [], "COMMAND"),
+    "unknown command": (lambda path: ["compar"], "'compare'"),
+    "unknown option": (lambda path: ["compare", "sinc", "--metods", "rff"], "--metods"),
+    "no data set": (lambda path: ["compare"], "DATASET"),
+    "unknown protocol": (lambda path: ["compare", "sinc", "--protocol", "papr"], "'papr'"),
+    "unknown data set": (lambda path: ["compare", "diabetis"], "'diabetes'"),
+    "second data set unknown": (lambda path: ["compare", "sinc", "diabetis"], "'diabetes'"),
+    "unknown method": (lambda path: ["compare", "sinc", "--methods", "rff", "local_tailor"], "'local_taylor'"),
+    "n_features 1": (lambda path: ["compare", "sinc", "--n-features", "32", "1"], "n_features must be at least 2"),
+    "n_features text": (lambda path: ["compare", "sinc", "--n-features", "many"], "'many'"),
+    "threshold 0": (lambda path: ["compare", "sinc", "--thresholds", "0"], "threshold"),
+    "threshold negative": (lambda path: ["compare", "sinc", "--thresholds", "-1"], "got -1"),
+    "no seeds": (lambda path: ["compare", "sinc", "--seeds", "0"], "seed"),
+    "cap of 1": (lambda path: ["compare", "sinc", "--max-train-rows", "1"], "max_train_rows"),
+    "paper protocol elsewhere": (lambda path: ["compare", "sinc", "--protocol", "paper"], "yacht, kin8nm, uk_flats"),
+    "twice the same": (lambda path: ["compare", "sinc", "sinc"], "results/sinc"),
+    "two files of one name": (
+        lambda path: ["compare", "sinc", write_csv(path / "Sinc.csv"), "--target", "price"],
+        "results/sinc",
+    ),
+    "target without a file": (lambda path: ["compare", "sinc", "--target", "y"], "--target"),
+    "no data folder": (lambda path: ["compare", "sinc", "--data-dir", "nowhere"], "'nowhere'"),
+    "missing file": (lambda path: ["compare", "nowhere/mine.csv", "--target", "price"], "nowhere/mine.csv"),
+    "no target": (lambda path: ["compare", write_csv(path / "mine.csv")], "a, b, price"),
+    "unknown target": (lambda path: ["compare", write_csv(path / "mine.csv"), "--target", "prise"], "'price'"),
+    "unknown column": (
+        lambda path: ["compare", write_csv(path / "mine.csv"), "--target", "price", "--columns", "a", "c"],
+        "'c'",
+    ),
+    "not a number": (
+        lambda path: ["compare", write_csv(path / "mine.csv", cell="red"), "--target", "price"],
+        "not numeric: 'b'",
+    ),
+    "NaN": (lambda path: ["compare", write_csv(path / "mine.csv", cell="nan"), "--target", "price"], "'b'"),
+    "infinity": (lambda path: ["compare", write_csv(path / "mine.csv", cell="inf"), "--target", "price"], "'b'"),
+    "two rows": (lambda path: ["compare", write_csv(path / "mine.csv", rows=2), "--target", "price"], "2 rows"),
+    "one row": (lambda path: ["compare", write_csv(path / "mine.csv", rows=1), "--target", "price"], "1 rows"),
+    "out is a file": (lambda path: ["compare", "sinc", "--out", write_csv(path / "taken")], "taken"),
+    "out below a file": (lambda path: ["compare", "sinc", "--out", write_csv(path / "taken") + "/deep"], "taken"),
+    "ard in the paper protocol": (
+        lambda path: ["compare", "yacht", "--protocol", "paper", "--ard"],
+        "lengthscale",
+    ),
+    "list with no data folder": (lambda path: ["datasets", "--data-dir", "nowhere"], "'nowhere'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line_and_leaves_nothing(
+    case: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_arguments, named = BAD[case]
+    arguments = make_arguments(folder)
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.fullmatch(r"lmgp: error: .+\n", printed.err)
+    assert named in printed.err
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_a_constant_target_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "flat.csv").write_text("a,b\n" + "".join(f"{i},7\n" for i in range(9)))
+    assert main(["compare", "flat.csv", "--target", "b"]) == 2
+    assert "'b' of flat is constant" in capsys.readouterr().err
+    assert os.listdir(folder) == ["flat.csv"]
+
+
+def test_a_results_file_of_something_else_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "results" / "sinc").mkdir(parents=True)
+    (folder / "results" / "sinc" / "results.csv").write_text("mine\n1\n")
+    assert main(["compare", "sinc"]) == 2
+    assert "not a results file" in capsys.readouterr().err
+    assert (folder / "results" / "sinc" / "results.csv").read_text() == "mine\n1\n"
+
+
+def test_datasets_lists_the_catalogue_and_what_is_here(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "data").mkdir()
+    (folder / "data" / "kin8nm.csv.gz").touch()
+    assert main(["datasets", "--data-dir", "data"]) == 0
+    out = capsys.readouterr().out
+    assert "diabetes: 442 rows, 10 inputs, target disease_progression [shipped with scikit-learn]" in out
+    assert "kin8nm: 8192 rows, 8 inputs, target y [here: data/kin8nm.csv.gz]" in out
+    assert "modis_lst: 148309 rows, 2 inputs, target temp_c [needs a file]" in out
+    assert out.count("licence:") >= 10
+
+
+def test_help_names_every_method(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["compare", "--help"])
+    assert set(METHODS) <= set(re.findall(r"\w+", capsys.readouterr().out))
+
+
+def test_the_package_runs_as_a_module_and_has_a_version() -> None:
+    shown = subprocess.run([sys.executable, "-m", "lmgp", "--version"], check=True, capture_output=True, text=True)
+    assert re.fullmatch(r"lmgp \d+\.\d+\.\d+\n", shown.stdout)
