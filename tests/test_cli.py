@@ -168,6 +168,27 @@ def test_bad_input_is_one_clear_line_and_leaves_nothing(
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
+def test_constant_inputs_are_refused_before_anything_is_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "same.csv").write_text("a,b\n" + "".join(f"7,{i}\n" for i in range(9)))
+    arguments = ["compare", "sinc", str(folder / "same.csv"), "--target", "b", "--out", str(folder / "out"), "--quiet"]
+    assert main(arguments) == 2
+    assert "All input columns of same (a) are constant" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
+def test_too_many_training_rows_for_the_reference_are_refused_beforehand(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{i},{i % 7}\n" for i in range(20_000))
+    (folder / "long.csv").write_text("a,b\n" + rows)
+    arguments = ["compare", str(folder / "long.csv"), "--target", "b", "--out", str(folder / "out"), "--quiet"]
+    assert main([*arguments, "--max-train-rows", "17000"]) == 2
+    assert "lower --max-train-rows" in capsys.readouterr().err
+    assert not (folder / "out").exists()
+
+
 def test_a_constant_target_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "flat.csv").write_text("a,b\n" + "".join(f"{i},7\n" for i in range(9)))
     assert main(["compare", "flat.csv", "--target", "b"]) == 2

@@ -98,7 +98,8 @@ def prepare(dataset: Dataset, settings: Settings, seed: int) -> Prepared:
     Raises
     ------
     InputError
-        If there are fewer than 2 training rows or no test row, or if the training targets are constant.
+        If there are fewer than 2 training rows or no test row, or if the targets or all
+        inputs of the training rows are constant.
     """
     rng = np.random.default_rng((seed, 1))  # a stream apart from the split's
     train, test = (
@@ -116,6 +117,11 @@ def prepare(dataset: Dataset, settings: Settings, seed: int) -> Prepared:
         raise InputError(
             f"The target {dataset.target_name!r} of {dataset.name} is constant on the training rows of seed {seed}: "
             "there is nothing to learn."
+        )
+    if not np.ptp(dataset.X[train], axis=0).any():
+        raise InputError(
+            f"All input columns of {dataset.name} ({', '.join(dataset.feature_names)}) are constant on the training "
+            f"rows of seed {seed}: there is nothing to learn from."
         )
     X_train, X_test = dataset.X[train], dataset.X[test]
     if _standardises(dataset, settings):
