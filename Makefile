@@ -8,7 +8,7 @@ compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
 
 test: .venv/.installed
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
 
 check: .venv/.installed
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """How far a dense fit is from its limit: the Gram product of its features.
 
-Measures, in one process and side by side, the time of a whole `FeaturizedGPRegressor.fit` and of numpy's ``F.T @ F`` for
-an array of the features' size, and the peak memory of a fit above that of its input.
+Measures, in one process and side by side, the time of a whole `FeaturizedGPRegressor.fit` and of numpy's ``F.T @ F``
+for an array of the features' size, and the peak memory of a fit above that of its input.
 
     python benchmarks/dense_fit.py [--rows 200000] [--columns 8] [--features 1024] [--repeats 5]
 

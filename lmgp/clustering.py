@@ -106,7 +106,8 @@ def nearest_centroids(X: NDArray[np.float64], centroids: NDArray[np.float64]) ->
     centroids : ndarray of shape (n_centroids, d)
     """
     _, nearest = cKDTree(centroids).query(X)
-    return np.asarray(nearest, dtype=np.int64)
+    # Where all distances overflow the tree answers with no centroid: they are all equally far.
+    return np.where(nearest < len(centroids), nearest, 0)
 
 
 def _farthest_points(

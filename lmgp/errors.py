@@ -1,7 +1,8 @@
 """The exceptions and warnings of the package.
 
-Every error that a user's input can cause is an `LmgpError`; each kind also derives from the built-in exception that
-other code would expect there. A message says what was got, what was expected, and what to do.
+Every error that the package raises itself is an `LmgpError`; each kind also derives from the built-in exception that
+other code would expect there. (Arrays and parameters are checked by scikit-learn first, with its own `ValueError`.) A
+message says what was got, what was expected, and what to do.
 """
 
 from collections.abc import Iterable

@@ -1,5 +1,6 @@
 """The Gaussian kernel."""
 
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -104,11 +105,13 @@ class GaussianKernel(BaseEstimator):
         InputError
             As `__call__`.
         """
+        variance = self.variance
         try:
-            lengthscale = np.asarray(self.lengthscale, dtype=np.float64)
-            variance = float(self.variance)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"GaussianKernel needs numbers for lengthscale and variance; got {self!r}.") from error
+            lengthscale = np.asarray(self.lengthscale)
+        except ValueError:  # lists of different lengths
+            lengthscale = np.asarray(None)
+        if lengthscale.dtype.kind not in "iuf" or not isinstance(variance, Real):
+            raise InputError(f"GaussianKernel needs numbers for lengthscale and variance; got {self!r}.")
         if lengthscale.ndim > 1 or (lengthscale.ndim == 1 and len(lengthscale) != n_inputs):
             raise InputError(
                 f"lengthscale must be one number or one a column, shape ({n_inputs},) for these rows; "

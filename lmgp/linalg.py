@@ -31,11 +31,11 @@ def cholesky(matrix: torch.Tensor) -> torch.Tensor:
         With the amount that was added to the diagonal.
     """
     factor, info = torch.linalg.cholesky_ex(matrix)
-    if info == 0:
+    if info == 0 and torch.isfinite(factor.diagonal()).all():
         return factor
-    diagonal = matrix.diagonal().mean()
-    if not torch.isfinite(diagonal):
+    if not torch.isfinite(matrix.tril()).all():
         raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyper-parameters.")
+    diagonal = matrix.diagonal().mean()
     for exponent in range(-12, -5):
         jitter = float(diagonal) * 10.0**exponent
         corrected = matrix.clone()

@@ -1,13 +1,13 @@
 """What every estimator does with its input at the boundary: random state, tensors, rows and their weights."""
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 
@@ -31,6 +31,11 @@ def generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, Integral) and random_state < 0:
         raise InputError(f"random_state must be a non-negative integer, a generator or None; got {random_state}.")
     return np.random.default_rng(random_state)
+
+
+def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
+    """Make n independent generators that depend on the state of `rng`, and advance it."""
+    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
 
 
 def as_tensor(array: NDArray[np.float64]) -> torch.Tensor:
@@ -58,6 +63,10 @@ class Rows:
     y: NDArray[np.float64]
     weights: NDArray[np.float64] | None = None
     noise_variances: NDArray[np.float64] | None = None
+
+    def copy(self) -> "Rows":
+        """Return rows that do not change with the caller's arrays."""
+        return self.take(np.arange(len(self.y)))
 
     def take(self, index: NDArray[Any] | slice) -> "Rows":
         """Return the rows at `index` (integers, a mask or a slice)."""
@@ -102,17 +111,19 @@ def check_rows(
             raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
         rows = rows.take(rows.weights > 0)
     if len(rows.y) < 2:
-        raise InputError(f"At least 2 rows of positive weight are needed to fit a model; got {len(rows.y)} sample(s).")
+        raise InputError(
+            f"At least 2 rows of positive weight are needed to fit a model; got {len(rows.y)} sample(s): all other "
+            "weights are zero."
+        )
     return rows
 
 
 def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -> NDArray[np.float64] | None:
     if values is None:
         return None
-    vector = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
-    if vector.ndim == 0:  # scikit-learn's convention: one weight for all
-        vector = np.full(len(X), float(vector))
-    if vector.ndim != 1:
+    if isinstance(values, Real):  # scikit-learn's convention: one value for all rows
+        values = np.full(len(X), float(values))
+    vector: NDArray[np.float64] = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
+    if vector.shape != (len(X),):
         raise InputError(f"{name} must have one value a row, shape ({len(X)},); got shape {vector.shape}.")
-    check_consistent_length(X, vector)
     return vector

@@ -63,13 +63,17 @@ class TransformerFeatures(FeatureMap):
 
     def _columns(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
         columns = self.transformer_.transform(X)
-        columns = columns.toarray() if issparse(columns) else np.asarray(columns)
-        if columns.ndim != 2 or len(columns) != len(X):
+        columns = np.asarray(columns.toarray() if issparse(columns) else columns, dtype=np.float64)
+        if columns.ndim != 2 or len(columns) != len(X) or columns.shape[1] == 0:
             raise InputError(
                 f"{self.transformer_!r} cannot serve as a feature map: it made an array of shape {columns.shape} of "
                 f"{len(X)} rows; expected shape ({len(X)}, n_features)."
             )
-        return np.ascontiguousarray(columns, dtype=np.float64)
+        if not np.isfinite(columns).all():
+            raise InputError(
+                f"{self.transformer_!r} cannot serve as a feature map: not all numbers that it made are finite."
+            )
+        return np.ascontiguousarray(columns)
 
 
 def make_feature_map(features: Any, kernel: GaussianKernel, rng: np.random.Generator) -> FeatureMap:

@@ -1,4 +1,4 @@
-"""How many columns each degree of a random Maclaurin map gets: the incremental algorithm.
+"""How many columns each degree of a random Maclaurin map gets.
 
 References
 ----------
@@ -6,8 +6,6 @@ J. Wacker, M. Kanagawa and M. Filippone, *Improved Random Features for Dot Produ
 Algorithm 3.
 """
 
-import heapq
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,40 +135,42 @@ def allocate(terms: ErrorTerms, n_features: int, max_degree: int) -> list[int]:
     terms : ErrorTerms
         For degrees up to `max_degree` at least.
     n_features : int
-        The number of columns, at least 2: one is the constant's, the others are distributed.
+        The number of columns, at least 2: one is the constant's, the others are distributed, at least one a degree.
     max_degree : int
         The highest degree allowed.
 
     Returns
     -------
     list of int
-        The number of columns of each degree 0, …, p. The greedy algorithm is optimal for the Gaussian and the
-        Rademacher sketch, whose terms are convex in the number of columns; for TensorSRHT it comes close.
+        The number of columns of each degree 0, …, p; p is 2 at least, where that is allowed.
+
+    Notes
+    -----
+    The published algorithm gives column after column to the degree whose error falls most. That is optimal where the
+    terms are convex in the number of columns, which those of TensorSRHT are not: it was up to 5% off on small cases.
+    Dynamic programming over the degrees is optimal for any terms, for all p at once, in O(p n_features²).
     """
-    highest = min(max_degree, n_features - 1)
-    candidates = [_allocate(terms, n_features - 1, degree) for degree in range(min(2, highest), highest + 1)]
-    return min(candidates, key=lambda counts: _error(terms, counts))
-
-
-def _error(terms: ErrorTerms, counts: list[int]) -> float:
-    degree = len(counts) - 1
-    sketches = math.fsum(terms.of_columns(n, counts[n]) for n in range(1, degree + 1))
-    return sketches + float(terms.truncation[degree])
-
-
-def _allocate(terms: ErrorTerms, budget: int, degree: int) -> list[int]:
-    """Give each degree one column, then each further column to the degree whose error falls most."""
-    counts = [1] * (degree + 1)
-
-    def gain(n: int) -> tuple[float, int]:
-        # Negative for the smallest-first heap; ties go to the lower degree.
-        return terms.of_columns(n, counts[n] + 1) - terms.of_columns(n, counts[n]), n
-
-    gains = [gain(n) for n in range(1, degree + 1)]
-    heapq.heapify(gains)
-    for _ in range(budget - degree):
-        best = gains[0][1]
-        counts[best] += 1
-        # Only the degree that just grew changes its gain.
-        heapq.heapreplace(gains, gain(best))
-    return counts
+    budget = n_features - 1
+    highest = min(max_degree, budget)
+    columns = np.arange(1, budget + 1)
+    errors = np.array([[terms.of_columns(n, int(m)) for m in columns] for n in range(1, highest + 1)])
+    # least[b]: the least error of the degrees so far with b columns in all; taken[n][b]: how many the last one takes.
+    least = np.concatenate(([np.inf], errors[0]))
+    taken = [np.arange(budget + 1)]
+    totals = [least[budget]]
+    for error in errors[1:]:
+        shorter, chosen = least, np.zeros(budget + 1, dtype=np.int64)
+        least = np.full(budget + 1, np.inf)
+        for b in range(2, budget + 1):
+            choices = shorter[b - 1 : 0 : -1] + error[: b - 1]
+            chosen[b] = choices.argmin() + 1
+            least[b] = choices[chosen[b] - 1]
+        taken.append(chosen)
+        totals.append(least[budget])
+    lowest = min(2, highest)
+    degree = lowest + int(np.argmin(np.array(totals)[lowest - 1 :] + terms.truncation[lowest : highest + 1]))
+    counts = []
+    for chosen in reversed(taken[:degree]):
+        counts.append(int(chosen[budget]))
+        budget -= counts[-1]
+    return [1, *reversed(counts)]

@@ -24,8 +24,8 @@ class _FourierMap(FeatureMap):
                 f"{type(self).__name__} makes pairs of columns: n_features must be at least 2; got {self.n_features}."
             )
         # Blocks of frequencies are drawn whole; the last one is cut.
-        blocks: list[NDArray[np.float64]] = []
-        while sum(map(len, blocks)) < n_frequencies:
+        blocks = [self._draw_block(X.shape[1], rng)]
+        while len(blocks) * len(blocks[0]) < n_frequencies:
             blocks.append(self._draw_block(X.shape[1], rng))
         self.frequencies_ = np.concatenate(blocks)[:n_frequencies].copy()
         self.n_features_out_ = 2 * n_frequencies
@@ -131,8 +131,9 @@ class StructuredOrthogonalFourierFeatures(_FourierMap):
     -----
     The map is *biased*, the more so the smaller the order: padded only to the next power of two, d = 1 has a single
     distinct frequency, d = 2 has two and d = 4 has twelve. Rows are therefore padded with zeros to at least 64
-    columns, which leaves a bias of about 0.006 of the variance. `OrthogonalFourierFeatures` has none, and at the cost
-    of one dense d × d factorisation a block it is the better choice up to several hundred input columns.
+    columns, which leaves a bias of about 0.006 of the variance (root mean square over distances; 0.01 at most), though
+    not all frequencies are distinct at d = 1 and 2. `OrthogonalFourierFeatures` has neither fault, and at the cost of
+    one dense d × d factorisation a block it is the better choice up to several hundred input columns.
 
     References
     ----------

@@ -16,7 +16,7 @@ from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
 from lmgp.features.base import FeatureMap, TruncatedMap, vanishing
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
 from lmgp.kernel import GaussianKernel
-from lmgp.validation import RandomState, as_tensor
+from lmgp.validation import RandomState, as_tensor, spawn
 
 
 class _MaclaurinMap(FeatureMap):
@@ -209,7 +209,7 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
         # Two streams: what is drawn for given counts does not depend on how many rows the sample was taken from.
-        sampling, drawing = rng.spawn(2)
+        sampling, drawing = spawn(rng, 2)
         if n_inputs == 1:
             counts = [1] * (highest + 1)
         elif len(scaled) == 1:

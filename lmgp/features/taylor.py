@@ -61,22 +61,30 @@ class TaylorFeatures(TruncatedMap):
         self.degree_ = degree
         self.exponents_ = _total_degree(n_inputs, degree)
         self.n_features_out_ = len(self.exponents_)
+        self._plan = _plan(self.exponents_)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         scaled = self._scale(X)
-        # Column by column of the input: the monomials of the first j inputs, (m, n), each times a power of the next.
-        # Features are rows here, so that picking some of them copies contiguous memory.
         vanished = vanishing(scaled.square().sum(dim=1), self.degree_)
+        # Features are rows here, so that picking some of them copies contiguous memory.
         features = (~vanished).to(torch.float64)[None, :] * self.kernel_.variance**0.5
-        prefixes = np.zeros((len(self.exponents_), 0), dtype=np.int64)
-        parent = np.zeros(len(self.exponents_), dtype=np.int64)
-        for j in range(scaled.shape[1]):
-            prefixes = np.column_stack((prefixes, self.exponents_[:, j]))
-            distinct, first, inverse = np.unique(prefixes, axis=0, return_index=True, return_inverse=True)
-            powers = _scaled_powers(scaled[:, j], int(self.exponents_[:, j].max()))
-            features = features[parent[first]].mul_(powers[distinct[:, j]])
-            parent = inverse.ravel()
-        return features[parent].T
+        for j, (parents, exponents) in enumerate(self._plan):
+            powers = _scaled_powers(scaled[:, j], int(exponents.max()))
+            features = features[parents].mul_(powers[exponents])
+        return features.T
+
+
+def _plan(exponents: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Say how the monomials of the first j + 1 inputs follow from those of the first j: which one times which power."""
+    steps = []
+    parent = np.zeros(len(exponents), dtype=np.int64)
+    for j in range(exponents.shape[1]):
+        _, first, inverse = np.unique(exponents[:, : j + 1], axis=0, return_index=True, return_inverse=True)
+        if j == exponents.shape[1] - 1:  # the last step gives the columns in their order
+            first, inverse = np.arange(len(exponents)), np.arange(len(exponents))
+        steps.append((parent[first], exponents[first, j]))
+        parent = inverse.ravel()
+    return steps
 
 
 def _scaled_powers(x: torch.Tensor, degree: int) -> torch.Tensor:

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import InputError
 from lmgp.kernel import GaussianKernel
 from lmgp.models.likelihood import Hyperparameters, maximize_likelihood
-from lmgp.validation import RandomState, Rows, check_rows, generator
+from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +74,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         X : array-like of shape (n, d)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), optional
-            A weight w stands for w repetitions of the row; zero for its absence.
+            A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
+            and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y, in place of the common one. The latter then is only
             the noise of new rows; where it is not given, it is the weighted mean of these.
@@ -91,10 +92,13 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         """
         self._validate_params()
         inputs, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        rows = check_rows(inputs, np.asarray(target, dtype=np.float64), sample_weight, noise_variances)
+        # Objects and strings become numbers only here: a missing value among them has not been seen yet.
+        target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+        rows = check_rows(inputs, target, sample_weight, noise_variances)
         if self.kernel is not None:
             self.kernel.checked(inputs.shape[1])
-        if (self.kernel is None or self.noise_variance is None) and np.ptp(rows.y) == 0:
+        learns_noise = self.noise_variance is None and rows.noise_variances is None
+        if (self.kernel is None or learns_noise) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
@@ -102,7 +106,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         self.center_ = rows.mean
         rows = Rows(rows.X, rows.y - self.center_, rows.weights, rows.noise_variances)
         # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
-        learning, drawing = generator(self.random_state).spawn(2)
+        learning, drawing = spawn(generator(self.random_state), 2)
         self._learn(rows, learning)
         self._fit(rows, drawing)
         return self

@@ -12,6 +12,7 @@ from lmgp.errors import MemoryLimitError
 from lmgp.kernel import GaussianKernel
 from lmgp.linalg import cholesky, solve_lower
 from lmgp.models.base import GPRegressor
+from lmgp.models.likelihood import noise_and_weights
 from lmgp.statistics import chunks
 from lmgp.validation import RandomState, Rows, as_tensor
 
@@ -80,9 +81,10 @@ class ExactGPRegressor(GPRegressor):
     >>> import numpy as np
     >>> from lmgp import ExactGPRegressor
     >>> X = np.linspace(0, 6, 40)[:, None]
-    >>> reference = ExactGPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=40)
+    >>> reference = ExactGPRegressor(random_state=0).fit(X, y)
     >>> mean, std = reference.predict([[1.0], [100.0]], return_std=True)
-    >>> bool(abs(mean[0] - np.sin(1.0)) < 1e-3), bool(np.isclose(std[1] ** 2, reference.kernel_.variance))
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 2 * std[0]), bool(np.isclose(std[1] ** 2, reference.kernel_.variance))
     (True, True)
     """
 
@@ -117,7 +119,7 @@ class ExactGPRegressor(GPRegressor):
     def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for
         # a featurized model, need not pay for it.
-        self._rows = rows
+        self._rows = rows.copy()
         self._solved: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def __getstate__(self) -> dict[str, Any]:
@@ -140,12 +142,10 @@ class ExactGPRegressor(GPRegressor):
         """Return L = chol(K + Σ) and L⁻¹y of all rows."""
         if not self._solved:
             rows = self._rows
-            n = len(rows.y)
-            check_memory(n, self.max_memory_gib)
+            check_memory(len(rows.y), self.max_memory_gib)
             covariance = as_tensor(self.kernel_(rows.X))
-            noise = np.full(n, self.noise_variance_) if rows.noise_variances is None else rows.noise_variances
-            # A row of weight w is w equal rows, which say as much as one with the noise σ²/w.
-            covariance.diagonal().add_(as_tensor(noise if rows.weights is None else noise / rows.weights))
+            noise, weights = noise_and_weights(rows, self.noise_variance_)
+            covariance.diagonal().add_(noise / weights)
             factor = cholesky(covariance)
             self._solved.append((factor, solve_lower(factor, as_tensor(rows.y)[:, None])[:, 0]))
         return self._solved[0]

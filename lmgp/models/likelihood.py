@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 
@@ -17,6 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lmgp.errors import InputError
 from lmgp.kernel import GaussianKernel
+from lmgp.linalg import cholesky, solve_lower
+from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
@@ -39,6 +43,9 @@ TOLERANCE = 1e-13
 # the second one still counts as converged: no step along it changes the likelihood by more than its rounding.
 GRADIENT_TOLERANCE = 1e-6
 ROUNDING_GRADIENT = 1e-4
+
+# Stands for the value where there is none; far above any, so that the line search turns back.
+FAILED = 1e10
 
 
 @dataclass(frozen=True)
@@ -112,40 +119,94 @@ def maximize_likelihood(
     order = rng.permutation(len(rows.y))
     used, few = (rows.take(np.sort(order[:size])) for size in (max_rows, min(max_rows, START_ROWS)))
     if kernel is not None and noise_variance is not None:
-        likelihood = _Likelihood(used, kernel, noise_variance, ard)
-        return likelihood.result(np.empty(0), converged=True)
-    likelihood = _Likelihood(few, kernel, noise_variance, ard)
+        return Hyperparameters(kernel, noise_variance, log_likelihood(used, kernel, noise_variance), converged=True)
+    # The units are those of the smaller sample for both, so that the refinement starts where the best start ended.
+    units = _units(few, learns_kernel=kernel is None)
+    coarse, fine = (_Objective(sample, units, kernel, noise_variance, ard) for sample in (few, used))
     starts = [
-        _optimize(likelihood, likelihood.start(lengthscale, noise), tolerance=START_TOLERANCE)
+        coarse.start(lengthscale, noise)
         for lengthscale, noise in product(
             START_LENGTHSCALES if kernel is None else (1.0,), START_NOISES if noise_variance is None else (0.1,)
         )
     ]
-    likelihood = _Likelihood(used, kernel, noise_variance, ard, like=few)
-    best = _optimize(likelihood, min(starts, key=lambda result: float(result.fun)).x, tolerance=TOLERANCE)
-    converged = bool(best.success) or likelihood.largest_slope(best) < ROUNDING_GRADIENT
+    with _exact_factorisations():
+        results = parallel_map(lambda start: _optimize(coarse, start, START_TOLERANCE), starts)
+        best = _optimize(fine, min(results, key=lambda result: float(result.fun)).x, TOLERANCE)
+    converged = bool(best.success) or fine.largest_slope(best) < ROUNDING_GRADIENT
     if not converged:
         warnings.warn(
             f"The marginal likelihood was not maximised to convergence: {best.message} after {best.nit} iterations on "
-            f"{len(used.y)} rows. Look for extreme values in X and y, or give the kernel and the noise variance.",
+            f"{len(used.y)} rows. Targets without any noise and extreme values in X or y make it ill-conditioned: "
+            "check for them, or give noise_variance.",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return likelihood.result(best.x, converged)
+    learned, learned_noise = fine.hyperparameters(best.x)
+    return Hyperparameters(learned, learned_noise, log_likelihood(used, learned, learned_noise), converged)
 
 
-def _optimize(likelihood: "_Likelihood", start: Floats, tolerance: float) -> OptimizeResult:
+def log_likelihood(rows: Rows, kernel: GaussianKernel, noise_variance: float) -> float:
+    """Compute the log marginal likelihood of rows with centred y, in nats.
+
+    Parameters
+    ----------
+    rows : Rows
+    kernel : GaussianKernel
+    noise_variance : float
+        Of the rows without a noise variance of their own.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 2.30.
+    """
+    covariance = as_tensor(kernel(rows.X))
+    noise, weights = noise_and_weights(rows, noise_variance)
+    covariance.diagonal().add_(noise / weights)
+    factor = cholesky(covariance)
+    whitened = solve_lower(factor, as_tensor(rows.y)[:, None])
+    log_determinant = 2.0 * factor.diagonal().log().sum()
+    constant = len(rows.y) * math.log(2.0 * math.pi)
+    return float(-0.5 * (whitened.square().sum() + log_determinant + constant + _repetitions(noise, weights)))
+
+
+def noise_and_weights(rows: Rows, noise_variance: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return each row's noise variance σ² and weight w, each of shape (n,).
+
+    A row of weight w is w equal rows, which say as much about f as one with the noise σ²/w.
+    """
+    ones = torch.ones(len(rows.y), dtype=torch.float64)
+    noise = noise_variance * ones if rows.noise_variances is None else as_tensor(rows.noise_variances)
+    return noise, ones if rows.weights is None else as_tensor(rows.weights)
+
+
+def _repetitions(noise: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """−2 times what w equal rows add to the log likelihood of one row with the noise σ²/w, summed over rows."""
+    return (weights - 1.0) @ torch.log(2.0 * math.pi * noise) + torch.log(weights).sum()
+
+
+@contextmanager
+def _exact_factorisations() -> Iterator[None]:
+    """Let GPyTorch use Cholesky factors, and fail where float64 does not allow one.
+
+    What needs jitter is a step too far, not a value. The settings are the whole process's: made once, for all threads.
+    """
+    with warnings.catch_warnings(), gpytorch.settings.fast_computations(False, False, False):
+        warnings.simplefilter("error", JitterWarning)
+        yield
+
+
+def _optimize(objective: "_Objective", start: Floats, tolerance: float) -> OptimizeResult:
     return minimize(
-        likelihood,
+        objective,
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=likelihood.bounds,
+        bounds=objective.bounds,
         options={"maxiter": 500, "ftol": tolerance, "gtol": GRADIENT_TOLERANCE},
     )
 
 
-class _Likelihood:
+class _Objective:
     """The negative log marginal likelihood per row, as a function of the logarithms of what is free.
 
     The vector holds, as far as they are free, the lengthscale (one, or one a column), the variance and the noise
@@ -155,29 +216,26 @@ class _Likelihood:
     def __init__(
         self,
         rows: Rows,
+        units: tuple[float, float],
         kernel: GaussianKernel | None,
         noise_variance: float | None,
         ard: bool,
-        like: Rows | None = None,
     ) -> None:
         self.fixed_kernel, self.fixed_noise = kernel, noise_variance
-        # The units must not change between the starts and the refinement: both take those of the smaller sample.
-        self.input_unit, self.target_unit = _units(rows if like is None else like, kernel is None)
-        n_inputs = rows.X.shape[1]
-        n_lengthscales = n_inputs if ard else 1
-        free_kernel = kernel is None
-        self.sizes = [n_lengthscales * free_kernel, int(free_kernel), int(noise_variance is None)]
+        self.input_unit, self.target_unit = units
+        n_lengthscales = rows.X.shape[1] if ard else 1
+        self.sizes = [n_lengthscales * (kernel is None), int(kernel is None), int(noise_variance is None)]
         self.bounds = [
             (math.log(low), math.log(high))
             for size, (low, high) in zip(self.sizes, (LENGTHSCALE_BOUNDS, VARIANCE_BOUNDS, NOISE_BOUNDS), strict=True)
             for _ in range(size)
         ]
-        self.X = as_tensor(rows.X / self.input_unit)
+        # Centred: GPyTorch's distances go through inner products, which lose their digits far from the origin.
+        self.X = as_tensor((rows.X - rows.X.mean(axis=0)) / self.input_unit)
         self.y = as_tensor(rows.y / self.target_unit)
-        self.weights = torch.ones_like(self.y) if rows.weights is None else as_tensor(rows.weights)
-        self.row_noise = None if rows.noise_variances is None else as_tensor(rows.noise_variances / self.target_unit**2)
+        noise, self.weights = noise_and_weights(rows, 1.0)
+        self.row_noise = None if rows.noise_variances is None else noise / self.target_unit**2
         self.n = float(self.weights.sum())
-        self.worst = 0.0
 
     def start(self, lengthscale: float, noise: float) -> Floats:
         """The logarithms of a starting point: a lengthscale for all columns and the noise's share of var(y)."""
@@ -187,14 +245,10 @@ class _Likelihood:
     def __call__(self, free: Floats) -> tuple[float, Floats]:
         parameters = torch.from_numpy(np.array(free)).requires_grad_()
         try:
-            with warnings.catch_warnings():
-                # What needs jitter is outside of what float64 can factorise: a step too far, not a value.
-                warnings.simplefilter("error", JitterWarning)
-                value = -self._log_likelihood(parameters) / self.n
+            value = -self._log_likelihood(parameters) / self.n
         except (JitterWarning, NotPSDError, NanError):
-            return self.worst + 1e3, np.zeros_like(free)
+            return FAILED, np.zeros_like(free)
         (gradient,) = torch.autograd.grad(value, parameters)
-        self.worst = max(self.worst, value.item())
         return value.item(), gradient.numpy()
 
     def _unpack(self, free: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -209,51 +263,46 @@ class _Likelihood:
         return lengthscale, variance, noise
 
     def _log_likelihood(self, free: torch.Tensor) -> torch.Tensor:
-        """Return log p(y) of y in its internal unit."""
+        """Return log p(y) of y in its internal unit, as GPyTorch computes it."""
         lengthscale, variance, noise = self._unpack(free)
-        kernel = gpytorch.kernels.RBFKernel()
-        kernel.double().initialize(lengthscale=1.0)
+        kernel = gpytorch.kernels.RBFKernel().double().initialize(lengthscale=1.0)
         noise = noise.expand_as(self.y) if self.row_noise is None else self.row_noise
-        # A row of weight w is w equal rows: one row with the noise σ²/w, and the likelihood of the repetitions.
         covariance = (kernel(self.X / lengthscale) * variance).add_diagonal(noise / self.weights)
-        repetitions = (self.weights - 1.0) @ torch.log(2.0 * math.pi * noise) + torch.log(self.weights).sum()
-        with gpytorch.settings.fast_computations(False, False, False):
-            return (
-                gpytorch.distributions.MultivariateNormal(torch.zeros_like(self.y), covariance).log_prob(self.y)
-                - 0.5 * repetitions
-            )
+        density = gpytorch.distributions.MultivariateNormal(torch.zeros_like(self.y), covariance)
+        return density.log_prob(self.y) - 0.5 * _repetitions(noise, self.weights)
 
     def largest_slope(self, result: OptimizeResult) -> float:
         """The largest component of the gradient that does not point out of the bounds."""
         low, high = np.transpose(self.bounds)
         return float(np.max(np.abs(np.clip(result.x - result.jac, low, high) - result.x)))
 
-    def result(self, free: Floats, converged: bool) -> Hyperparameters:
+    def hyperparameters(self, free: Floats) -> tuple[GaussianKernel, float]:
         """Convert to the caller's units."""
-        parameters = torch.from_numpy(np.array(free))
-        with torch.no_grad():
-            log_likelihood = float(self._log_likelihood(parameters)) - self.n * math.log(self.target_unit)
-        lengthscale, variance, noise = (part.numpy() for part in self._unpack(parameters))
+        lengthscale, variance, noise = (part.numpy() for part in self._unpack(torch.from_numpy(np.array(free))))
         learned = lengthscale * self.input_unit
         kernel = self.fixed_kernel or GaussianKernel(
             learned if len(learned) > 1 else float(learned[0]), float(variance[0]) * self.target_unit**2
         )
-        noise_variance = self.fixed_noise or float(noise[0]) * self.target_unit**2
-        return Hyperparameters(kernel, noise_variance, log_likelihood, converged)
+        return kernel, self.fixed_noise or float(noise[0]) * self.target_unit**2
 
 
-def _units(rows: Rows, check: bool) -> tuple[float, float]:
+def _units(rows: Rows, learns_kernel: bool) -> tuple[float, float]:
     """The median pairwise distance of the rows and the standard deviation of y.
 
-    Where the kernel is given (not `check`), data without spread are fine, and any unit serves.
+    Where the kernel is given, data without spread are fine, and any unit serves.
     """
     distances = pdist(rows.X)
     positive = distances[distances > 0]
     spread = float(rows.y.std())
-    if check and len(positive) == 0:
+    if learns_kernel and len(positive) == 0:
         raise InputError(
             "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), or "
             "check the input columns."
+        )
+    if learns_kernel and spread == 0:
+        raise InputError(
+            f"y is constant in the random sample of {len(rows.y)} rows from which hyper-parameters are learned. Raise "
+            "max_rows, or give kernel and noise_variance."
         )
     # With many repeated rows the median can be zero.
     median = float(np.median(distances))

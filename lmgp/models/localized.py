@@ -145,7 +145,7 @@ class LocalizedGPRegressor(GPRegressor):
         if features is None:
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
         self.features_ = make_feature_map(features, self.kernel_, rng)
-        self._rows = rows
+        self._rows = rows.copy()
         self._scaled = self.kernel_.scale(rows.X)
         self.centroids_ = self._place_centroids(rows)
         around = self.centroids_ if len(self.centroids_) else rng.permutation(rows.X)[:STAND_INS]
@@ -156,7 +156,7 @@ class LocalizedGPRegressor(GPRegressor):
     def _place_centroids(self, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
         if not isinstance(self.centroids, str):
-            centroids = check_array(self.centroids, dtype=np.float64, input_name="centroids")
+            centroids = check_array(self.centroids, dtype=np.float64, input_name="centroids", copy=True)
             if centroids.shape[1] != rows.X.shape[1]:
                 raise InputError(
                     f"centroids must have as many columns as X, {rows.X.shape[1]}; got shape {centroids.shape}."
@@ -218,7 +218,8 @@ class LocalizedGPRegressor(GPRegressor):
             return self._solved[key]
         rows = self._rows
         if np.isfinite(self.reach_):
-            squares = np.square(self._scaled - self.kernel_.scale(centroid[None, :])).sum(axis=1)
+            with np.errstate(over="ignore"):  # an infinite distance is out of reach
+                squares = np.square(self._scaled - self.kernel_.scale(centroid[None, :])).sum(axis=1)
             rows = rows.take(np.flatnonzero(squares <= self.reach_**2))
         posterior = solve(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
         held = (len(self._solved) + 1) * posterior.n_bytes
