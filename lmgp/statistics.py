@@ -12,15 +12,15 @@ import torch
 
 # Bytes of one chunk's feature matrix. Larger ones gain nothing in the matrix products, and above 32 MiB the C library
 # hands every buffer back to the system, which then costs as much as the features themselves.
-CHUNK_BYTES = 16 * 2**20
+CHUNK_BYTES = 8 * 2**20
 
 # Columns of one block of the Gram matrix.
 BLOCK = 256
 
 
-def chunks(n: int, n_columns: int) -> Iterable[slice]:
-    """Cut n rows into slices whose float64 matrices of `n_columns` columns stay within `CHUNK_BYTES`."""
-    size = max(1, CHUNK_BYTES // (8 * max(1, n_columns)))
+def chunks(n: int, n_columns: int, n_bytes: int | None = None) -> Iterable[slice]:
+    """Cut n rows into slices whose float64 matrices of `n_columns` columns stay within `n_bytes` (`CHUNK_BYTES`)."""
+    size = max(1, (n_bytes or CHUNK_BYTES) // (8 * n_columns))
     return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 

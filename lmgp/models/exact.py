@@ -18,6 +18,9 @@ from lmgp.validation import RandomState, Rows, as_tensor
 
 Floats = NDArray[np.float64]
 
+# Bytes of the right-hand sides of one solve: each reads the whole n × n factor, so they are worth collecting.
+SOLVE_BYTES = 128 * 2**20
+
 
 def check_memory(n_rows: int, max_memory_gib: float) -> None:
     """Refuse a number of rows whose two n × n matrices do not fit.
@@ -131,7 +134,7 @@ class ExactGPRegressor(GPRegressor):
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
         factor, coefficients = self._solve()
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        for part in chunks(len(X), len(factor)):
+        for part in chunks(len(X), len(factor), SOLVE_BYTES):
             whitened = solve_lower(factor, as_tensor(self.kernel_(self._rows.X, X[part])))
             mean[part] = (coefficients @ whitened).numpy()
             # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
