@@ -55,7 +55,9 @@ class LocalizedGPRegressor(GPRegressor):
         than this share. 0 keeps all rows. Maps without a degree (Fourier, Kar-Karnick, other transformers) reach
         every row.
     missing_variance : {"add", "ignore", "fitc"}, default="add"
-        See `FeaturizedGPRegressor`. With "add", rows far from all centroids are predicted by the prior.
+        See `FeaturizedGPRegressor`. With "add" and "fitc", rows far from all centroids are predicted by the prior. With
+        many training rows within a lengthscale and little noise, "fitc" is much nearer to the exact GP: rows at the
+        edge of a map's reach, which it represents only in part, otherwise distort the fit.
     kernel : GaussianKernel, optional
         Learned by maximum marginal likelihood of the exact GP if not given.
     noise_variance : float, optional
