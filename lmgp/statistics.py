@@ -5,7 +5,7 @@ over calls and over machines.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import torch
@@ -93,6 +93,23 @@ class Statistics:
             gram[start:stop, :stop] += columns[:, start:stop].T @ columns[:, :stop]
         self.cross.addmv_(features.T, y)
         self.squares += float(y @ y)
+
+    def of_columns(self, columns: torch.Tensor, factor: float = 1.0) -> "Statistics":
+        """Return what these statistics would be for a map with only some of the columns, times a factor.
+
+        Parameters
+        ----------
+        columns : Tensor of shape (m,)
+            Indices, ascending.
+        factor : float
+
+        Returns
+        -------
+        Statistics
+        """
+        return replace(
+            self, gram=self.gram[columns[:, None], columns] * factor**2, cross=self.cross[columns] * factor
+        )
 
     def __add__(self, other: "Statistics") -> "Statistics":
         return self._combine(other, 1.0)

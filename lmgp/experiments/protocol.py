@@ -136,11 +136,14 @@ class Method:
         Makes the unfitted feature map for a `MapRequest`.
     localized : bool
         Whether the model has a threshold.
+    nested : bool
+        Whether the map of fewer columns is part of that of more, and does not depend on the centroids.
     """
 
     label: str
     factory: Callable[[MapRequest], Any]
     localized: bool = False
+    nested: bool = False
 
     def regressor(
         self, request: MapRequest, threshold: float | None, noise_variance: float
@@ -184,11 +187,14 @@ def _nystroem(request: MapRequest) -> Any:
 
 
 METHODS: dict[str, Method] = {
-    "rff": Method("random Fourier", lambda r: RandomFourierFeatures(r.n_features, random_state=r.seed)),
-    "orf": Method("orthogonal Fourier", lambda r: OrthogonalFourierFeatures(r.n_features, random_state=r.seed)),
+    "rff": Method("random Fourier", lambda r: RandomFourierFeatures(r.n_features, random_state=r.seed), nested=True),
+    "orf": Method(
+        "orthogonal Fourier", lambda r: OrthogonalFourierFeatures(r.n_features, random_state=r.seed), nested=True
+    ),
     "sorf": Method(
         "structured orthogonal Fourier",
         lambda r: StructuredOrthogonalFourierFeatures(r.n_features, random_state=r.seed),
+        nested=True,
     ),
     "random_maclaurin": Method(
         "random Maclaurin", lambda r: RandomMaclaurinFeatures(r.n_features, random_state=r.seed)
@@ -196,12 +202,12 @@ METHODS: dict[str, Method] = {
     "global_maclaurin_rademacher": _maclaurin("rademacher", localized=False),
     "global_maclaurin_gaussian": _maclaurin("gaussian", localized=False),
     "global_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=False),
-    "global_taylor": Method("global Taylor", lambda r: TaylorFeatures(r.n_features)),
+    "global_taylor": Method("global Taylor", lambda r: TaylorFeatures(r.n_features), nested=True),
     "nystroem": Method("Nystroem", _nystroem),
     "local_maclaurin_rademacher": _maclaurin("rademacher", localized=True),
     "local_maclaurin_gaussian": _maclaurin("gaussian", localized=True),
     "local_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=True),
-    "local_taylor": Method("local Taylor", lambda r: TaylorFeatures(r.n_features), localized=True),
+    "local_taylor": Method("local Taylor", lambda r: TaylorFeatures(r.n_features), localized=True, nested=True),
 }
 # At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
 DEFAULT_METHODS = tuple(name for name in METHODS if not name.endswith("gaussian"))

@@ -28,8 +28,9 @@ class Row:
         The cell; the reference has no sizes.
     rmse, nlpd, coverage, crps : float
         RMSE and CRPS in the target's units; coverage of the central 95% interval.
-    fit_seconds, predict_seconds : float
+    fit_seconds, predict_seconds : float or None
         Wall time. The reference and localized models solve while they predict; the reference's fit is its learning.
+        None where the cell shared its work with others.
     n_features_out : int or None
         The columns really made. None for the reference, as the three divergences.
     n_centroids : int or None
@@ -57,8 +58,8 @@ class Row:
     nlpd: float
     coverage: float
     crps: float
-    fit_seconds: float
-    predict_seconds: float
+    fit_seconds: float | None = None
+    predict_seconds: float | None = None
     n_features_out: int | None = None
     n_centroids: int | None = None
     kl: float | None = None

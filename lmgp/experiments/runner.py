@@ -1,4 +1,4 @@
-"""Run a comparison: split, fit the exact reference, fit every cell against it, and keep what was measured."""
+"""Run a comparison: split, measure every cell against the exact reference, and keep what was measured."""
 
 import hashlib
 import json
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,31 +15,16 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
-from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp import ExactGPRegressor
 from lmgp.datasets import Dataset, split
-from lmgp.errors import InputError, LmgpError, MemoryLimitError
-from lmgp.experiments.protocol import EXACT, METHODS, Cell, MapRequest, Settings
+from lmgp.errors import InputError, MemoryLimitError
+from lmgp.experiments.bench import Bench, Prepared, share
+from lmgp.experiments.protocol import EXACT, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
-from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.models.exact import check_memory
 
 _LOG = logging.getLogger(__name__)
 _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # whose version can change a digit
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The rows of one seed, as the models get them: X of shape (n, d), y of shape (n,)."""
-
-    X_train: Floats
-    y_train: Floats
-    X_test: Floats
-    y_test: Floats
-
-    def same(self, other: "Prepared") -> bool:
-        """Compare the rows: a data set with one published split has the same for every seed."""
-        return all(map(np.array_equal, vars(self).values(), vars(other).values()))
 
 
 @dataclass(frozen=True)
@@ -186,7 +170,9 @@ def check(dataset: Dataset, settings: Settings, out: Path) -> None:
             )
 
 
-def compare(dataset: Dataset, settings: Settings, out: Path, *, quiet: bool = False) -> Comparison:
+def compare(
+    dataset: Dataset, settings: Settings, out: Path, *, together: bool = False, quiet: bool = False
+) -> Comparison:
     """Compare the methods with the exact GP on one data set.
 
     Each cell is written to ``<out>/<name>/results.csv`` as soon as it is measured. Cells found there with the same
@@ -198,6 +184,9 @@ def compare(dataset: Dataset, settings: Settings, out: Path, *, quiet: bool = Fa
     settings : Settings
     out : Path
         The folder of the results; made with the first row written.
+    together : bool, default=False
+        Whether cells share what they have in common, see `lmgp.experiments.sweep`: many times faster, with the same
+        predictions (to the tolerance of pruning), but without a time of its own for each cell.
     quiet : bool, default=False
         Whether to show no progress bar.
 
@@ -220,96 +209,33 @@ def compare(dataset: Dataset, settings: Settings, out: Path, *, quiet: bool = Fa
     failures: dict[Cell, str] = {}
     if n_done := len(cells) - len(missing):
         _LOG.info("%s: %d of %d cells are read back from %s", dataset.name, n_done, len(cells), file.path)
+    units = share(missing, settings.protocol) if together else [[cell] for cell in missing]
     watched = sys.stderr.isatty()  # else this is a log, where few lines are better
-    interval = 0.1 if watched else 10.0
-    with tqdm(missing, dataset.name, unit="cell", mininterval=interval, disable=quiet or not missing) as bar:
-        bench: _Bench | None = None
-        for seed, of_seed in groupby(bar, key=lambda cell: cell.seed):
+    bench: Bench | None = None
+    with _progress(dataset.name, together, quiet or not missing, watched) as bar:
+        for seed, of_seed in groupby(units, key=lambda unit: unit[0].seed):
             bar.set_postfix_str(str(Cell(seed, EXACT)), refresh=watched)
             rows = prepare(dataset, settings, seed)
             if bench is None or not rows.same(bench.rows):
-                bench = _Bench(dataset, settings, mark, rows)
-            for cell in of_seed:
-                bar.set_postfix_str(str(cell), refresh=watched)
-                try:
-                    done[cell] = bench.measure(cell)
-                except LmgpError as error:
-                    if cell.method == EXACT:
-                        raise
-                    failures[cell] = str(error)
-                    _LOG.warning("%s: %s cannot be made: %s", dataset.name, cell, error)
-                else:
-                    file.append(done[cell])
+                bench = Bench(dataset, settings, mark, rows)
+            if bar.total is None:
+                bar.reset(sum(map(bench.work, units)) if together else len(units))
+            for unit in of_seed:
+                bar.set_postfix_str(str(unit[-1]), refresh=watched)
+                for cell, outcome in bench.measure(unit):
+                    if isinstance(outcome, Row):
+                        file.append(outcome)
+                        done[cell] = outcome
+                    else:
+                        failures[cell] = outcome
+                        _LOG.warning("%s: %s cannot be made: %s", dataset.name, cell, outcome)
+                bar.update(bench.work(unit) if together else 1)
     return Comparison(dataset, settings, [done[cell] for cell in cells if cell in done], failures)
 
 
-class _Bench:
-    """The rows of a split with the exact GP fitted to them: what every cell is measured on."""
-
-    def __init__(self, dataset: Dataset, settings: Settings, mark: str, rows: Prepared) -> None:
-        self.protocol = settings.protocol
-        self.rows = rows
-        published = self.protocol.published_for(dataset)
-        self.learned = published is None
-        if published:
-            kernel = GaussianKernel(published.lengthscale, published.variance)
-            self.exact = ExactGPRegressor(kernel, published.noise_variance, random_state=0)
-        else:
-            self.exact = ExactGPRegressor(ard=settings.ard, random_state=0)
-        self.mean, self.variance, self.seconds = self._fit_and_predict(self.exact)
-        self.described: dict[str, Any] = {
-            "settings": mark,
-            "dataset": dataset.name,
-            "protocol": self.protocol.name,
-            "n_train": len(self.rows.y_train),
-            "n_test": len(self.rows.y_test),
-            "n_inputs": dataset.X.shape[1],
-        }
-
-    def _fit_and_predict(self, model: Any) -> tuple[Floats, Floats, dict[str, Any]]:
-        """Return the mean and the variance, with noise, of each test row, and what it took."""
-        start = perf_counter()
-        model.fit(self.rows.X_train, self.rows.y_train)
-        fitted = perf_counter()
-        mean, std = model.predict(self.rows.X_test, return_std=True, include_noise=True)
-        return mean, std**2, {"fit_seconds": fitted - start, "predict_seconds": perf_counter() - fitted}
-
-    def _scores(self, mean: Floats, variance: Floats) -> dict[str, Any]:
-        y = self.rows.y_test
-        return {
-            "rmse": rmse(y, mean),
-            "nlpd": nlpd(y, mean, variance),
-            "coverage": coverage(y, mean, variance),
-            "crps": crps(y, mean, variance),
-        }
-
-    def measure(self, cell: Cell) -> Row:
-        """Measure one cell; for the reference itself, which is fitted already, put together its row."""
-        kernel, noise_variance = self.exact.kernel_, self.exact.noise_variance_
-        if cell.method == EXACT:
-            return Row(
-                **self.described,
-                **cell._asdict(),
-                **self._scores(self.mean, self.variance),
-                **self.seconds,
-                lengthscale=tuple(map(float, np.atleast_1d(kernel.lengthscale))),
-                variance=float(kernel.variance),
-                noise_variance=float(noise_variance),
-                converged=self.exact.converged_ if self.learned else None,
-            )
-        assert cell.n_features is not None
-        request = MapRequest(cell.n_features, kernel, self.protocol, cell.seed, len(self.rows.y_train))
-        model = METHODS[cell.method].regressor(request, cell.threshold, noise_variance)
-        mean, variance, seconds = self._fit_and_predict(model)
-        kl = kl_divergence(mean, variance, self.mean, self.variance)
-        return Row(
-            **self.described,
-            **cell._asdict(),
-            n_features_out=model.features_.transform(self.rows.X_train[:1]).shape[1],
-            n_centroids=len(model.centroids_) if METHODS[cell.method].localized else None,
-            kl=float(np.mean(kl)),
-            kl_sum=float(np.sum(kl)),
-            reverse_kl=float(np.mean(kl_divergence(self.mean, self.variance, mean, variance))),
-            **self._scores(mean, variance),
-            **seconds,
-        )
+def _progress(name: str, together: bool, disable: bool, watched: bool) -> "tqdm[Any]":
+    """Make a bar of cells, or of estimated work, with the time left; its total is set when it is known."""
+    count = "" if together else "{n_fmt}/{total_fmt} cells "
+    form = "{desc}: {percentage:3.0f}%|{bar}| " + count + "[{elapsed}<{remaining}{postfix}]"
+    interval = 0.1 if watched else 10.0
+    return tqdm(desc=name, mininterval=interval, bar_format=form, smoothing=0.05, disable=disable)

@@ -130,6 +130,22 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Return the distance from the origin, in lengthscales, beyond which E‖φ(x)‖² ≤ epsilon · variance."""
         return float("inf")
 
+    def columns_in(self, larger: "FeatureMap") -> tuple[NDArray[np.intp], float] | None:
+        """Say which columns of a larger map, times what factor, are the columns of this one.
+
+        Parameters
+        ----------
+        larger : FeatureMap
+            Fitted, as this map.
+
+        Returns
+        -------
+        columns : ndarray of shape (n_features_out_,)
+            Ascending; None in place of the pair where this map is no part of the other.
+        factor : float
+        """
+        return (np.arange(self.n_features_out_), 1.0) if larger is self else None
+
     @property
     def _n_features_out(self) -> int:
         return self.n_features_out_
@@ -156,6 +172,12 @@ def vanishing(squares: torch.Tensor, degree: int) -> torch.Tensor:
     Features of such rows must be exact zeros: as subnormal numbers they make matrix products tens of times slower.
     """
     return squares > float(gammainccinv(degree + 1, 1e-280))
+
+
+def same_kernel(one: FeatureMap, other: FeatureMap) -> bool:
+    """Say whether two fitted maps approximate the same kernel."""
+    first, second = one.kernel_, other.kernel_
+    return first.variance == second.variance and np.array_equal(first.lengthscale, second.lengthscale)
 
 
 class TruncatedMap(FeatureMap):

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import FeatureMap, same_kernel
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.validation import as_tensor
 
@@ -29,6 +29,16 @@ class _FourierMap(FeatureMap):
             blocks.append(self._draw_block(X.shape[1], rng))
         self.frequencies_ = np.concatenate(blocks)[:n_frequencies].copy()
         self.n_features_out_ = 2 * n_frequencies
+
+    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
+        half = len(self.frequencies_)
+        if not (isinstance(larger, type(self)) and same_kernel(self, larger)):
+            return None
+        if not np.array_equal(larger.frequencies_[:half], self.frequencies_):
+            return None
+        n_frequencies = len(larger.frequencies_)
+        columns = np.concatenate((np.arange(half), n_frequencies + np.arange(half)))
+        return columns, float(np.sqrt(n_frequencies / half))
 
     @abstractmethod
     def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from lmgp.features.base import TruncatedMap, vanishing
+from lmgp.features.base import FeatureMap, TruncatedMap, same_kernel, vanishing
 from lmgp.validation import as_tensor
 
 
@@ -62,6 +62,13 @@ class TaylorFeatures(TruncatedMap):
         self.exponents_ = _total_degree(n_inputs, degree)
         self.n_features_out_ = len(self.exponents_)
         self._plan = _plan(self.exponents_)
+
+    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
+        n_columns = self.n_features_out_
+        if not (isinstance(larger, TaylorFeatures) and same_kernel(self, larger)):
+            return None
+        nested = np.array_equal(larger.exponents_[:n_columns], self.exponents_)
+        return (np.arange(n_columns), 1.0) if nested else None
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         scaled = self._scale(X)

@@ -22,10 +22,10 @@ Floats = NDArray[np.float64]
 MissingVariance = Literal["add", "ignore", "fitc"]
 
 
-def solve(
+def accumulate(
     features: FeatureMap, rows: Rows, centre: Floats, noise_variance: float, missing_variance: MissingVariance
-) -> WeightPosterior:
-    """Sum the statistics of X − centre over the rows, chunk by chunk, and solve for the weights.
+) -> Statistics:
+    """Sum the statistics of X − centre over the rows, chunk by chunk.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def solve(
 
     Returns
     -------
-    WeightPosterior
+    Statistics
     """
     parts = list(chunks(len(rows.y), features.n_features_out_))
     # One sum a thread, over every so many-th chunk: added in a fixed order, so that the result is always the same.
@@ -55,7 +55,7 @@ def solve(
     statistics, *others = parallel_map(sum_chunks, range(n_sums))
     for other in others:
         statistics += other
-    return WeightPosterior(statistics, noise_variance)
+    return statistics
 
 
 def _add_chunk(
@@ -172,7 +172,8 @@ class FeaturizedGPRegressor(GPRegressor):
         self.features_ = make_feature_map(features, self.kernel_, rng)
         self._centre = self.features_.centre_of(rows.X, rows.weights)
         self.features_.fit_around(rows.X, self._centre[None, :])
-        self._posterior = solve(self.features_, rows, self._centre, self.noise_variance_, self.missing_variance)
+        statistics = accumulate(self.features_, rows, self._centre, self.noise_variance_, self.missing_variance)
+        self._posterior = WeightPosterior(statistics, self.noise_variance_)
         self.log_marginal_likelihood_ = self._posterior.log_marginal_likelihood
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:

@@ -16,7 +16,7 @@ from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
-from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, evaluate, solve
+from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, accumulate, evaluate
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.validation import RandomState, Rows
@@ -28,6 +28,64 @@ LOW_DIMENSION = 4
 
 # Training rows that stand for test rows which are not known yet, when columns are allocated to degrees.
 STAND_INS = 500
+
+
+def cover(rows: Rows, kernel: GaussianKernel, threshold: float) -> Floats:
+    """Cover rows by farthest-point centroids, from their mean on.
+
+    Parameters
+    ----------
+    rows : Rows
+    kernel : GaussianKernel
+    threshold : float
+        In lengthscales.
+
+    Returns
+    -------
+    ndarray of shape (n_centroids, d)
+        In the units of X. Those of a larger threshold are the first ones of a smaller threshold.
+    """
+    mean = np.average(rows.X, axis=0, weights=rows.weights)
+    lengthscale = np.asarray(kernel.lengthscale)
+    centroids = farthest_point_clustering(kernel.scale(rows.X), threshold, start=mean / lengthscale)
+    centroids *= lengthscale
+    # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
+    centroids[0] = mean
+    return centroids
+
+
+def negligible_share(rows: Rows, kernel: GaussianKernel, noise_variance: float, tolerance: float) -> float:
+    """Return the share ε of its variance below which a row may be left out.
+
+    Parameters
+    ----------
+    rows : Rows
+        With y centred.
+    kernel : GaussianKernel
+    noise_variance : float
+        For rows without their own.
+    tolerance : float
+        τ, see the notes of `LocalizedGPRegressor`.
+
+    Returns
+    -------
+    float
+    """
+    n = float(len(rows.y) if rows.weights is None else rows.weights.sum())
+    noise = noise_variance if rows.noise_variances is None else float(rows.noise_variances.min())
+    variance = float(kernel.variance)
+    share = tolerance * noise / (2.0 * n * variance)
+    mean_square = float(np.average(rows.y**2, weights=rows.weights))
+    return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
+
+
+def within_reach(rows: Rows, scaled: Floats, centroid: Floats, reach: float) -> Rows:
+    """Return the rows at a distance from a centroid of at most `reach`; distances are those of the scaled rows."""
+    if not np.isfinite(reach):
+        return rows
+    with np.errstate(over="ignore"):  # an infinite distance is out of reach
+        squares = np.square(scaled - centroid).sum(axis=1)
+    return rows.take(np.flatnonzero(squares <= reach**2))
 
 
 class LocalizedGPRegressor(GPRegressor):
@@ -152,7 +210,7 @@ class LocalizedGPRegressor(GPRegressor):
         self.centroids_ = self._place_centroids(rows)
         around = self.centroids_ if len(self.centroids_) else rng.permutation(rows.X)[:STAND_INS]
         self.features_.fit_around(rows.X, around)
-        self.reach_ = self.features_.reach(self._negligible(rows))
+        self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
         self._solved: dict[int, WeightPosterior] = {}
 
     def _place_centroids(self, rows: Rows) -> Floats:
@@ -166,22 +224,7 @@ class LocalizedGPRegressor(GPRegressor):
             return centroids
         if self.centroids == "test_rows":
             return np.empty((0, rows.X.shape[1]))
-        mean = np.average(rows.X, axis=0, weights=rows.weights)
-        lengthscale = np.asarray(self.kernel_.lengthscale)
-        centroids = farthest_point_clustering(self._scaled, float(self.threshold), start=mean / lengthscale)
-        centroids *= lengthscale
-        # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
-        centroids[0] = mean
-        return centroids
-
-    def _negligible(self, rows: Rows) -> float:
-        """The share ε of its variance below which a row is left out, see Notes."""
-        n = float(len(rows.y) if rows.weights is None else rows.weights.sum())
-        noise = self.noise_variance_ if rows.noise_variances is None else float(rows.noise_variances.min())
-        variance = float(self.kernel_.variance)
-        share = self.prune * noise / (2.0 * n * variance)
-        mean_square = float(np.average(rows.y**2, weights=rows.weights))
-        return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
+        return cover(rows, self.kernel_, float(self.threshold))
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
@@ -218,12 +261,9 @@ class LocalizedGPRegressor(GPRegressor):
         """Return the model around one centroid, from the cache where it is there; None keeps it out of the cache."""
         if key is not None and key in self._solved:
             return self._solved[key]
-        rows = self._rows
-        if np.isfinite(self.reach_):
-            with np.errstate(over="ignore"):  # an infinite distance is out of reach
-                squares = np.square(self._scaled - self.kernel_.scale(centroid[None, :])).sum(axis=1)
-            rows = rows.take(np.flatnonzero(squares <= self.reach_**2))
-        posterior = solve(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
+        rows = within_reach(self._rows, self._scaled, self.kernel_.scale(centroid[None, :]), self.reach_)
+        statistics = accumulate(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
+        posterior = WeightPosterior(statistics, self.noise_variance_)
         held = (len(self._solved) + 1) * posterior.n_bytes
         if key is not None and held <= self.max_cache_gib * 2**30:
             self._solved[key] = posterior
