@@ -30,7 +30,7 @@ def definitions(groups: list[Floats], sketch: Sketch, max_degree: int) -> tuple[
     with localcontext() as context:
         context.prec = 80
         totals = [[Decimal(0)] * (max_degree + 1) for _ in range(3)]
-        count = 0
+        count = n_rows = 0
         for group in groups:
             exact = [[Decimal(float(value)) for value in row] for row in group]
             for x, z in combinations(exact, 2):
@@ -43,7 +43,7 @@ def definitions(groups: list[Floats], sketch: Sketch, max_degree: int) -> tuple[
                 kernel = (-sum((xi - zi) ** 2 for xi, zi in zip(x, z, strict=True)) / 2).exp()
                 series = Decimal(1)
                 root = damping.sqrt()
-                totals[2][0] += (kernel - root) ** 2
+                totals[2][0] += 2 * (kernel - root) ** 2
                 for n in range(1, max_degree + 1):
                     scale = damping / Decimal(math.factorial(n)) ** 2
                     column = (q + 2 * a * a) if sketch == "gaussian" else (q + 2 * (a * a - s))
@@ -52,8 +52,17 @@ def definitions(groups: list[Floats], sketch: Sketch, max_degree: int) -> tuple[
                         shared = a * a - (q + a * a - 2 * s) / (padded(len(x)) - 1)
                         totals[1][n] += scale * (shared**n - a ** (2 * n))
                     series += a**n / math.factorial(n)
-                    totals[2][n] += (kernel - root * series) ** 2
-        means = [[float(total / count) for total in row] for row in totals]
+                    totals[2][n] += 2 * (kernel - root * series) ** 2
+            for x in exact:
+                n_rows += 1
+                r2 = sum(xi * xi for xi in x)
+                series = Decimal(1)
+                totals[2][0] += (1 - (-r2).exp()) ** 2
+                for n in range(1, max_degree + 1):
+                    series += r2**n / math.factorial(n)
+                    totals[2][n] += (1 - (-r2).exp() * series) ** 2
+        counts = count, count, 2 * count + n_rows  # of ordered pairs, each row with itself among them
+        means = [[float(total / number) for total in row] for row, number in zip(totals, counts, strict=True)]
     return np.array(means[0]), np.array(means[1]), np.array(means[2])
 
 
