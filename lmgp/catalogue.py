@@ -41,7 +41,7 @@ class DatasetEntry:
     description : str
         One line: what a row is, what the target is and its unit.
     n_rows : int
-        Number of rows, training and test together.
+        Number of rows, training and test together; with `prepare`, those of the published file.
     columns : tuple of str
         All columns in the order of the file; the target comes last.
     inputs : tuple of str
@@ -53,7 +53,9 @@ class DatasetEntry:
     url, url_sha256 : str or None
         Address and checksum of the original file: no header, separated by whitespace (.txt) or commas (.csv.gz).
     file_name, file_sha256 : str or None
-        Name and checksum of the prepared file: comma-separated, gzip, one header line.
+        Name and checksum of the prepared file: comma-separated, gzip, one header line. No checksum with `prepare`.
+    prepare : str or None
+        Command that makes the prepared file, where each makes their own, of whatever rows the sources have by then.
     n_splits : int
         Number of published splits into training and test rows.
     mask_sha256 : str or None
@@ -83,6 +85,7 @@ class DatasetEntry:
     url_sha256: str | None = None
     file_name: str | None = None
     file_sha256: str | None = None
+    prepare: str | None = None
     n_splits: int = 0
     mask_sha256: str | None = None
     split_column: str | None = None
@@ -98,12 +101,12 @@ class DatasetEntry:
         """Name under which the downloaded original file is kept; None without an address."""
         return None if self.url is None else f"{self.name}.{self.url.rpartition('/')[2]}"
 
-    def local_file(self, folder: Path | None) -> tuple[Path, str] | None:
-        """Look in a folder for the prepared, then for the original file; return the path and the checksum to expect."""
+    def local_file(self, folder: Path | None) -> tuple[Path, str | None] | None:
+        """Look in a folder for the prepared, then for the original file; return the path and the checksum, if any."""
         if folder is None:
             return None
         candidates = ((self.file_name, self.file_sha256), (self.download_name, self.url_sha256))
-        known = [(folder / name, sha256) for name, sha256 in candidates if name is not None and sha256 is not None]
+        known = [(folder / name, sha256) for name, sha256 in candidates if name is not None]
         return next(((path, sha256) for path, sha256 in known if path.is_file()), None)
 
     @property
@@ -308,6 +311,21 @@ _ENTRIES = (
         file_sha256="901d15dc4825c614ddbb134c585fa2a037b49bf58655c509c2dab1dd703e104f",
         n_splits=10,
         mask_sha256="c61d3698e0df09927c4b6e2baa5379a080cbe67e3ebeeea58ba2dd41ee9b33e4",
+    ),
+    DatasetEntry(
+        name="uk_flats",
+        description="Flats sold in England and Wales, in a period of your choice: natural log of the price in GBP",
+        n_rows=24553,
+        columns=("lon", "lat", "log_price"),
+        inputs=("lon", "lat"),
+        licence="Open Government Licence v3.0. Contains HM Land Registry data © Crown copyright and database right. "
+        "The source of the postcode table asks for an attribution of its own.",
+        citation="HM Land Registry Price Paid Data; its update of January 2022 in Wacker and Filippone (2022), Local "
+        "Random Feature Approximations of the Gaussian Kernel, section 4.1",
+        kind="file",
+        file_name="uk_flats.csv.gz",
+        prepare="python datasets/prepare_uk_flats.py PRICE_PAID.csv POSTCODES.csv",
+        spatial=True,
     ),
     DatasetEntry(
         name="uk_flats_2020-12",

@@ -167,8 +167,9 @@ def _datasets(arguments: argparse.Namespace) -> None:
     from lmgp.datasets import available
 
     for entry, where in available(arguments.data_dir):
+        rows = f"{entry.n_rows} rows" if entry.prepare is None else "rows depend on the file"
         sys.stdout.write(
-            f"{entry.name}: {entry.n_rows} rows, {len(entry.inputs)} inputs, target {entry.target} [{where}]\n"
+            f"{entry.name}: {rows}, {len(entry.inputs)} inputs, target {entry.target} [{where}]\n"
             f"    {entry.description}\n    licence: {entry.licence}\n"
         )
 

@@ -1,7 +1,7 @@
 """Regression data: the sets of the catalogue, a user's own CSV file, and splits into training and test rows.
 
 A set of the catalogue is read from a local folder if it is there, else downloaded once into the user's cache; either
-way its sha256 is checked first, so that everyone computes with the same rows.
+way its sha256 is checked first, so that everyone computes with the same rows, unless each makes a file of their own.
 """
 
 import csv
@@ -289,8 +289,12 @@ def _read_entry(entry: DatasetEntry, folder: Path | None, progressbar: bool) -> 
     found = entry.local_file(folder)
     if found is None and entry.kind == "file":
         looked = "no data folder is named" if folder is None else f"{folder} does not have it"
-        raise DatasetError(f"Data set {entry.name!r} needs the file {entry.file_name}, and {looked}; {_ELSEWHERE}.")
+        advice = _ELSEWHERE if entry.prepare is None else f"make it with '{entry.prepare}' and {_ELSEWHERE}"
+        raise DatasetError(f"Data set {entry.name!r} needs the file {entry.file_name}, and {looked}; {advice}.")
     path, sha256 = found or (fetch(entry, progressbar=progressbar), entry.url_sha256)
+    if entry.prepare is not None:
+        own = load_csv(path, entry.target, columns=entry.columns[:-1])
+        return np.column_stack([own.X, own.y]), ()
     table = _read_checked(path, sha256, (entry.n_rows, len(entry.columns)), has_header=path.name == entry.file_name)
     if entry.split_column is not None:
         return table, (table[:, entry.columns.index(entry.split_column)] == 1,)

@@ -107,9 +107,7 @@ class Statistics:
         -------
         Statistics
         """
-        return replace(
-            self, gram=self.gram[columns[:, None], columns] * factor**2, cross=self.cross[columns] * factor
-        )
+        return replace(self, gram=self.gram[columns[:, None], columns] * factor**2, cross=self.cross[columns] * factor)
 
     def __add__(self, other: "Statistics") -> "Statistics":
         return self._combine(other, 1.0)

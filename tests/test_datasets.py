@@ -19,6 +19,7 @@ import pooch
 import pytest
 
 from lmgp.catalogue import CATALOGUE, DatasetEntry
+from lmgp.cli import main
 from lmgp.datasets import Dataset, available, fetch, load_csv, load_dataset, make_sinc, split
 from lmgp.errors import DatasetError, InputError
 
@@ -135,7 +136,9 @@ def test_catalogue_entry_is_complete(entry: DatasetEntry) -> None:
     assert entry.licence
     assert entry.citation
     assert (entry.url is not None) == (entry.url_sha256 is not None) == (entry.kind == "download")
-    assert (entry.file_name is not None) == (entry.file_sha256 is not None) == (entry.kind in ("download", "file"))
+    assert (entry.file_name is not None) == (entry.kind in ("download", "file"))
+    assert (entry.file_sha256 is not None) == (entry.file_name is not None and entry.prepare is None)
+    assert entry.prepare is None or entry.kind == "file"
     assert (entry.n_splits > 0) == (
         entry.mask_sha256 is not None or entry.split_column is not None or entry.kind == "generated"
     )
@@ -146,9 +149,10 @@ def test_catalogue_entry_is_complete(entry: DatasetEntry) -> None:
 def test_catalogue_names() -> None:
     assert list(CATALOGUE) == [
         "sinc", "diabetes", "yacht", "kin8nm", "concrete", "protein", "kin40k", "elevators", "keggdirected",
-        "uk_flats_2020-12", "uk_houses_2020-12", "modis_lst", "hflights",
+        "uk_flats", "uk_flats_2020-12", "uk_houses_2020-12", "modis_lst", "hflights",
     ]  # fmt: skip
     assert {name for name, entry in CATALOGUE.items() if entry.spatial} == {
+        "uk_flats",
         "uk_flats_2020-12",
         "uk_houses_2020-12",
         "modis_lst",
@@ -277,6 +281,40 @@ def test_prepared_file_with_another_shape(tmp_path: Path, monkeypatch: pytest.Mo
     prepared(tmp_path, monkeypatch, n_rows=4)
     with pytest.raises(DatasetError, match=r"has \(3, 3\) rows and columns; the catalogue says \(4, 3\)"):
         load_dataset("hflights", tmp_path)
+
+
+def test_set_that_each_prepares_has_any_rows_and_no_checksum(tmp_path: Path) -> None:
+    for where, folder in (("no data folder", None), ("does not have it", tmp_path)):
+        with pytest.raises(DatasetError, match=rf"{where}.*'python datasets/prepare_uk_flats\.py .*LMGP_DATA_DIR"):
+            load_dataset("uk_flats", folder)
+    for n in (2, 5):
+        lines = [f"-{i}.5,5{i},1{i}.25\n" for i in range(n)]
+        path = write(tmp_path / "uk_flats.csv.gz", "lon,lat,log_price\n" + "".join(lines))
+        data = load_dataset("uk_flats", tmp_path)
+        np.testing.assert_array_equal(data.X, [[-i - 0.5, 50 + i] for i in range(n)])
+        np.testing.assert_array_equal(data.y, [10.25 + i for i in range(n)])
+        assert (data.entry, data.splits) == (CATALOGUE["uk_flats"], ())
+    assert f"here: {path}" in [where for entry, where in available(tmp_path) if entry.name == "uk_flats"]
+    assert load_dataset("uk_flats", tmp_path, columns=["lat"]).X.tolist() == [[50], [51], [52], [53], [54]]
+
+
+def test_list_states_no_rows_for_a_set_that_each_prepares(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["datasets"]) == 0
+    assert "uk_flats: rows depend on the file, 2 inputs, target log_price [needs a file]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lon,lat,price\n0,51,9\n1,52,9\n", "no column is named 'log_price'"),
+        ("lon,lat,log_price\n0,51,9\n1,52,\n", "missing or infinite values in 'log_price'"),
+    ],
+)
+def test_damaged_file_without_a_checksum_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = write(tmp_path / "uk_flats.csv.gz", text)
+    with pytest.raises(DatasetError, match=message) as caught:
+        load_dataset("uk_flats", tmp_path)
+    assert str(path) in str(caught.value)
 
 
 def test_split_column_is_the_published_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
