@@ -1,4 +1,4 @@
-"""The command ``lmgp``: compare methods on data sets, and list the data sets.
+"""The command ``lmgp``: compare methods on data sets, reproduce the paper, and list the data sets.
 
 Exit status: 0, 2 after an error that a message on standard error explains, 130 after Ctrl-C.
 """
@@ -111,6 +111,44 @@ def _parser() -> _Parser:
     compare.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
     compare.set_defaults(run=_compare)
 
+    reproduce = commands.add_parser(
+        "reproduce",
+        parents=[data_dir],
+        help="reproduce the paper: its figures and numbers, beside what was published",
+        description="Reproduce the figures and numbers of Wacker and Filippone (2022), and write report.html with "
+        "each figure, its table, the published number, ours and their ratio. What was measured is kept in OUT/cells: "
+        "an interrupted command resumes.",
+        epilog="By default: yacht with all thresholds and 10 seeds; kin8nm and the UK flats with thresholds from 1 on "
+        "and 2 seeds.",
+    )
+    effort = reproduce.add_mutually_exclusive_group()
+    effort.add_argument("--quick", action="store_true", help="few sizes and thresholds, one seed: a few minutes")
+    effort.add_argument("--full", action="store_true", help="all thresholds and 10 seeds of every data set: hours")
+    reproduce.add_argument(
+        "--only",
+        nargs="+",
+        metavar="PART",
+        help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom)",
+    )
+    reproduce.add_argument(
+        "--datasets",
+        nargs="+",
+        metavar="DATASET",
+        help="from: yacht, kin8nm, uk_flats_2020-12, uk_flats (default: those at hand)",
+    )
+    reproduce.add_argument(
+        "--protocol",
+        choices=("paper", "converged"),
+        default="paper",
+        help="the published hyper-parameters (default), or learned ones: what a practitioner would see",
+    )
+    reproduce.add_argument("--seeds", type=int, metavar="N", help="number of repetitions, in place of the defaults")
+    reproduce.add_argument(
+        "--out", type=Path, metavar="DIR", help="default: results/reproduction, with -converged for that protocol"
+    )
+    reproduce.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
+    reproduce.set_defaults(run=_reproduce)
+
     datasets = commands.add_parser("datasets", parents=[data_dir], help="list the data sets and what is here")
     datasets.set_defaults(run=_datasets)
     return parser
@@ -145,6 +183,23 @@ def _compare(arguments: argparse.Namespace) -> None:
         figures.save(comparison, _figure_path(dataset, arguments))
         _LOG.info("%s: wrote results.csv and comparison.png to %s", dataset.name, arguments.out / dataset.name)
     sys.stdout.write(report.LEGEND + "\n")
+
+
+def _reproduce(arguments: argparse.Namespace) -> None:
+    from lmgp.experiments.paper.reproduce import PARTS, Request, reproduce
+    from lmgp.experiments.protocol import PROTOCOLS
+
+    request = Request(
+        PROTOCOLS[arguments.protocol],
+        "quick" if arguments.quick else "full" if arguments.full else "default",
+        PARTS if arguments.only is None else tuple(dict.fromkeys(arguments.only)),
+        None if arguments.datasets is None else tuple(arguments.datasets),
+        arguments.seeds,
+        arguments.data_dir,
+    )
+    name = "reproduction" if arguments.protocol == "paper" else f"reproduction-{arguments.protocol}"
+    report = reproduce(request, arguments.out or Path("results", name), quiet=arguments.quiet)
+    sys.stdout.write(f"{report}\n")
 
 
 def _figure_path(dataset: "Dataset", arguments: argparse.Namespace) -> Path:

@@ -107,6 +107,7 @@ PROTOCOLS = {
             published={
                 "yacht": Published(0.318, 1650.0, 7.389, n_train=200),
                 "kin8nm": Published(2.15, 0.0696, 0.1353, n_train=7_373, standardise=True),
+                "uk_flats": Published(0.248, 0.506, 0.2019, n_train=10_000),
                 "uk_flats_2020-12": Published(0.248, 0.506, 0.2019, n_train=10_000),
             },
         ),

@@ -1,0 +1,113 @@
+"""The report: one HTML page that needs no network, with the figures as PNG and PDF and the tables as CSV beside it."""
+
+import base64
+import csv
+import io
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from lmgp.experiments.paper.section import Section, Table, Value
+from lmgp.experiments.results import replace
+
+_STYLE = """
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 1250px; margin: 2em auto; padding: 0 1em; color: #111; }
+h1 { font-size: 1.6em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #bbb; }
+img { max-width: 100%; height: auto; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; margin: .5em 0 1em; }
+caption { text-align: left; padding: .3em 0; color: #444; }
+th, td { padding: .15em .6em; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
+th { vertical-align: bottom; white-space: normal; border-bottom: 2px solid #888; }
+td.text, th.text { text-align: left; }
+tr.marked { background: #fbe3d6; } tr.marked td:first-child::before { content: "✗ "; }
+summary { cursor: pointer; color: #0b57a4; }
+code { background: #f2f2f2; padding: .1em .3em; }
+"""
+
+
+def save(sections: Sequence[Section], heading: str, introduction: Sequence[str], out: Path) -> Path:
+    """Write the figures, the tables and the report.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+    heading : str
+    introduction : sequence of str
+        Paragraphs above the first figure.
+    out : Path
+        An existing folder.
+
+    Returns
+    -------
+    Path
+        That of the report.
+    """
+    parts = [f"<h1>{escape(heading)}</h1>", *_paragraphs(introduction)]
+    for section in sections:
+        pictures = {}
+        for form in ("png", "pdf"):
+            buffer = io.BytesIO()
+            # Without the time of day, so that the same figure gives the same file.
+            metadata = {"CreationDate": None} if form == "pdf" else {}
+            section.figure.savefig(buffer, format=form, dpi=130, metadata=metadata)
+            pictures[form] = buffer.getvalue()
+            replace(out / f"{section.name}.{form}", pictures[form])
+        encoded = base64.b64encode(pictures["png"]).decode()
+        parts.append(f'<h2 id="{section.name}">{escape(section.title)}</h2>')
+        parts.append(f'<img alt="{escape(section.title)}" src="data:image/png;base64,{encoded}">')
+        parts.extend(_paragraphs(section.text))
+        for table in section.tables:
+            replace(out / f"{table.name}.csv", _csv(table))
+            parts.append(_html(table))
+    page = (
+        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
+        f"<title>{escape(heading)}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(parts)
+        + "\n</body>\n</html>\n"
+    )
+    replace(out / "report.html", page.encode())
+    return out / "report.html"
+
+
+def _paragraphs(text: Sequence[str]) -> list[str]:
+    return [f"<p>{escape(paragraph)}</p>" for paragraph in text]
+
+
+def _csv(table: Table) -> bytes:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(table.columns)
+    # repr, so that a float reads back as the same float.
+    writer.writerows([repr(value) if isinstance(value, float) else value for value in row] for row in table.rows)
+    return buffer.getvalue().encode()
+
+
+def _html(table: Table) -> str:
+    text = [all(isinstance(row[i], str | None) for row in table.rows) for i in range(len(table.columns))]
+    kinds = [' class="text"' if is_text else "" for is_text in text]
+    head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))
+    body = [
+        ('<tr class="marked">' if number in table.marked else "<tr>")
+        + "".join(f"<td{kind}>{_show(value)}</td>" for kind, value in zip(kinds, row, strict=True))
+        + "</tr>"
+        for number, row in enumerate(table.rows)
+    ]
+    marks = " Marked rows (✗) are out of tolerance." if table.marked else ""
+    caption = f"{escape(table.caption + marks)} Full precision: <code>{table.name}.csv</code>."
+    made = (
+        f'<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n<tbody>'
+        + "\n".join(body)
+        + "</tbody></table></div>"
+    )
+    if not table.folded:
+        return made
+    return f"<details><summary>{len(table.rows):,} rows: {escape(table.caption)}</summary>{made}</details>"
+
+
+def _show(value: Value) -> str:
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return escape(str(value))

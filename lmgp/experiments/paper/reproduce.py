@@ -1,0 +1,193 @@
+"""Reproduce the paper: what is run for each figure, and the report about it."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from lmgp.catalogue import CATALOGUE
+from lmgp.datasets import Dataset, load_dataset
+from lmgp.errors import DatasetError, InputError, nearest_names
+from lmgp.experiments import runner
+from lmgp.experiments.paper import cells, grid, page
+from lmgp.experiments.paper.cells import Effort
+from lmgp.experiments.paper.kernel import kernel_section
+from lmgp.experiments.paper.section import Section
+from lmgp.experiments.paper.sinc import sinc_section
+from lmgp.experiments.paper.uk_map import uk_map_section
+from lmgp.experiments.protocol import Protocol
+from lmgp.experiments.results import check_writable
+from lmgp.experiments.runner import Comparison
+
+_LOG = logging.getLogger(__name__)
+
+PARTS = ("kernel", "sinc", "uk-map", "clusters", "features")
+# The paper's own file of flats, where somebody has prepared it, goes before the set that stands for it.
+DATASETS = ("uk_flats", "uk_flats_2020-12", "yacht", "kin8nm")
+UK_FLATS = DATASETS[:2]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be reproduced.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    effort : {"quick", "default", "full"}
+    parts : tuple of str
+        From `PARTS`.
+    datasets : tuple of str or None
+        From `DATASETS`; None for those that can be had, of the sets of flats the first.
+    seeds : int or None
+        In place of the effort's own number.
+    data_dir : str or None
+    """
+
+    protocol: Protocol
+    effort: Effort = "default"
+    parts: tuple[str, ...] = PARTS
+    datasets: tuple[str, ...] | None = None
+    seeds: int | None = None
+    data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.parts:
+            if name not in PARTS:
+                raise InputError(f"Unknown part {name!r}; {nearest_names(name, PARTS)}")
+        for name in self.datasets or ():
+            if name not in DATASETS:
+                raise InputError(f"{name!r} is not a data set of the paper; {nearest_names(name, DATASETS)}")
+        if self.seeds is not None and self.seeds < 1:
+            raise InputError(f"At least 1 seed is needed; got {self.seeds}.")
+
+
+class _Loaded(NamedTuple):
+    datasets: dict[str, Dataset]
+    missing: dict[str, str]
+
+
+def _load(request: Request, *, quiet: bool) -> _Loaded:
+    """Load the data sets; one that was not asked for by name may be missing."""
+    loaded = _Loaded({}, {})
+    if not {"uk-map", "clusters", "features"} & set(request.parts):
+        return loaded
+    wanted = DATASETS if request.datasets is None else tuple(dict.fromkeys(request.datasets))
+    if not {"clusters", "features"} & set(request.parts):
+        wanted = tuple(name for name in wanted if name in UK_FLATS)
+    for name in wanted:
+        if request.datasets is None and name in UK_FLATS and set(UK_FLATS) & set(loaded.datasets):
+            continue
+        try:
+            loaded.datasets[name] = load_dataset(name, request.data_dir, progressbar=not quiet)
+        except DatasetError as error:
+            if request.datasets is not None:
+                raise
+            loaded.missing[name] = str(error)
+    if set(UK_FLATS) & set(loaded.datasets):
+        loaded.missing.pop(UK_FLATS[0], None)
+    else:
+        loaded.missing.pop(UK_FLATS[1], None)
+    for reason in loaded.missing.values():
+        _LOG.warning("left out: %s", reason)
+    return loaded
+
+
+def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
+    """Run what is missing of the paper's evaluation, and write the report.
+
+    Parameters
+    ----------
+    request : Request
+    out : Path
+        The folder for the figures, the tables and ``report.html``; ``out/cells`` keeps what was measured, so that an
+        interrupted run resumes.
+    quiet : bool, default=False
+        Whether to show no progress.
+
+    Returns
+    -------
+    Path
+        That of the report.
+
+    Raises
+    ------
+    InputError, DatasetError, MemoryLimitError
+        If the request cannot be met; nothing is written then.
+    """
+    kept = out / "cells"
+    loaded = _load(request, quiet=quiet)
+    flats = next((loaded.datasets[name] for name in UK_FLATS if name in loaded.datasets), None)
+    wants = {part: part in request.parts for part in PARTS}
+    plans = []
+    if wants["clusters"] or wants["features"]:
+        for dataset in loaded.datasets.values():
+            settings = cells.settings_for(
+                dataset.name, request.protocol, request.effort, seeds=request.seeds,
+                clusters=wants["clusters"], features=wants["features"],
+            )  # fmt: skip
+            runner.check(dataset, settings, kept)
+            plans.append((dataset, settings))
+    check_writable(out / "report.html")
+    out.mkdir(parents=True, exist_ok=True)
+
+    sections: list[Section] = []
+    if wants["kernel"]:
+        sections.append(kernel_section())
+    if wants["sinc"]:
+        sections.append(sinc_section(request.protocol, request.seeds or (1 if request.effort == "quick" else 10)))
+    if wants["uk-map"] and flats is not None:
+        size = 30 if request.effort == "quick" else 100
+        sections.append(uk_map_section(flats, request.protocol, size, kept, quiet=quiet))
+    # The small set first: its figures are there soon.
+    order = sorted(plans, key=lambda plan: len(plan[0].y))
+    done = {
+        dataset.name: runner.compare(dataset, settings, kept, together=True, quiet=quiet) for dataset, settings in order
+    }
+    comparisons = [done[dataset.name] for dataset, _ in plans]
+    sections.extend(_figure_4(comparisons, clusters=wants["clusters"], features=wants["features"]))
+    heading = "Local random feature approximations of the Gaussian kernel, reproduced"
+    return page.save(sections, heading, _introduction(request, loaded, comparisons), out)
+
+
+def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bool) -> list[Section]:
+    if not comparisons:
+        return []
+    made = [grid.clusters_section(comparisons)] if clusters else []
+    made += [grid.features_section(comparisons)] if features else []
+    # Both figures are of the same cells: the tables stand under the last one.
+    last = made[-1]
+    tables = (cells.summary(comparisons), cells.cells(comparisons))
+    text = (*last.text, *cells.remarks(comparisons))
+    made[-1] = Section(last.name, last.title, text, last.figure, (*last.tables, *(t for t in tables if t.rows)))
+    return made
+
+
+def _introduction(request: Request, loaded: _Loaded, comparisons: Sequence[Comparison]) -> list[str]:
+    versions = ", ".join(f"{name} {version(name)}" for name in ("lmgp", "numpy", "scipy", "torch", "gpytorch"))
+    text = [
+        "J. Wacker and M. Filippone, Local Random Feature Approximations of the Gaussian Kernel, 2022. Divergences are "
+        "KL(approximation ‖ exact GP) in nats, noise included: the mean per test row first, the sum beside it.",
+        {
+            "paper": "Protocol paper: the published hyper-parameters, and random splits like the paper's.",
+            "converged": "Protocol converged: hyper-parameters by maximum marginal likelihood to convergence. What was "
+            "published has other hyper-parameters and does not compare.",
+        }[request.protocol.name]
+        + f" Effort: {request.effort}. {versions}.",
+    ]
+    for comparison in comparisons:
+        settings = comparison.settings
+        text.append(
+            f"{comparison.dataset.name}: {settings.seeds} seed(s), thresholds {_listed(settings.thresholds)}, features "
+            f"{_listed(settings.n_features)}."
+        )
+        text.extend(f"Not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
+    text.extend(f"Left out: {reason}" for reason in loaded.missing.values())
+    licences = dict.fromkeys(CATALOGUE[name].licence for name in loaded.datasets if name in UK_FLATS)
+    return [*text, *licences]
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
