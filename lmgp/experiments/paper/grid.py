@@ -14,8 +14,13 @@ from lmgp.experiments import runner
 from lmgp.experiments.paper.cells import (
     FEATURES_THRESHOLD,
     PAPER_METHODS,
+    Line,
     lines_of,
+    lines_over_clusters,
+    lines_over_features,
     n_features_of_clusters,
+    over_clusters,
+    over_features,
 )
 from lmgp.experiments.paper.published import MEDIAN_DISTANCES
 from lmgp.experiments.paper.section import BLACK, BLUE, GREEN, ORANGE, SKY, Section, Table, new_figure
@@ -65,6 +70,10 @@ def _draw_published(axes: Axes, method: str, points: Sequence[tuple[float, float
 
 
 def _ticks(axes: Axes, values: Sequence[float]) -> None:
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log" and high < 10.0 * low:  # within a decade powers of ten say little
+        axes.yaxis.set_major_formatter("{x:.3g}")
+        axes.yaxis.set_minor_formatter("{x:.3g}")
     axes.set_xticks(sorted(set(values)), [f"{value:.4g}" for value in sorted(set(values))])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -85,7 +94,7 @@ def _legend(figure: Figure, panels: Sequence[Axes], comparisons: Sequence[Compar
 
 def _panel_title(comparison: Comparison) -> str:
     row = comparison.rows[0]
-    return f"{comparison.dataset.name} (n = {row.n_train:,}, d = {row.n_inputs}, {comparison.settings.seeds} seed(s))"
+    return f"{comparison.dataset.name}: n = {row.n_train:,}, d = {row.n_inputs}, {comparison.settings.seeds} seed(s)"
 
 
 def clusters_section(comparisons: Sequence[Comparison]) -> Section:
@@ -105,7 +114,7 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
     notes = []
     for axes, comparison in zip(panels, comparisons, strict=True):
         size = n_features_of_clusters(comparison.settings.n_features)
-        lines = [line for line in lines_of(comparison) if line.n_features == size]
+        lines = lines_over_clusters(comparison)
         local = {line.threshold: line.mean("n_centroids") for line in lines if line.threshold is not None}
         counts = list(local.values())
         for method in _STYLES:
@@ -123,13 +132,7 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
         axes.set(xscale="log", yscale="log", xlabel=f"clusters, at {size} features", title=_panel_title(comparison))
         _ticks(axes, [round(count, 1) for count in counts])
         axes.tick_params(axis="x", rotation=45 if len(counts) > 5 else 0)
-        best = min((line for line in lines if line.method in PAPER_METHODS), key=lambda line: line.mean("kl"))
-        notes.append(
-            f"{comparison.dataset.name}: of the paper's models at {size} features the nearest to the exact GP is "
-            f"{METHODS[best.method].label}"
-            + (f" with {best.mean('n_centroids'):.4g} clusters" if best.threshold is not None else "")
-            + f" (KL {best.mean('kl'):.3g} nats per row)."
-        )
+        notes.append(_compared(comparison.dataset.name, lines))
     panels[0].set_ylabel("KL(approximation ‖ exact), nats per row")
     _legend(figure, panels, comparisons, exact=False)
     return Section(
@@ -141,8 +144,28 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
             *notes,
         ),
         figure,
-        (_medians(comparisons),),
+        (_medians(comparisons), over_clusters(comparisons)),
     )
+
+
+def _compared(name: str, lines: Sequence[Line]) -> str:
+    """Say which of the paper's models is nearest to the exact GP, and what more clusters do."""
+    of_paper = [line for line in lines if line.method in PAPER_METHODS]
+    best = min(of_paper, key=lambda line: line.mean("kl"))
+    placed = "" if best.n_centroids is None else f", {best.n_centroids:.4g} cluster(s)"
+    text = (
+        f"{name}: at {best.n_features} features the nearest to the exact GP of the paper's models is "
+        f"{METHODS[best.method].label}{placed}, KL {best.mean('kl'):.3g} nats per row."
+    )
+    local = [line for line in of_paper if line.method == "local_maclaurin_tensor_srht"]
+    if len(local) > 1:
+        ends = sorted(local, key=lambda line: line.n_centroids or 0.0)
+        few, many = ends[0], ends[-1]
+        text += (
+            f" From {few.n_centroids:.4g} to {many.n_centroids:.4g} cluster(s) the KL of {METHODS[few.method].label} "
+            f"goes from {few.mean('kl'):.3g} to {many.mean('kl'):.3g}."
+        )
+    return text
 
 
 def _medians(comparisons: Sequence[Comparison]) -> Table:
@@ -182,7 +205,7 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
     panels = figure.subplots(1, len(comparisons), squeeze=False)[0]
     notes = []
     for axes, comparison in zip(panels, comparisons, strict=True):
-        lines = [line for line in lines_of(comparison) if line.threshold in (None, FEATURES_THRESHOLD)]
+        lines = lines_over_features(comparison)
         for method in _STYLES:
             of_method = sorted((line for line in lines if line.method == method), key=lambda line: line.n_features)
             known = [(float(line.n_features), line.published.rmse) for line in of_method if line.published]
@@ -201,8 +224,6 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
         top = max(line.mean("rmse") for line in lines)
         if top > 4.0 * exact:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:.3g}")
-            axes.yaxis.set_minor_formatter("{x:.3g}")
         _ticks(axes, comparison.settings.n_features)
         notes.append(f"{comparison.dataset.name}: RMSE of the exact GP {exact:.4g}.")
     _legend(figure, panels, comparisons, exact=True)
@@ -215,5 +236,5 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
             *notes,
         ),
         figure,
-        (),
+        (over_features(comparisons),),
     )

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from lmgp.experiments.paper.section import Section, Table, Value
 from lmgp.experiments.results import replace
 
+LARGEST = 2_000  # rows of a table on the page; a larger one is a file only
 _STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; max-width: 1250px; margin: 2em auto; padding: 0 1em; color: #111; }
 h1 { font-size: 1.6em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #bbb; }
@@ -45,17 +48,10 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
     """
     parts = [f"<h1>{escape(heading)}</h1>", *_paragraphs(introduction)]
     for section in sections:
-        pictures = {}
-        for form in ("png", "pdf"):
-            buffer = io.BytesIO()
-            # Without the time of day, so that the same figure gives the same file.
-            metadata = {"CreationDate": None} if form == "pdf" else {}
-            section.figure.savefig(buffer, format=form, dpi=130, metadata=metadata)
-            pictures[form] = buffer.getvalue()
-            replace(out / f"{section.name}.{form}", pictures[form])
-        encoded = base64.b64encode(pictures["png"]).decode()
         parts.append(f'<h2 id="{section.name}">{escape(section.title)}</h2>')
-        parts.append(f'<img alt="{escape(section.title)}" src="data:image/png;base64,{encoded}">')
+        if section.figure is not None:
+            encoded = base64.b64encode(_save_figure(section.figure, out / section.name)).decode()
+            parts.append(f'<img alt="{escape(section.title)}" src="data:image/png;base64,{encoded}">')
         parts.extend(_paragraphs(section.text))
         for table in section.tables:
             replace(out / f"{table.name}.csv", _csv(table))
@@ -68,6 +64,16 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
     )
     replace(out / "report.html", page.encode())
     return out / "report.html"
+
+
+def _save_figure(figure: Figure, stem: Path) -> bytes:
+    """Write a figure as PDF and PNG, and return the PNG."""
+    for form in ("pdf", "png"):
+        buffer = io.BytesIO()
+        # Without the time of day, so that the same figure gives the same file.
+        figure.savefig(buffer, format=form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
+        replace(stem.with_name(f"{stem.name}.{form}"), buffer.getvalue())
+    return buffer.getvalue()
 
 
 def _paragraphs(text: Sequence[str]) -> list[str]:
@@ -84,6 +90,8 @@ def _csv(table: Table) -> bytes:
 
 
 def _html(table: Table) -> str:
+    if len(table.rows) > LARGEST:
+        return f"<p>{len(table.rows):,} rows in <code>{table.name}.csv</code>: {escape(table.caption)}</p>"
     text = [all(isinstance(row[i], str | None) for row in table.rows) for i in range(len(table.columns))]
     kinds = [' class="text"' if is_text else "" for is_text in text]
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))

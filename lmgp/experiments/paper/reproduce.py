@@ -157,12 +157,9 @@ def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bo
         return []
     made = [grid.clusters_section(comparisons)] if clusters else []
     made += [grid.features_section(comparisons)] if features else []
-    # Both figures are of the same cells: the tables stand under the last one.
-    last = made[-1]
     tables = (cells.summary(comparisons), cells.cells(comparisons))
-    text = (*last.text, *cells.remarks(comparisons))
-    made[-1] = Section(last.name, last.title, text, last.figure, (*last.tables, *(t for t in tables if t.rows)))
-    return made
+    text = tuple(cells.remarks(comparisons))
+    return [*made, Section("figure-4-cells", "Figure 4: all cells", text, None, tuple(t for t in tables if t.rows))]
 
 
 def _introduction(request: Request, loaded: _Loaded, comparisons: Sequence[Comparison]) -> list[str]:

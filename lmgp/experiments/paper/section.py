@@ -40,7 +40,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """One figure of the paper, reproduced.
+    """One figure of the paper, reproduced; or, without a figure, tables that belong to several.
 
     Attributes
     ----------
@@ -49,14 +49,14 @@ class Section:
     title : str
     text : tuple of str
         Paragraphs: what is shown, how it was made, and how it compares.
-    figure : Figure
+    figure : Figure or None
     tables : tuple of Table
     """
 
     name: str
     title: str
     text: tuple[str, ...]
-    figure: Figure
+    figure: Figure | None
     tables: tuple[Table, ...]
 
 
