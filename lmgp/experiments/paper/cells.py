@@ -1,6 +1,6 @@
 """The cells of Figure 4: which are run, and how they compare with what was published."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -199,83 +199,68 @@ def summary(comparisons: Sequence[Comparison]) -> Table:
     return Table("figure-4-summary", caption, columns, tuple(rows), frozenset(marked))
 
 
-def cells(comparisons: Sequence[Comparison]) -> Table:
-    """Tabulate every cell: what was published, what was measured, and their ratio."""
-    columns = (
-        "data set", "model", "D", "threshold", "columns", "clusters", "clusters published", "KL/row", "s.d.",
-        "KL sum", "KL/row published", "KL sum published", "ratio", "remark", "reverse KL/row", "RMSE",
-        "RMSE published", "NLPD", "95% cover", "seeds",
-    )  # fmt: skip
+def _spread(line: Line) -> float | None:
+    divergences = [row.kl for row in line.rows if row.kl is not None]
+    return float(np.std(divergences, ddof=1)) if len(divergences) > 1 else None
 
-    def row(line: Line) -> tuple[Value, ...]:
-        divergences = [row.kl for row in line.rows if row.kl is not None]
-        known = line.published
-        return (
-            line.dataset, METHODS[line.method].label, line.n_features, line.threshold, line.mean("n_features_out"),
-            line.n_centroids, known.n_centroids if known else None, line.mean("kl"),
-            float(np.std(divergences, ddof=1)) if len(divergences) > 1 else None, line.mean("kl_sum"),
-            known.kl if known else None, known.kl_sum if known else None, line.ratio, line.remark,
-            line.mean("reverse_kl"), line.mean("rmse"), known.rmse if known else None, line.mean("nlpd"),
-            line.mean("coverage"), len(line.rows),
-        )  # fmt: skip
 
-    lines = [line for comparison in comparisons for line in lines_of(comparison)]
-    caption = "Every cell, averaged over its seeds. KL in nats, approximation to exact GP, noise included."
-    return _table("figure-4-cells", caption, columns, lines, row, folded=True)
+_COLUMNS: dict[str, Callable[[Line], Value]] = {
+    "data set": lambda line: line.dataset,
+    "model": lambda line: METHODS[line.method].label,
+    "D": lambda line: line.n_features,
+    "threshold": lambda line: line.threshold,
+    "columns": lambda line: line.mean("n_features_out"),
+    "clusters": lambda line: line.n_centroids,
+    "clusters published": lambda line: line.published and line.published.n_centroids,
+    "KL/row": lambda line: line.mean("kl"),
+    "s.d.": _spread,
+    "KL sum": lambda line: line.mean("kl_sum"),
+    "KL/row published": lambda line: line.published and line.published.kl,
+    "KL sum published": lambda line: line.published and line.published.kl_sum,
+    "KL ratio": lambda line: line.ratio,
+    "remark": lambda line: line.remark,
+    "reverse KL/row": lambda line: line.mean("reverse_kl"),
+    "RMSE": lambda line: line.mean("rmse"),
+    "RMSE published": lambda line: line.published and line.published.rmse,
+    "RMSE ratio": lambda line: line.published and line.mean("rmse") / line.published.rmse,
+    "NLPD": lambda line: line.mean("nlpd"),
+    "95% cover": lambda line: line.mean("coverage"),
+    "seeds": lambda line: len(line.rows),
+}
+_OVER_CLUSTERS = (
+    "data set", "model", "D", "threshold", "clusters", "clusters published", "KL/row", "KL sum", "KL/row published",
+    "KL sum published", "KL ratio", "remark",
+)  # fmt: skip
+_OVER_FEATURES = (
+    "data set", "model", "D", "clusters", "RMSE", "RMSE published", "RMSE ratio", "KL/row", "KL sum",
+    "KL/row published", "KL sum published", "KL ratio", "remark",
+)  # fmt: skip
 
 
 def over_clusters(comparisons: Sequence[Comparison]) -> Table:
     """Tabulate what the figure over clusters shows."""
-    columns = (
-        "data set", "model", "D", "threshold", "clusters", "clusters published", "KL/row", "KL sum",
-        "KL/row published", "KL sum published", "ratio", "remark",
-    )  # fmt: skip
-
-    def row(line: Line) -> tuple[Value, ...]:
-        known = line.published
-        return (
-            line.dataset, METHODS[line.method].label, line.n_features, line.threshold, line.n_centroids,
-            known.n_centroids if known else None, line.mean("kl"), line.mean("kl_sum"), known.kl if known else None,
-            known.kl_sum if known else None, line.ratio, line.remark,
-        )  # fmt: skip
-
-    lines = [line for comparison in comparisons for line in lines_over_clusters(comparison)]
-    caption = "Mean over the seeds. KL in nats, approximation to exact GP, noise included; ratio of the KL per row."
-    return _table("figure-4-clusters", caption, columns, lines, row, folded=True)
+    return _table("figure-4-clusters", "What is drawn.", _OVER_CLUSTERS, map(lines_over_clusters, comparisons))
 
 
 def over_features(comparisons: Sequence[Comparison]) -> Table:
-    """Tabulate what the figure over features shows."""
-    columns = (
-        "data set", "model", "D", "clusters", "RMSE", "RMSE published", "RMSE ratio", "KL/row", "KL sum",
-        "KL/row published", "KL sum published", "KL ratio", "remark",
-    )  # fmt: skip
+    """Tabulate what the figure over features shows, and the divergences beside it."""
+    return _table("figure-4-features", "What is drawn.", _OVER_FEATURES, map(lines_over_features, comparisons))
 
-    def row(line: Line) -> tuple[Value, ...]:
-        known = line.published
-        return (
-            line.dataset, METHODS[line.method].label, line.n_features, line.n_centroids, line.mean("rmse"),
-            known.rmse if known else None, line.mean("rmse") / known.rmse if known else None, line.mean("kl"),
-            line.mean("kl_sum"), known.kl if known else None, known.kl_sum if known else None, line.ratio, line.remark,
-        )  # fmt: skip
 
-    lines = [line for comparison in comparisons for line in lines_over_features(comparison)]
-    caption = "Mean over the seeds. RMSE in the target's units; KL in nats, approximation to exact GP, noise included."
-    return _table("figure-4-features", caption, columns, lines, row, folded=True)
+def cells(comparisons: Sequence[Comparison]) -> Table:
+    """Tabulate every cell: what was published, what was measured, and their ratio."""
+    return _table("figure-4-cells", "Every cell.", tuple(_COLUMNS), map(lines_of, comparisons), folded=True)
 
 
 def _table(
-    name: str,
-    caption: str,
-    columns: tuple[str, ...],
-    lines: Sequence[Line],
-    row: Callable[[Line], tuple[Value, ...]],
-    *,
-    folded: bool,
+    name: str, caption: str, columns: tuple[str, ...], lines: Iterable[list[Line]], *, folded: bool = False
 ) -> Table:
     """Make a table of one row a line, marked where its ratio is out of tolerance."""
-    marked = (number for number, line in enumerate(lines) if line.ratio is not None and line.ratio > line.tolerance)
-    return Table(name, caption, columns, tuple(map(row, lines)), frozenset(marked), folded=folded)
+    every = [line for of_dataset in lines for line in of_dataset]
+    marked = (number for number, line in enumerate(every) if line.ratio is not None and line.ratio > line.tolerance)
+    rows = tuple(tuple(_COLUMNS[column](line) for column in columns) for line in every)
+    units = "Mean over the seeds; KL in nats, approximation to exact GP, noise included; RMSE in the target's units."
+    return Table(name, f"{caption} {units}", columns, rows, frozenset(marked), folded=folded)
 
 
 def _order(line: Line) -> tuple[int, float, int]:
