@@ -77,11 +77,7 @@ class Statistics:
         relative_precision : Tensor of shape (n,), optional
             noise_variance/σᵢ² of each row; 1 if not given.
         """
-        precision = torch.ones_like(y) if weights is None else weights
-        self.n += float(precision.sum())
-        if relative_precision is not None:
-            self.log_precision += float(precision @ torch.log(relative_precision))
-            precision = precision * relative_precision
+        precision = self.add_targets(y, weights, relative_precision)
         if weights is not None or relative_precision is not None:
             root = torch.sqrt(precision)
             features, y = features * root[:, None], y * root
@@ -92,7 +88,24 @@ class Statistics:
             stop = start + BLOCK
             gram[start:stop, :stop] += columns[:, start:stop].T @ columns[:, :stop]
         self.cross.addmv_(features.T, y)
-        self.squares += float(y @ y)
+
+    def add_targets(
+        self, y: torch.Tensor, weights: torch.Tensor | None = None, relative_precision: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Add only the sums that do not involve the features; return ρ of each row, shape (n,).
+
+        Parameters
+        ----------
+        y, weights, relative_precision
+            See `add_rows`.
+        """
+        precision = torch.ones_like(y) if weights is None else weights
+        self.n += float(precision.sum())
+        if relative_precision is not None:
+            self.log_precision += float(precision @ torch.log(relative_precision))
+            precision = precision * relative_precision
+        self.squares += float(precision @ y.square())
+        return precision
 
     def of_columns(self, columns: torch.Tensor, factor: float = 1.0) -> "Statistics":
         """Return what these statistics would be for a map with only some of the columns, times a factor.

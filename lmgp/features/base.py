@@ -1,6 +1,7 @@
 """The contract of all feature maps."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.clustering import nearest_centroids
 from lmgp.kernel import GaussianKernel
-from lmgp.validation import RandomState, as_tensor, generator
+from lmgp.statistics import Statistics
+from lmgp.validation import RandomState, Rows, as_tensor, generator
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -130,6 +132,37 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Return the distance from the origin, in lengthscales, beyond which E‖φ(x)‖² ≤ epsilon · variance."""
         return float("inf")
 
+    @property
+    def row_size(self) -> int:
+        """How many numbers `summed` holds for each row of a chunk, about."""
+        return self.n_features_out_
+
+    def summed(self, chunks: Iterable[Rows], noise_variance: float, *, missing_is_noise: bool = False) -> Statistics:
+        """Sum the statistics of rows.
+
+        Parameters
+        ----------
+        chunks : iterable of Rows
+            With X as differences to the centre and y centred.
+        noise_variance : float
+            What the precisions of the rows are relative to.
+        missing_is_noise : bool, default=False
+            Whether what the map leaves out of a row's variance counts as noise of that row.
+
+        Returns
+        -------
+        Statistics
+        """
+        total = Statistics.zeros(self.n_features_out_)
+        for chunk in chunks:
+            X = as_tensor(chunk.X)
+            features = self.evaluate(X)
+            missing = self.missing_variance(X, features) if missing_is_noise else None
+            weights = None if chunk.weights is None else as_tensor(chunk.weights)
+            precision = relative_precision(chunk, missing, noise_variance)
+            total.add_rows(features, as_tensor(chunk.y), weights, precision)
+        return total
+
     def columns_in(self, larger: "FeatureMap") -> tuple[NDArray[np.intp], float] | None:
         """Say which columns of a larger map, times what factor, are the columns of this one.
 
@@ -174,6 +207,16 @@ def vanishing(squares: torch.Tensor, degree: int) -> torch.Tensor:
     return squares > float(gammainccinv(degree + 1, 1e-280))
 
 
+def relative_precision(chunk: Rows, missing: torch.Tensor | None, noise_variance: float) -> torch.Tensor | None:
+    """Return noise_variance over the noise of each row, with what a map leaves out; None where that is 1 everywhere."""
+    if chunk.noise_variances is None and missing is None:
+        return None
+    noise = torch.tensor(noise_variance, dtype=torch.float64)
+    if chunk.noise_variances is not None:
+        noise = as_tensor(chunk.noise_variances)
+    return noise_variance / (noise if missing is None else noise + missing)
+
+
 def same_kernel(one: FeatureMap, other: FeatureMap) -> bool:
     """Say whether two fitted maps approximate the same kernel."""
     first, second = one.kernel_, other.kernel_
@@ -194,7 +237,7 @@ class TruncatedMap(FeatureMap):
 
     degree_: int
 
-    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor:  # noqa: D102
+    def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
         squares = self._scale(X).square().sum(dim=1)
         # scipy's: torch's own is wrong in the tenth digit for some degrees.
         return self.kernel_.variance * as_tensor(np.asarray(gammainc(self.degree_ + 1, squares.numpy())))

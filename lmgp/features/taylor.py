@@ -1,15 +1,17 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
+from collections.abc import Iterable
 from itertools import combinations_with_replacement
 from math import comb
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
-from lmgp.features.base import FeatureMap, TruncatedMap, same_kernel, vanishing
-from lmgp.validation import as_tensor
+from lmgp.features.base import FeatureMap, TruncatedMap, relative_precision, same_kernel, vanishing
+from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, monomials, plan
+from lmgp.statistics import Statistics
+from lmgp.validation import Rows, as_tensor
 
 
 class TaylorFeatures(TruncatedMap):
@@ -61,7 +63,8 @@ class TaylorFeatures(TruncatedMap):
         self.degree_ = degree
         self.exponents_ = _total_degree(n_inputs, degree)
         self.n_features_out_ = len(self.exponents_)
-        self._plan = _plan(self.exponents_)
+        self._steps = plan(self.exponents_)
+        self._moments = MomentPlan(self.exponents_) if MomentPlan.pays(self.exponents_, len(X)) else None
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_
@@ -72,35 +75,32 @@ class TaylorFeatures(TruncatedMap):
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         scaled = self._scale(X)
-        vanished = vanishing(scaled.square().sum(dim=1), self.degree_)
-        # Features are rows here, so that picking some of them copies contiguous memory.
-        features = (~vanished).to(torch.float64)[None, :] * self.kernel_.variance**0.5
-        for j, (parents, exponents) in enumerate(self._plan):
-            powers = _scaled_powers(scaled[:, j], int(exponents.max()))
-            features = features[parents].mul_(powers[exponents])
-        return features.T
+        kept = (~vanishing(scaled.square().sum(dim=1), self.degree_)).to(torch.float64)
+        return monomials(scaled, self._steps, 0.5).mul_(kept * self.kernel_.variance**0.5).T
 
+    @property
+    def row_size(self) -> int:  # noqa: D102
+        return super().row_size if self._moments is None else self._moments.n_values
 
-def _plan(exponents: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Say how the monomials of the first j + 1 inputs follow from those of the first j: which one times which power."""
-    steps = []
-    parent = np.zeros(len(exponents), dtype=np.int64)
-    for j in range(exponents.shape[1]):
-        _, first, inverse = np.unique(exponents[:, : j + 1], axis=0, return_index=True, return_inverse=True)
-        if j == exponents.shape[1] - 1:  # the last step gives the columns in their order
-            first, inverse = np.arange(len(exponents)), np.arange(len(exponents))
-        steps.append((parent[first], exponents[first, j]))
-        parent = inverse.ravel()
-    return steps
-
-
-def _scaled_powers(x: torch.Tensor, degree: int) -> torch.Tensor:
-    """e^{−x²/2} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
-    # In logarithms: the exponential alone underflows where the power brings the product back into range.
-    k = torch.arange(degree + 1, dtype=torch.float64)[:, None]
-    logarithm = torch.xlogy(k, x.abs()) - as_tensor(gammaln(k.numpy() + 1.0)) / 2.0 - x.square() / 2.0
-    magnitude = torch.exp(logarithm)
-    return torch.where((k % 2 == 1) & (x < 0), -magnitude, magnitude)
+    def summed(self, chunks: Iterable[Rows], noise_variance: float, *, missing_is_noise: bool = False) -> Statistics:
+        """Sum the statistics of rows: by way of their moments, where that is less work."""
+        if self._moments is None:
+            return super().summed(chunks, noise_variance, missing_is_noise=missing_is_noise)
+        total = Statistics.zeros(self.n_features_out_)
+        moments = self._moments.sums()
+        far = []
+        for chunk in chunks:
+            scaled = self._scale(as_tensor(chunk.X))
+            if scaled.square().sum(dim=1).max() >= LARGEST_SQUARE:
+                far.append(chunk)
+                continue
+            y = as_tensor(chunk.y)
+            missing = self.missing_variance(as_tensor(chunk.X)) if missing_is_noise else None
+            weights = None if chunk.weights is None else as_tensor(chunk.weights)
+            precision = total.add_targets(y, weights, relative_precision(chunk, missing, noise_variance))
+            self._moments.add_rows(moments, scaled, y, precision)
+        total.gram, total.cross = self._moments.expand(moments, float(self.kernel_.variance))
+        return total + super().summed(far, noise_variance, missing_is_noise=missing_is_noise) if far else total
 
 
 def _total_degree(n_inputs: int, degree: int) -> NDArray[np.int64]:

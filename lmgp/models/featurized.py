@@ -42,41 +42,19 @@ def accumulate(
     -------
     Statistics
     """
-    parts = list(chunks(len(rows.y), features.n_features_out_))
+    parts = list(chunks(len(rows.y), features.row_size))
     # One sum a thread, over every so many-th chunk: added in a fixed order, so that the result is always the same.
     n_sums = max(1, min(len(parts), torch.get_num_threads()))
 
     def sum_chunks(first: int) -> Statistics:
-        statistics = Statistics.zeros(features.n_features_out_)
-        for part in parts[first::n_sums]:
-            _add_chunk(statistics, features, rows.take(part), centre, noise_variance, missing_variance)
-        return statistics
+        taken = (rows.take(part) for part in parts[first::n_sums])
+        centred = (Rows(chunk.X - centre, chunk.y, chunk.weights, chunk.noise_variances) for chunk in taken)
+        return features.summed(centred, noise_variance, missing_is_noise=missing_variance == "fitc")
 
     statistics, *others = parallel_map(sum_chunks, range(n_sums))
     for other in others:
         statistics += other
     return statistics
-
-
-def _add_chunk(
-    statistics: Statistics,
-    features: FeatureMap,
-    chunk: Rows,
-    centre: Floats,
-    noise_variance: float,
-    missing_variance: MissingVariance,
-) -> None:
-    X = as_tensor(chunk.X - centre)
-    columns = features.evaluate(X)
-    missing = features.missing_variance(X, columns) if missing_variance == "fitc" else None
-    precision: torch.Tensor | None = None
-    if chunk.noise_variances is not None or missing is not None:
-        noise = torch.tensor(noise_variance, dtype=torch.float64)
-        if chunk.noise_variances is not None:
-            noise = as_tensor(chunk.noise_variances)
-        precision = noise_variance / (noise if missing is None else noise + missing)
-    weights = None if chunk.weights is None else as_tensor(chunk.weights)
-    statistics.add_rows(columns, as_tensor(chunk.y), weights, precision)
 
 
 def evaluate(

@@ -1,0 +1,243 @@
+"""The Gram matrix of monomials from their moments.
+
+With features φ_a(x) = e^{−‖x‖²/2} xᵃ/√(a!), the entry of ΦᵀΦ at a and b depends on a and b through a + b only:
+Σᵢ e^{−‖xᵢ‖²} xᵢ^{a+b}/√(a! b!) = M_{a+b} √((a+b)!/(a! b!)), with the moments M_γ = Σᵢ e^{−‖xᵢ‖²} xᵢ^γ/√(γ!). All
+moments are one matrix product: the monomials of one half of the inputs times those of the other half. In few dimensions
+this takes a small part of the work of the Gram product.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from lmgp.validation import as_tensor
+
+Exponents = NDArray[np.int64]
+Step = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+# Above this degree of one input the factor between moments and Gram matrix, up to 2^degree, leaves float64's range.
+HIGHEST_DEGREE = 400
+LARGEST_SQUARE = 600.0  # of a row's norm, for e^{−‖x‖²} to be far from underflow
+
+
+def plan(exponents: Exponents) -> list[Step]:
+    """Say how the monomials of the first j + 1 inputs follow from those of the first j: which one times which power.
+
+    Parameters
+    ----------
+    exponents : ndarray of shape (D, d)
+
+    Returns
+    -------
+    list of (parents, powers)
+        One a column of the inputs; the last step gives the monomials in the order of the rows of `exponents`.
+    """
+    steps = []
+    parent = np.zeros(len(exponents), dtype=np.int64)
+    for j in range(exponents.shape[1]):
+        _, first, inverse = np.unique(exponents[:, : j + 1], axis=0, return_index=True, return_inverse=True)
+        if j == exponents.shape[1] - 1:
+            first, inverse = np.arange(len(exponents)), np.arange(len(exponents))
+        steps.append((parent[first], exponents[first, j]))
+        parent = inverse.ravel()
+    return steps
+
+
+def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Tensor:
+    """Evaluate e^{−rate‖x‖²} xᵃ/√(a!).
+
+    Parameters
+    ----------
+    columns : Tensor of shape (n, d)
+    steps : list of (parents, powers)
+        See `plan`.
+    rate : float
+
+    Returns
+    -------
+    Tensor of shape (D, n)
+        Monomials are rows, so that picking some of them copies contiguous memory.
+    """
+    values: torch.Tensor | None = None
+    for column, (parents, exponents) in zip(columns.T, steps, strict=True):
+        powers = _scaled_powers(column, int(exponents.max()), rate)
+        if not np.array_equal(exponents, np.arange(len(powers))):
+            powers = powers[exponents]
+        values = powers if values is None else values[parents].mul_(powers)
+    assert values is not None
+    return values
+
+
+def _scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
+    """e^{−rate x²} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
+    if rate * x.square().max() < LARGEST_SQUARE:
+        powers = np.empty((degree + 1, len(x)))
+        column = x.contiguous().numpy()
+        np.exp(-rate * np.square(column), out=powers[0])
+        for k in range(1, degree + 1):
+            np.multiply(powers[k - 1], column, out=powers[k])
+            powers[k] *= k**-0.5
+        return torch.from_numpy(powers)
+    # In logarithms: the exponential alone underflows where the power brings the product back into range.
+    orders = torch.arange(degree + 1, dtype=torch.float64)[:, None]
+    logarithm = torch.xlogy(orders, x.abs()) - as_tensor(gammaln(orders.numpy() + 1.0)) / 2.0 - rate * x.square()
+    magnitude = torch.exp(logarithm)
+    return torch.where((orders % 2 == 1) & (x < 0), -magnitude, magnitude)
+
+
+class _Half(NamedTuple):
+    """What the columns of one half of the inputs contribute.
+
+    Attributes
+    ----------
+    exponents : ndarray of shape (m, half of d)
+        The distinct parts of the multi-indices in this half.
+    place : ndarray of shape (D,)
+        Which of them each multi-index has.
+    sums : ndarray of shape (n_sums, half of d)
+        The distinct sums of two of them.
+    sum_place : ndarray of shape (m, m)
+        Which of the sums each pair has.
+    log_factor : ndarray of shape (m, m)
+        log √((a+b)!/(a! b!)).
+    """
+
+    exponents: Exponents
+    place: NDArray[np.intp]
+    sums: Exponents
+    sum_place: NDArray[np.intp]
+    log_factor: NDArray[np.float64]
+
+    @property
+    def own_place(self) -> NDArray[np.intp]:
+        """Which of the sums each part is by itself: the first part, all zeros, added to it."""
+        return self.sum_place[0]
+
+    @classmethod
+    def of(cls, exponents: Exponents) -> "_Half":
+        distinct, place = np.unique(exponents, axis=0, return_inverse=True)
+        pairs = distinct[:, None, :] + distinct[None, :, :]
+        sums, sum_place = np.unique(pairs.reshape(-1, exponents.shape[1]), axis=0, return_inverse=True)
+        own = gammaln(distinct + 1.0).sum(axis=1)
+        log_factor = 0.5 * (gammaln(pairs + 1.0).sum(axis=2) - own[:, None] - own[None, :])
+        return cls(distinct, place.ravel(), sums, sum_place.reshape(len(distinct), -1), log_factor)
+
+
+def _padded(exponents: Exponents) -> Exponents:
+    """Give a single input a second one that is always zero, so that there are two halves."""
+    return np.pad(exponents, ((0, 0), (0, 1))) if exponents.shape[1] == 1 else exponents
+
+
+class MomentPlan:
+    """How the moments of a set of multi-indices are summed and expanded.
+
+    Parameters
+    ----------
+    exponents : ndarray of shape (D, d)
+        The multi-indices of the columns.
+
+    Attributes
+    ----------
+    n_values : int
+        Numbers that are held for each row while it is summed.
+    """
+
+    def __init__(self, exponents: Exponents) -> None:
+        exponents = _padded(exponents)
+        half = (exponents.shape[1] + 1) // 2
+        self._halves = [_Half.of(exponents[:, :half]), _Half.of(exponents[:, half:])]
+        self._steps = [plan(part.sums) for part in self._halves]
+        left, right = self._halves
+        rows, columns = (part.sum_place[part.place[:, None], part.place] for part in self._halves)
+        self._gather = torch.from_numpy(rows * len(right.sums) + columns)
+        self._factor = torch.from_numpy(
+            np.exp(
+                left.log_factor[left.place[:, None], left.place] + right.log_factor[right.place[:, None], right.place]
+            )
+        )
+        self._half = half
+        self.n_values = sum(len(part.sums) + len(part.exponents) for part in self._halves)
+
+    @staticmethod
+    def pays(exponents: Exponents, n_rows: int) -> bool:
+        """Count the multiplications of a fit with moments, and without.
+
+        Parameters
+        ----------
+        exponents : ndarray of shape (D, d)
+        n_rows : int
+            Summed with one plan.
+        """
+        if exponents.max(initial=0) > HIGHEST_DEGREE:
+            return False
+        exponents = _padded(exponents)
+        n_features, n_inputs = exponents.shape
+        gram = n_features * (n_features / 2 + n_inputs)
+        halves = np.array_split(np.arange(n_inputs), [(n_inputs + 1) // 2])
+        distinct = [len(np.unique(exponents[:, half], axis=0)) for half in halves]
+        # A set of m multi-indices has at least 2m − 1 sums of two: most sets that do not pay need not be summed.
+        if np.prod([2 * m - 1 for m in distinct]) + sum(distinct) > gram:
+            return False
+        planning = sum(m * m * n_inputs for m in distinct) + n_features**2
+        if planning > n_rows * gram:
+            return False
+        sums = [len(_Half.of(exponents[:, half]).sums) for half in halves]
+        moments = np.prod(sums) + np.prod(distinct) + n_inputs * (sum(sums) + sum(distinct))
+        return bool(planning + n_rows * moments < n_rows * gram)
+
+    def sums(self) -> "Moments":
+        """Make the moments of no rows."""
+        left, right = self._halves
+        return Moments(
+            torch.zeros((len(left.sums), len(right.sums)), dtype=torch.float64),
+            torch.zeros((len(left.exponents), len(right.exponents)), dtype=torch.float64),
+        )
+
+    def add_rows(self, moments: "Moments", scaled: torch.Tensor, y: torch.Tensor, precision: torch.Tensor) -> None:
+        """Add the sums over some rows, in place.
+
+        Parameters
+        ----------
+        moments : Moments
+        scaled : Tensor of shape (n, d)
+            In lengthscales, ‖x‖² below `LARGEST_SQUARE`.
+        y : Tensor of shape (n,)
+        precision : Tensor of shape (n,)
+            Relative to the model's, times how many rows each row stands for.
+        """
+        squares = scaled.square().sum(dim=1)
+        if scaled.shape[1] == 1:
+            scaled = torch.cat((scaled, torch.zeros_like(scaled)), dim=1)
+        parts = scaled[:, : self._half], scaled[:, self._half :]
+        left, right = (monomials(part, steps, 1.0) for part, steps in zip(parts, self._steps, strict=True))
+        moments.gram.addmm_(left * precision, right.T)
+        # A multi-index is its own sum with zero. Features fall half as fast as their products.
+        left, right = (
+            one[half.own_place] if len(half.own_place) < len(one) else one
+            for one, half in zip((left, right), self._halves, strict=True)
+        )
+        moments.cross.addmm_(left * (precision * y * torch.exp(squares / 2.0)), right.T)
+
+    def expand(self, moments: "Moments", variance: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ΦᵀPΦ of shape (D, D) and ΦᵀPy of shape (D,), for features times the root of `variance`."""
+        left, right = self._halves
+        gram = moments.gram.ravel()[self._gather].mul_(self._factor).mul_(variance)
+        return gram, moments.cross[left.place, right.place] * variance**0.5
+
+
+class Moments(NamedTuple):
+    """Moments of the features and of their products with the target: they add, as all statistics do.
+
+    Attributes
+    ----------
+    gram : Tensor
+        Σ ρ e^{−‖x‖²} x^γ/√(γ!).
+    cross : Tensor
+        Σ ρ y e^{−‖x‖²/2} xᵃ/√(a!).
+    """
+
+    gram: torch.Tensor
+    cross: torch.Tensor
