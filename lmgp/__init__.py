@@ -11,19 +11,21 @@ from lmgp.features.fourier import (
     StructuredOrthogonalFourierFeatures,
 )
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures, RandomMaclaurinFeatures
+from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ExactGPRegressor",
     "FeaturizedGPRegressor",
     "GaussianKernel",
     "LocalizedGPRegressor",
+    "NystroemFeatures",
     "OptimizedMaclaurinFeatures",
     "OrthogonalFourierFeatures",
     "RandomFourierFeatures",

@@ -175,7 +175,7 @@ class Bench:
 
     def _request(self, cell: Cell) -> MapRequest:
         assert cell.n_features is not None
-        return MapRequest(cell.n_features, self.exact.kernel_, self.protocol, cell.seed, len(self.rows.y_train))
+        return MapRequest(cell.n_features, self.exact.kernel_, self.protocol, cell.seed)
 
     def _measure_alone(self, cell: Cell) -> Row:
         method = METHODS[cell.method]

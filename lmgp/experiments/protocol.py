@@ -5,14 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from sklearn.kernel_approximation import Nystroem
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-
 from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
+    NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
@@ -116,13 +113,12 @@ PROTOCOLS = {
 
 
 class MapRequest(NamedTuple):
-    """What a feature map is made for; `n_rows` counts the training rows."""
+    """What a feature map is made for."""
 
     n_features: int
     kernel: GaussianKernel
     protocol: Protocol
     seed: int
-    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -178,15 +174,6 @@ def _maclaurin(sketch: Literal["rademacher", "gaussian", "tensor_srht"], localiz
     return Method(f"{'local' if localized else 'global'} Maclaurin, {labels[sketch]}", factory, localized)
 
 
-def _nystroem(request: MapRequest) -> Any:
-    # In scaled inputs the kernel is exp(−‖x − z‖²/2), with one lengthscale or with one a column.
-    landmarks = min(request.n_features, request.n_rows)
-    return make_pipeline(
-        FunctionTransformer(request.kernel.scale),
-        Nystroem(gamma=0.5, n_components=landmarks, random_state=request.seed),
-    )
-
-
 METHODS: dict[str, Method] = {
     "rff": Method("random Fourier", lambda r: RandomFourierFeatures(r.n_features, random_state=r.seed), nested=True),
     "orf": Method(
@@ -204,7 +191,7 @@ METHODS: dict[str, Method] = {
     "global_maclaurin_gaussian": _maclaurin("gaussian", localized=False),
     "global_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=False),
     "global_taylor": Method("global Taylor", lambda r: TaylorFeatures(r.n_features), nested=True),
-    "nystroem": Method("Nystroem", _nystroem),
+    "nystroem": Method("Nyström", lambda r: NystroemFeatures(r.n_features, random_state=r.seed)),
     "local_maclaurin_rademacher": _maclaurin("rademacher", localized=True),
     "local_maclaurin_gaussian": _maclaurin("gaussian", localized=True),
     "local_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=True),

@@ -63,7 +63,7 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
     """
     values: torch.Tensor | None = None
     for column, (parents, exponents) in zip(columns.T, steps, strict=True):
-        powers = _scaled_powers(column, int(exponents.max()), rate)
+        powers = scaled_powers(column, int(exponents.max()), rate)
         if not np.array_equal(exponents, np.arange(len(powers))):
             powers = powers[exponents]
         values = powers if values is None else values[parents].mul_(powers)
@@ -71,7 +71,7 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
     return values
 
 
-def _scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
+def scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
     """e^{−rate x²} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
     if rate * x.square().max() < LARGEST_SQUARE:
         powers = np.empty((degree + 1, len(x)))

@@ -1,29 +1,41 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
 from collections.abc import Iterable
-from itertools import combinations_with_replacement
-from math import comb
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_array
 
+from lmgp.features.allocation import sample_groups
 from lmgp.features.base import FeatureMap, TruncatedMap, relative_precision, same_kernel, vanishing
+from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
 from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, monomials, plan
+from lmgp.kernel import GaussianKernel
 from lmgp.statistics import Statistics
-from lmgp.validation import Rows, as_tensor
+from lmgp.validation import RandomState, Rows, as_tensor
+
+# Rows whose differences to a centroid an index set is grown on, and the degree that sets how far from it they are.
+SAMPLE = 500
+REACH_DEGREE = 15
 
 
 class TaylorFeatures(TruncatedMap):
-    """All monomials up to a total degree: the truncated series of the Gaussian kernel, exactly.
+    """Explicit monomials: terms of the series of the Gaussian kernel, exactly.
 
-    φ_a(x) = σ e^{−‖x̃‖²/2} x̃ᵃ/√(a!) for all multi-indices a with |a| ≤ p, D = C(d + p, p) columns in order of their
-    degree. Not random. The error at two rows is at most σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!.
+    φ_a(x) = σ e^{−‖x̃‖²/2} x̃ᵃ/√(a!) for a set of multi-indices a. With all |a| ≤ p these are D = C(d + p, p) columns in
+    order of their degree, and the error at two rows is at most σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!. Not random.
 
     Parameters
     ----------
     n_features : int, default=512
-        The number of columns; the largest degree that fits is taken.
+        The number of columns.
+    index_set : {"total_degree", "energy"}, default="total_degree"
+        Which monomials: all up to the largest total degree that fits into `n_features`; or `n_features` of them, grown
+        one by one by their mean square on a sample of the rows within reach of a centre. The latter is better where the
+        columns of X have different extents in lengthscales, and has any number of columns.
     kernel
         See `lmgp.features.base.FeatureMap`.
     random_state : ignored
@@ -32,14 +44,17 @@ class TaylorFeatures(TruncatedMap):
     Attributes
     ----------
     degree_ : int
-        p, the total degree.
+        The highest total degree.
     exponents_ : ndarray of shape (n_features_out_, d)
         The multi-index a of each column.
 
     Notes
     -----
     In low dimension, localized, this map is nearer to the exact GP than any random map of the same size. For many
-    input columns the degree that fits is low: with fewer than d + 1 columns only the constant is left.
+    input columns the total degree that fits is low: with fewer than d + 1 columns only the constant is left.
+
+    The statistics of a model are sums of moments instead of products of features, where that is less work
+    (`lmgp.features.moments`).
 
     References
     ----------
@@ -51,17 +66,60 @@ class TaylorFeatures(TruncatedMap):
     >>> features = TaylorFeatures(n_features=130).fit([[0.0, 0.0], [1.0, 0.5]])
     >>> features.degree_, features.n_features_out_
     (14, 120)
+    >>> features.set_params(index_set="energy").fit([[3.0, 0.0], [-2.0, 0.1]]).exponents_.max(axis=0).tolist()
+    [40, 5]
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **TruncatedMap._parameter_constraints,
+        "index_set": [StrOptions({"total_degree", "energy"})],
+    }
 
     exponents_: NDArray[np.int64]
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
-        n_inputs = X.shape[1]
-        degree = 0
-        while comb(n_inputs + degree + 1, n_inputs) <= self.n_features:
-            degree += 1
-        self.degree_ = degree
-        self.exponents_ = _total_degree(n_inputs, degree)
+    def __init__(
+        self,
+        n_features: int = 512,
+        *,
+        index_set: Literal["total_degree", "energy"] = "total_degree",
+        kernel: GaussianKernel | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_features, kernel=kernel, random_state=random_state)
+        self.index_set = index_set
+
+    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
+        """Choose the monomials for rows like these.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
+        y : ignored
+        centroids : array-like of shape (n_centroids, d), optional
+            The centres around which the map will be used, in the coordinates of X; only the origin if not given.
+            They matter with ``index_set="energy"``.
+        """
+        X, rng = self._start(X)
+        self._draw(X, rng, None if centroids is None else check_array(centroids, dtype=np.float64))
+        return self
+
+    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
+        mean = X.mean(axis=0)
+        return self.fit(X - mean, centroids=centroids - mean)
+
+    def _draw(
+        self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None
+    ) -> None:
+        degree = highest_total_degree(X.shape[1], self.n_features)
+        if self.index_set == "energy":
+            scaled = self.kernel_.scale(X)
+            centres = np.zeros((1, X.shape[1])) if centroids is None else self.kernel_.scale(centroids)
+            groups = sample_groups(scaled, centres, SAMPLE, max(degree, REACH_DEGREE), np.random.default_rng(0))
+            self.exponents_ = most_energetic(np.concatenate(groups), self.n_features)
+        else:
+            self.exponents_ = total_degree(X.shape[1], degree)
+        self.degree_ = int(self.exponents_.sum(axis=1).max())
         self.n_features_out_ = len(self.exponents_)
         self._steps = plan(self.exponents_)
         self._moments = MomentPlan(self.exponents_) if MomentPlan.pays(self.exponents_, len(X)) else None
@@ -77,6 +135,13 @@ class TaylorFeatures(TruncatedMap):
         scaled = self._scale(X)
         kept = (~vanishing(scaled.square().sum(dim=1), self.degree_)).to(torch.float64)
         return monomials(scaled, self._steps, 0.5).mul_(kept * self.kernel_.variance**0.5).T
+
+    def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
+        if self.index_set == "total_degree":
+            return super().missing_variance(X)
+        features = self.evaluate(X) if features is None else features
+        # Rounding alone can make the difference negative, near the centre.
+        return (self.kernel_.variance - features.square().sum(dim=1)).clamp(min=0.0)
 
     @property
     def row_size(self) -> int:  # noqa: D102
@@ -101,13 +166,3 @@ class TaylorFeatures(TruncatedMap):
             self._moments.add_rows(moments, scaled, y, precision)
         total.gram, total.cross = self._moments.expand(moments, float(self.kernel_.variance))
         return total + super().summed(far, noise_variance, missing_is_noise=missing_is_noise) if far else total
-
-
-def _total_degree(n_inputs: int, degree: int) -> NDArray[np.int64]:
-    """All multi-indices up to a total degree, in order of their degree."""
-    exponents = [
-        np.bincount(np.asarray(factors, dtype=np.int64), minlength=n_inputs)
-        for total in range(degree + 1)
-        for factors in combinations_with_replacement(range(n_inputs), total)
-    ]
-    return np.array(exponents)

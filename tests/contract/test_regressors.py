@@ -21,6 +21,7 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
+    NystroemFeatures,
     OptimizedMaclaurinFeatures,
     TaylorFeatures,
 )
@@ -34,10 +35,12 @@ REGRESSORS = {
     "featurized": FeaturizedGPRegressor(**GIVEN, random_state=0),
     "featurized_taylor": FeaturizedGPRegressor(TaylorFeatures(40), **GIVEN),
     "featurized_maclaurin": FeaturizedGPRegressor(OptimizedMaclaurinFeatures(40), **GIVEN, random_state=0),
-    "featurized_nystroem": FeaturizedGPRegressor(Nystroem(gamma=0.3, n_components=20), **GIVEN, random_state=0),
+    "featurized_nystroem": FeaturizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),
+    "featurized_sklearn_nystroem": FeaturizedGPRegressor(Nystroem(gamma=0.3, n_components=20), **GIVEN, random_state=0),
     "localized": LocalizedGPRegressor(**GIVEN, random_state=0),
     "localized_taylor": LocalizedGPRegressor(TaylorFeatures(40), **GIVEN),
     "localized_maclaurin": LocalizedGPRegressor(OptimizedMaclaurinFeatures(40), **GIVEN, random_state=0),
+    "localized_nystroem": LocalizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),
     "localized_test_rows": LocalizedGPRegressor(TaylorFeatures(40), centroids="test_rows", **GIVEN),
 }
 CLASSES = [ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor]
@@ -71,6 +74,7 @@ WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
         ExactGPRegressor(**WIDE),
         FeaturizedGPRegressor(**WIDE),
         FeaturizedGPRegressor(OptimizedMaclaurinFeatures(66), **WIDE),
+        FeaturizedGPRegressor(NystroemFeatures(66), **WIDE),
         LocalizedGPRegressor(TaylorFeatures(66), threshold=2.0, **WIDE),
         LocalizedGPRegressor(OptimizedMaclaurinFeatures(66), threshold=2.0, **WIDE),
     ],
@@ -124,15 +128,15 @@ def test_nested_parameters(name: str) -> None:
 def test_grid_search_reaches_kernel_and_map(name: str) -> None:
     X, y = draw(60)
     grid = {"kernel__lengthscale": [0.01, 1.2], "noise_variance": [0.05, 50.0]}
-    if name in ("featurized_taylor", "featurized_maclaurin", "localized_taylor", "localized_maclaurin"):
+    if name.endswith(("_taylor", "_maclaurin")):
         grid["features__n_features"] = [4, 40]
-    if name == "featurized_nystroem":
+    if name == "featurized_sklearn_nystroem":
         grid["features__n_components"] = [1, 20]
     search = GridSearchCV(make(name), grid, cv=3, error_score="raise").fit(X, y)
     best = search.best_params_
     assert best["noise_variance"] == 0.05
-    # A Nyström map brings a lengthscale of its own.
-    assert best["kernel__lengthscale"] == 1.2 or "nystroem" in name
+    # scikit-learn's Nyström map brings a lengthscale of its own.
+    assert best["kernel__lengthscale"] == 1.2 or name == "featurized_sklearn_nystroem"
     assert best.get("features__n_features", 40) == 40
     assert best.get("features__n_components", 20) == 20
     assert search.score(X, y) > 0.5
@@ -341,7 +345,17 @@ def test_global_state_is_left_alone(name: str) -> None:
     assert torch.get_default_dtype() == torch.float32
 
 
-@pytest.mark.parametrize("name", ["featurized", "featurized_maclaurin", "featurized_nystroem", "localized_maclaurin"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "featurized",
+        "featurized_maclaurin",
+        "featurized_nystroem",
+        "featurized_sklearn_nystroem",
+        "localized_maclaurin",
+        "localized_nystroem",
+    ],
+)
 def test_random_state_seeds_the_map(name: str) -> None:
     X, y = draw()
 
@@ -494,7 +508,7 @@ def test_no_kernel_is_learned_from_rows_that_are_all_the_same(regressor: type, g
 
 @every_regressor
 def test_rows_that_are_all_the_same_with_given_hyperparameters(name: str) -> None:
-    if name == "featurized_nystroem":
+    if name == "featurized_sklearn_nystroem":
         pytest.skip("its landmarks would all be the same")
     _, y = draw()
     mean, std = make(name).fit(np.full((40, 3), 0.1), y).predict(np.full((2, 3), 0.1), return_std=True)

@@ -16,9 +16,10 @@ def made(d: int, n: int = 300, seed: int = 0) -> Rows:
     return Rows(rng.normal(size=(n, d)) * 2.0 + 0.3, rng.normal(size=n))
 
 
-def fitted(d: int, n_features: int, n: int = 300) -> TaylorFeatures:
+def fitted(d: int, n_features: int, n: int = 300, index_set: str = "total_degree") -> TaylorFeatures:
     kernel = GaussianKernel(np.linspace(0.8, 1.4, d), 2.5)
-    return TaylorFeatures(n_features, kernel=kernel).fit(np.zeros((n, d)))
+    rows = np.random.default_rng(2).normal(size=(n, d)) * np.geomspace(1.0, 0.1, d)
+    return TaylorFeatures(n_features, index_set=index_set, kernel=kernel).fit(rows)
 
 
 def products(
@@ -32,8 +33,9 @@ def products(
 
 @pytest.mark.parametrize(("d", "n_features"), SHAPES)
 @pytest.mark.parametrize("kind", ["plain", "weights", "noise", "fitc", "all"])
-def test_moments_give_the_products_of_the_features(d: int, n_features: int, kind: str) -> None:
-    features, rows, noise = fitted(d, n_features), made(d), 0.3
+@pytest.mark.parametrize("index_set", ["total_degree", "energy"])
+def test_moments_give_the_products_of_the_features(d: int, n_features: int, kind: str, index_set: str) -> None:
+    features, rows, noise = fitted(d, n_features, index_set=index_set), made(d), 0.3
     rng = np.random.default_rng(1)
     precision = np.ones(len(rows.y))
     weights = rng.integers(1, 4, len(rows.y)).astype(float) if kind in ("weights", "all") else None

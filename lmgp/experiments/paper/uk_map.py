@@ -143,7 +143,7 @@ def uk_map_section(
             path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"
             prediction = _read(path, len(points))
             if prediction is None:
-                model = _model(method, predictions.get(EXACT), dataset, protocol, n_features, len(rows.y_train))
+                model = _model(method, predictions.get(EXACT), dataset, protocol, n_features)
                 prediction = _predict(model, rows, points, bar)
                 _write(path, prediction)
             else:
@@ -159,16 +159,14 @@ def uk_map_section(
     )
 
 
-def _model(
-    method: str, reference: Prediction | None, dataset: Dataset, protocol: Protocol, n_features: int, n_rows: int
-) -> Any:
+def _model(method: str, reference: Prediction | None, dataset: Dataset, protocol: Protocol, n_features: int) -> Any:
     if reference is None:
         published = protocol.published_for(dataset)
         if published is None:
             return ExactGPRegressor(random_state=0)
         return ExactGPRegressor(GaussianKernel(published.lengthscale, published.variance), published.noise_variance)
     kernel = GaussianKernel(reference.lengthscale, reference.variance)
-    request = MapRequest(n_features, kernel, protocol, SEED, n_rows)
+    request = MapRequest(n_features, kernel, protocol, SEED)
     if not METHODS[method].localized:
         return METHODS[method].regressor(request, None, reference.noise_variance)
     # The threshold is of the centroids that the grid points take the place of.

@@ -1,0 +1,154 @@
+"""Nyström features: the kernel, projected onto its sections at a few landmarks."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg.lapack import dpstrf
+from sklearn.cluster import kmeans_plusplus
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_array
+
+from lmgp.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.errors import InputError
+from lmgp.features.base import FeatureMap
+from lmgp.kernel import GaussianKernel
+from lmgp.linalg import solve_lower
+from lmgp.validation import RandomState, as_tensor
+
+# The share of the prior variance below which what a landmark adds to those before it is left out. It is a difference
+# of larger numbers, rounded at 1e-16: the column of a landmark that adds less than this would be wrong from its fifth
+# digit on, and k − φᵀφ negative where that column is large, outside the landmarks. With a larger share, accuracy would
+# be lost where there is next to no noise.
+NEGLIGIBLE = 1e-11
+
+# k-means++ looks at so many rows, and at so many for each landmark.
+MAX_ROWS = 10_000
+ROWS_PER_LANDMARK = 10
+
+
+class NystroemFeatures(FeatureMap):
+    """Nyström features: the kernel between a row and m landmarks, whitened.
+
+    φ(x) = L⁻¹ k(Z, x) with K_ZZ = L Lᵀ, so that φ(x)ᵀφ(z) = k(x, Z) K_ZZ⁻¹ k(Z, z): exact at the landmarks Z, and
+    nowhere larger than the kernel, for k − φᵀφ is positive semi-definite. In a regressor these are the sparse Gaussian
+    processes with inducing points: ``missing_variance="ignore"`` is the subset of regressors (SoR), ``"add"`` the
+    deterministic training conditional (DTC) and ``"fitc"`` the fully independent one (FITC).
+
+    Parameters
+    ----------
+    n_features : int, default=512
+        The largest number of landmarks, hence of columns. Where there are no more rows than this, all are landmarks,
+        and the featurized model is the exact one. Ignored where landmarks are given.
+    landmarks : {"kmeans++", "farthest_point"} or array-like of shape (m, d), default="kmeans++"
+        Rows drawn one after the other with a probability that grows with the squared distance to those before; or
+        rows each of which is farthest from those before, from the one nearest to the mean on (not random); both in
+        lengthscales. Or these points, in the units of X, and in the coordinates of the rows that `fit` is given: the
+        user's in `FeaturizedGPRegressor`, differences to the nearest centroid in `LocalizedGPRegressor`.
+    kernel, random_state
+        See `lmgp.features.base.FeatureMap`.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_features_out_, d)
+        Those that are used, in the units of X. Each has the largest variance of all, given those before.
+    n_features_out_ : int
+        How many these are: fewer than asked for where rows, or landmarks, repeat each other or nearly so.
+
+    Notes
+    -----
+    Close landmarks make K_ZZ singular in float64. No number is added to its diagonal: its Cholesky factorisation is
+    pivoted, and ends when no landmark has a variance, given those taken, above 1e-11 of the prior variance. So much at
+    most is missing at the landmarks left out. Rounding leaves k − φᵀφ positive semi-definite up to about 1e-8 of the
+    variance, outside many landmarks in a small place; up to 1e-4 at worst, around a pair that is a few millionths of a
+    lengthscale apart and has no others near it.
+
+    Of more than 10,000 rows (and 10 per landmark), k-means++ sees a random part of that size.
+
+    The map needs no centre: the kernel depends on differences alone.
+
+    References
+    ----------
+    C. K. I. Williams and M. Seeger, *Using the Nyström Method to Speed Up Kernel Machines*, NIPS 2001, eq. 9.
+
+    J. Quiñonero-Candela and C. E. Rasmussen, *A Unifying View of Sparse Approximate Gaussian Process Regression*, JMLR
+    6, 2005: SoR, DTC and FITC.
+
+    D. Arthur and S. Vassilvitskii, *k-means++: The Advantages of Careful Seeding*, SODA 2007.
+
+    Examples
+    --------
+    >>> from lmgp import GaussianKernel, NystroemFeatures
+    >>> X = [[0.0, 0.0], [1.0, 0.5], [1.0, 0.5], [3.0, 1.0]]
+    >>> features = NystroemFeatures(landmarks="farthest_point").fit(X)
+    >>> features.n_features_out_  # two rows are the same
+    3
+    >>> columns = features.transform(X)
+    >>> bool(abs(columns @ columns.T - GaussianKernel()(X)).max() < 1e-15)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeatureMap._parameter_constraints,
+        "landmarks": [StrOptions({"kmeans++", "farthest_point"}), "array-like"],
+    }
+
+    landmarks_: NDArray[np.float64]
+
+    def __init__(
+        self,
+        n_features: int = 512,
+        landmarks: Literal["kmeans++", "farthest_point"] | ArrayLike = "kmeans++",
+        *,
+        kernel: GaussianKernel | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        super().__init__(n_features, kernel=kernel, random_state=random_state)
+        self.landmarks = landmarks
+
+    def centre_of(self, X: NDArray[np.float64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """Return zeros: landmarks are in the coordinates of the rows."""
+        return np.zeros(X.shape[1])
+
+    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
+        candidates = self._candidates(X, rng)
+        correlations = GaussianKernel()(self.kernel_.scale(candidates))
+        factor, order, rank, _ = dpstrf(correlations, tol=NEGLIGIBLE, lower=1)
+        self.landmarks_ = candidates[order[:rank] - 1]  # LAPACK counts from 1
+        self.n_features_out_ = int(rank)
+        self._factor = np.tril(factor[:rank, :rank])
+
+    def _candidates(self, X: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return the landmarks to choose from, shape (m, d), in the units of X."""
+        if not isinstance(self.landmarks, str):
+            given: NDArray[np.float64] = check_array(self.landmarks, dtype=np.float64, input_name="landmarks")
+            if given.shape[1] != X.shape[1]:
+                raise InputError(f"landmarks must have as many columns as X, {X.shape[1]}; got shape {given.shape}.")
+            return given
+        if len(X) <= self.n_features:
+            return X
+        scaled = self.kernel_.scale(X)
+        if self.landmarks == "farthest_point":
+            (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
+            # A row closer than this to another adds too little to it.
+            chosen = farthest_point_clustering(
+                scaled, NEGLIGIBLE**0.5, start=scaled[middle], max_centroids=self.n_features
+            )
+            return X[nearest_centroids(chosen, scaled)]
+        n_rows = min(len(X), max(MAX_ROWS, ROWS_PER_LANDMARK * self.n_features))
+        sample = rng.choice(len(X), n_rows, replace=False)
+        # Centred, because scikit-learn computes distances through inner products.
+        centred = scaled[sample] - scaled.mean(axis=0)
+        _, picked = kmeans_plusplus(centred, self.n_features, random_state=int(rng.integers(2**31)))
+        return X[sample[picked]]
+
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        correlations = GaussianKernel()(self.kernel_.scale(self.landmarks_), self._scale(X).numpy())
+        features = solve_lower(as_tensor(self._factor), as_tensor(correlations))
+        return features.mul_(self.kernel_.variance**0.5).T
+
+    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+        """Return σ² − ‖φ(x)‖²."""
+        # Rounding alone can make the difference negative, at the landmarks.
+        return (self.kernel_.variance - features.square().sum(dim=1)).clamp(min=0.0)
