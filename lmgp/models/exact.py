@@ -4,22 +4,16 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from lmgp.errors import MemoryLimitError
 from lmgp.kernel import GaussianKernel
-from lmgp.linalg import cholesky, solve_lower
 from lmgp.models.base import GPRegressor
-from lmgp.models.likelihood import noise_and_weights
-from lmgp.statistics import chunks
-from lmgp.validation import RandomState, Rows, as_tensor
+from lmgp.models.dual import ExactPosterior
+from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
-
-# Bytes of the right-hand sides of one solve: each reads the whole n × n factor, so they are worth collecting.
-SOLVE_BYTES = 128 * 2**20
 
 
 def check_memory(n_rows: int, max_memory_gib: float) -> None:
@@ -123,7 +117,7 @@ class ExactGPRegressor(GPRegressor):
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for
         # a featurized model, need not pay for it.
         self._rows = rows.copy()
-        self._solved: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._solved: list[ExactPosterior] = []
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
@@ -132,23 +126,7 @@ class ExactGPRegressor(GPRegressor):
         return state
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        factor, coefficients = self._solve()
-        mean, variance = np.empty(len(X)), np.empty(len(X))
-        for part in chunks(len(X), len(factor), SOLVE_BYTES):
-            whitened = solve_lower(factor, as_tensor(self.kernel_(self._rows.X, X[part])))
-            mean[part] = (coefficients @ whitened).numpy()
-            # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
-            variance[part] = (self.kernel_.variance - whitened.square().sum(dim=0)).clamp(min=0.0).numpy()
-        return mean, variance
-
-    def _solve(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return L = chol(K + Σ) and L⁻¹y of all rows."""
         if not self._solved:
-            rows = self._rows
-            check_memory(len(rows.y), self.max_memory_gib)
-            covariance = as_tensor(self.kernel_(rows.X))
-            noise, weights = noise_and_weights(rows, self.noise_variance_)
-            covariance.diagonal().add_(noise / weights)
-            factor = cholesky(covariance)
-            self._solved.append((factor, solve_lower(factor, as_tensor(rows.y)[:, None])[:, 0]))
-        return self._solved[0]
+            check_memory(len(self._rows.y), self.max_memory_gib)
+            self._solved.append(ExactPosterior(self.kernel_, self._rows, self.noise_variance_))
+        return self._solved[0].predict(X)

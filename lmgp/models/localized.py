@@ -1,10 +1,11 @@
 """Localized Gaussian processes: one D × D model around each of many centroids."""
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.spatial import KDTree
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
@@ -16,6 +17,7 @@ from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
+from lmgp.models.dual import ExactPosterior, predict_from_neighbours
 from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, accumulate, evaluate
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
@@ -88,6 +90,12 @@ def within_reach(rows: Rows, scaled: Floats, centroid: Floats, reach: float) -> 
     return rows.take(np.flatnonzero(squares <= reach**2))
 
 
+class _Cache(dict[int, WeightPosterior | ExactPosterior]):
+    """Solved models by the index of their centroid, and the memory that they hold."""
+
+    n_bytes = 0
+
+
 class LocalizedGPRegressor(GPRegressor):
     """A Gaussian process whose feature map is centred anew around each of many centroids.
 
@@ -107,6 +115,13 @@ class LocalizedGPRegressor(GPRegressor):
         Farthest-point clustering of the training rows, starting from their mean; or every test row its own centroid,
         which makes the kernel between it and all training rows exact, at the cost of one solve for each; or these
         points, in the units of X.
+    solver : {"primal", "dual", "auto"}, default="primal"
+        How the model around a centroid is solved: with the features, D × D; or with the kernel itself on the rows
+        within reach, n × n, which is nearer to the exact GP, and cheaper where these rows are few; or each centroid in
+        the one of the two that is smaller.
+    n_neighbors : int, optional
+        The dual form uses no more than so many rows, the nearest ones to the centroid. With
+        ``centroids="test_rows"`` and ``solver="dual"`` this is the nearest-neighbour GP, solved in batches.
     prune : float, default=1e-3
         Leave rows out of a centroid's model that are out of its reach, as far as that changes no predicted mean by
         more than this many predictive standard deviations of the latent function, and no standard deviation by more
@@ -169,6 +184,8 @@ class LocalizedGPRegressor(GPRegressor):
         **FeaturizedGPRegressor._parameter_constraints,
         "threshold": [Interval(Real, 0, None, closed="neither")],
         "centroids": [StrOptions({"farthest_point", "test_rows"}), "array-like"],
+        "solver": [StrOptions({"primal", "dual", "auto"})],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "prune": [Interval(Real, 0, 1, closed="both")],
         "max_cache_gib": [Interval(Real, 0, None, closed="left")],
     }
@@ -179,6 +196,8 @@ class LocalizedGPRegressor(GPRegressor):
         threshold: float = 1.0,
         *,
         centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
+        solver: Literal["primal", "dual", "auto"] = "primal",
+        n_neighbors: int | None = None,
         prune: float = 1e-3,
         missing_variance: MissingVariance = "add",
         kernel: GaussianKernel | None = None,
@@ -191,6 +210,8 @@ class LocalizedGPRegressor(GPRegressor):
         self.features = features
         self.threshold = threshold
         self.centroids = centroids
+        self.solver = solver
+        self.n_neighbors = n_neighbors
         self.prune = prune
         self.missing_variance = missing_variance
         self.kernel = kernel
@@ -211,7 +232,8 @@ class LocalizedGPRegressor(GPRegressor):
         around = self.centroids_ if len(self.centroids_) else rng.permutation(rows.X)[:STAND_INS]
         self.features_.fit_around(rows.X, around)
         self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
-        self._solved: dict[int, WeightPosterior] = {}
+        self._solved = _Cache()
+        self._tree: Any = None if self.n_neighbors is None else KDTree(self._scaled)
 
     def _place_centroids(self, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
@@ -229,12 +251,15 @@ class LocalizedGPRegressor(GPRegressor):
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
         if "_solved" in state:
-            state["_solved"] = {}
+            state["_solved"] = _Cache()
         return state
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        mean, variance = np.empty(len(X)), np.empty(len(X))
         keep = len(self.centroids_) > 0
+        if not keep and self.solver == "dual" and self.n_neighbors is not None:
+            k = min(self.n_neighbors, len(self._rows.y))
+            return predict_from_neighbours(self.kernel_, self._rows, self.noise_variance_, self._tree, X, k)
+        mean, variance = np.empty(len(X)), np.empty(len(X))
         if keep:
             centroids, labels = (
                 self.centroids_,
@@ -250,21 +275,34 @@ class LocalizedGPRegressor(GPRegressor):
         def predict_one(task: tuple[int, NDArray[np.intp]]) -> None:
             index, members = task
             posterior = self._solve(centroids[index], index if keep else None)
-            mean[members], variance[members] = evaluate(
-                posterior, self.features_, X[members], centroids[index], self.missing_variance
-            )
+            if isinstance(posterior, ExactPosterior):
+                mean[members], variance[members] = posterior.predict(X[members])
+            else:
+                mean[members], variance[members] = evaluate(
+                    posterior, self.features_, X[members], centroids[index], self.missing_variance
+                )
 
         parallel_map(predict_one, list(zip(used.tolist(), np.split(order, starts[1:]), strict=True)))
         return mean, variance
 
-    def _solve(self, centroid: Floats, key: int | None) -> WeightPosterior:
+    def _solve(self, centroid: Floats, key: int | None) -> WeightPosterior | ExactPosterior:
         """Return the model around one centroid, from the cache where it is there; None keeps it out of the cache."""
         if key is not None and key in self._solved:
             return self._solved[key]
-        rows = within_reach(self._rows, self._scaled, self.kernel_.scale(centroid[None, :]), self.reach_)
-        statistics = accumulate(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
-        posterior = WeightPosterior(statistics, self.noise_variance_)
-        held = (len(self._solved) + 1) * posterior.n_bytes
+        posterior = self._solve_anew(centroid)
+        held = self._solved.n_bytes + posterior.n_bytes
         if key is not None and held <= self.max_cache_gib * 2**30:
             self._solved[key] = posterior
+            self._solved.n_bytes = held
         return posterior
+
+    def _solve_anew(self, centroid: Floats) -> WeightPosterior | ExactPosterior:
+        scaled = self.kernel_.scale(centroid[None, :])
+        rows = within_reach(self._rows, self._scaled, scaled, self.reach_)
+        if self.solver == "dual" or (self.solver == "auto" and len(rows.y) < self.features_.n_features_out_):
+            if self.n_neighbors is not None and self.n_neighbors < len(rows.y):
+                _, nearest = self._tree.query(scaled[0], k=np.arange(1, self.n_neighbors + 1))
+                rows = self._rows.take(nearest)
+            return ExactPosterior(self.kernel_, rows, self.noise_variance_)
+        statistics = accumulate(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
+        return WeightPosterior(statistics, self.noise_variance_)
