@@ -1,0 +1,127 @@
+"""Every notebook runs, in its quick settings, and is kept without outputs."""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+from lmgp.catalogue import CATALOGUE
+
+FOLDER = Path(__file__).parent.parent / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+NEEDS = {"03_uk_prices.ipynb": "uk_flats_2020-12"}
+TIMEOUT = 300  # seconds a notebook
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+# At the start of a word: a slash, a home folder or a drive, as in /data, ~/data or C:\data.
+ABSOLUTE = re.compile(r"""(?:^|[\s"'`(=:])(?:/\w|~[/\\]|[A-Za-z]:\\)""", re.MULTILINE)
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def skip_without_data(name: str) -> None:
+    folder = os.environ.get("LMGP_DATA_DIR")
+    if not folder:
+        pytest.skip(f"LMGP_DATA_DIR names no folder with {name}")
+    if CATALOGUE[name].local_file(Path(folder).expanduser()) is None:
+        pytest.skip(f"the folder in LMGP_DATA_DIR does not have {name}")
+
+
+def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
+    """Run a notebook in a folder, by the interpreter of the tests, whatever kernels are installed."""
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    client = NotebookClient(notebook, km=manager, timeout=TIMEOUT, resources={"metadata": {"path": str(folder)}})
+    try:
+        client.execute(cleanup_kc=True)
+    except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+        pytest.fail(COLOURS.sub("", str(error)), pytrace=False)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Quick settings, one thread, and nothing read from or written to the user's own settings of Jupyter."""
+    monkeypatch.setenv("LMGP_QUICK", "1")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name.lower()))
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    # Only what this package causes is to be seen: tqdm's advice to install widgets is not.
+    monkeypatch.setenv("PYTHONWARNINGS", "ignore:IProgress not found")
+    if folder := os.environ.get("LMGP_DATA_DIR"):  # the notebook runs in another folder
+        monkeypatch.setenv("LMGP_DATA_DIR", str(Path(folder).expanduser().resolve()))
+
+
+def test_there_are_notebooks() -> None:
+    assert len(NOTEBOOKS) >= 4
+    assert set(NEEDS) <= {path.name for path in NOTEBOOKS}
+
+
+@each_notebook
+@pytest.mark.usefixtures("environment")
+def test_runs(path: Path, tmp_path: Path) -> None:
+    if path.name in NEEDS:
+        skip_without_data(NEEDS[path.name])
+    notebook = nbformat.read(path, as_version=4)
+    (tmp_path / "work").mkdir()
+    execute(notebook, tmp_path / "work")
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert "".join(output["text"] for output in outputs if output.get("name") == "stderr") == ""
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_failure_shows_the_traceback_of_the_cell(tmp_path: Path) -> None:
+    source = "def halve(x):\n    return x / 0\n\n\nhalve(1)"
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    with pytest.raises(pytest.fail.Exception) as failure:
+        execute(notebook, tmp_path)
+    assert re.search(r"return x / 0[\s\S]*ZeroDivisionError: division by zero", str(failure.value))
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_kernel_is_the_interpreter_of_the_tests(tmp_path: Path) -> None:
+    source = f"import sys\n\nassert sys.prefix == {sys.prefix!r}, sys.prefix"
+    execute(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), tmp_path)
+
+
+@each_notebook
+def test_is_valid_and_stripped(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    notebook = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
+    nbformat.validate(notebook)
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert set(notebook.metadata) == {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec == {"display_name": "Python 3", "language": "python", "name": "python3"}
+    assert text.endswith("}\n")
+    for cell in notebook.cells:
+        assert cell.metadata == {}
+        assert not ABSOLUTE.search(cell.source), cell.source
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+    assert any("LMGP_QUICK" in cell.source for cell in notebook.cells)
+
+
+@pytest.mark.parametrize(("name", "dataset"), NEEDS.items())
+def test_the_licence_of_the_data_is_given(name: str, dataset: str) -> None:
+    introduction = nbformat.read(FOLDER / name, as_version=4).cells[0].source
+    first, attribution = CATALOGUE[dataset].licence.split(". ", maxsplit=1)
+    assert first in introduction
+    assert attribution in introduction
+
+
+@pytest.mark.parametrize("text", ["read('/data/x.csv')", "see ~/data", "in C:\\data", "/data", "path=/data"])
+def test_absolute_paths_are_found(text: str) -> None:
+    assert ABSOLUTE.search(text)
+
+
+@pytest.mark.parametrize("text", ["a / b", "x/y", "docs/README.md", "https://example.org/x", "KL/row"])
+def test_other_text_is_no_absolute_path(text: str) -> None:
+    assert not ABSOLUTE.search(text)
