@@ -60,6 +60,8 @@ class Request:
         for name in self.datasets or ():
             if name not in DATASETS:
                 raise InputError(f"{name!r} is not a data set of the paper; {nearest_names(name, DATASETS)}")
+        if self.datasets is not None and self.parts == ("uk-map",) and not set(UK_FLATS) & set(self.datasets):
+            raise InputError(f"Part 'uk-map' is of the data set {UK_FLATS[1]} (or {UK_FLATS[0]}); name it too.")
         if self.seeds is not None and self.seeds < 1:
             raise InputError(f"At least 1 seed is needed; got {self.seeds}.")
 
@@ -88,8 +90,10 @@ def _load(request: Request, *, quiet: bool) -> _Loaded:
             loaded.missing[name] = str(error)
     if set(UK_FLATS) & set(loaded.datasets):
         loaded.missing.pop(UK_FLATS[0], None)
-    else:
-        loaded.missing.pop(UK_FLATS[1], None)
+    elif "uk-map" in request.parts:
+        loaded.missing["uk-map"] = f"Figure 3, which is of the data set {UK_FLATS[1]} or {UK_FLATS[0]}."
+    if not loaded.datasets and not {"kernel", "sinc"} & set(request.parts):
+        raise DatasetError("None of the data sets can be had. " + " ".join(loaded.missing.values()))
     for reason in loaded.missing.values():
         _LOG.warning("left out: %s", reason)
     return loaded
@@ -131,7 +135,10 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
             runner.check(dataset, settings, kept)
             plans.append((dataset, settings))
     check_writable(out / "report.html")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {out} cannot be made: {error.strerror}. Choose another --out.") from None
 
     sections: list[Section] = []
     if wants["kernel"]:
