@@ -8,6 +8,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial import cKDTree
 
+from lmgp import clustering
 from lmgp.clustering import farthest_point_clustering
 from lmgp.errors import InputError
 
@@ -30,6 +31,21 @@ def plain_algorithm(X: np.ndarray, threshold: float) -> np.ndarray:
         if math.sqrt(largest) < threshold:
             return np.array(centroids)
         centroids.append(rows[index])
+
+
+def full_passes(
+    X: np.ndarray, threshold: float, *, start: np.ndarray | None = None, max_centroids: float = math.inf
+) -> np.ndarray:
+    """The same, faster: each centroid against all rows, once."""
+    centroids, smallest = [X.mean(axis=0) if start is None else start], np.full(len(X), np.inf)
+    while True:
+        squared = np.zeros(len(X))
+        for j in range(X.shape[1]):
+            squared += (X[:, j] - centroids[-1][j]) ** 2
+        smallest = np.minimum(smallest, squared)
+        if math.sqrt(smallest.max()) < threshold or len(centroids) >= max_centroids:
+            return np.array(centroids)
+        centroids.append(X[np.argmax(smallest)])
 
 
 def grid(n: int, d: int, step: float = 1.0) -> np.ndarray:
@@ -67,6 +83,94 @@ def test_equals_the_plain_algorithm_with_duplicated_rows(threshold: float) -> No
     centroids = farthest_point_clustering(X, threshold)
     np.testing.assert_array_equal(centroids, plain_algorithm(X, threshold))
     assert len(np.unique(centroids, axis=0)) == len(centroids)
+
+
+# ------------------------------------------------------------------------------------------------------- rows in blocks
+
+
+def cities(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(0, 50, (12, d))[rng.integers(0, 12, n)] + rng.exponential(size=(n, 1)) * rng.normal(size=(n, d))
+
+
+ROWS = {
+    "normal": lambda n, d, rng: rng.normal(size=(n, d)),
+    "cities": cities,
+    "heavy tails": lambda n, d, rng: rng.standard_cauchy(size=(n, d)),
+    "lattice": lambda n, d, rng: 0.1 * rng.integers(0, math.ceil((2 * n) ** (1 / d)), (n, d)),
+    "duplicates": lambda n, d, rng: rng.normal(size=(n // 7, d))[rng.integers(0, n // 7, n)],
+    "half of them equal": lambda n, d, rng: rng.normal(size=(n, d)) * rng.integers(0, 2, (n, 1)),
+    "collinear": lambda n, d, rng: 3.0 + rng.normal(size=(n, 1)) * rng.normal(size=d),
+    "one column constant": lambda n, d, rng: np.hstack([rng.normal(size=(n, d - 1)), np.full((n, 1), 0.3)]),
+    "far from the origin": lambda n, d, rng: 1e8 + rng.normal(size=(n, d)) * 10.0 ** rng.integers(-8, 3),
+    "equal but for rounding": lambda n, d, rng: rng.permuted(np.tile(rng.integers(1, 30, d) / 10, (n, 1)), axis=1),
+    "tiny, underflowing": lambda n, d, rng: 1e-161 * rng.normal(size=(n, d)),
+    "huge": lambda n, d, rng: 1e152 * rng.normal(size=(n, d)),
+    "sorted": lambda n, d, rng: np.sort(rng.normal(size=(n, d)), axis=0),
+}
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("kind", ROWS)
+def test_blocks_change_no_centroid(kind: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng([d, list(ROWS).index(kind)])
+    monkeypatch.setattr(clustering, "_MIN_ROWS", 30)
+    for _ in range(4):
+        monkeypatch.setattr(clustering, "_CENTROIDS_PER_COLUMN", rng.integers(1, 4))
+        monkeypatch.setattr(clustering, "_UNTESTED_CENTROIDS", rng.integers(0, 4))
+        monkeypatch.setattr(clustering, "_ROWS_AT_ONCE", rng.choice([1, 50, 1000]))
+        X = ROWS[kind](rng.integers(30, 400), d, rng)
+        spread = np.max(np.abs(X - X.mean(axis=0)))
+        threshold = max(float(spread * rng.choice([1e-12, 0.03, 0.1, 0.3, 10.0])), 5e-324)
+        start = None if rng.integers(2) else X[rng.integers(len(X))] + spread * rng.normal(size=d)
+        expected = full_passes(X, threshold, start=start)
+        np.testing.assert_array_equal(farthest_point_clustering(X, threshold, start=start), expected)
+
+
+def test_a_distance_smaller_by_one_rounding_is_seen() -> None:
+    # A box of equal rows is a point: a bound that rounded in another way than the distances would pass over it.
+    rng = np.random.default_rng(3)
+    for row, centroid in rng.normal(size=(100, 2, 5)):
+        squared = sum((row - centroid) ** 2)
+        blocks = clustering._Blocks(np.tile(row, (64, 1)), np.full(64, np.nextafter(squared, np.inf)))
+        blocks.add(centroid)
+        assert blocks.farthest() == (0, squared)
+        assert np.all(blocks.smallest == squared)
+
+
+@pytest.fixture
+def measured_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of rows, or of blocks, whose distances were computed."""
+    counts, squared_distances = [], clustering._squared_distances
+
+    def counting(columns: np.ndarray, centroid: np.ndarray) -> np.ndarray:
+        counts.append(columns[0].size)
+        return squared_distances(columns, centroid)
+
+    monkeypatch.setattr(clustering, "_squared_distances", counting)
+    return counts
+
+
+def test_many_centroids_in_two_columns_visit_few_rows(measured_rows: list[int]) -> None:
+    X = cities(20_000, 2, np.random.default_rng(0))
+    centroids = farthest_point_clustering(X, 0.4)
+    assert 1800 < len(centroids) < 2200
+    assert sum(measured_rows) < 0.1 * len(X) * len(centroids)
+    np.testing.assert_array_equal(centroids, full_passes(X, 0.4))
+    coarse = farthest_point_clustering(X, 1.2)
+    assert 100 < len(coarse) < 1000
+    np.testing.assert_array_equal(coarse, centroids[: len(coarse)])
+    np.testing.assert_array_equal(farthest_point_clustering(X, 0.4, max_centroids=777), centroids[:777])
+
+
+def test_many_columns_cost_little_more_than_full_passes(measured_rows: list[int]) -> None:
+    X = np.random.default_rng(1).normal(size=(17_000, 9))
+    centroids = farthest_point_clustering(X, 1.0, max_centroids=400)
+    assert max(measured_rows[300:]) > 16_000 > min(measured_rows)  # blocks were tested, and all of them visited
+    assert sum(measured_rows) < 1.01 * len(X) * len(centroids)
+    np.testing.assert_array_equal(centroids, full_passes(X, 1.0, max_centroids=400))
+
+
+# -------------------------------------------------------------------------------------------------------------- details
 
 
 def test_sums_follow_the_order_of_the_columns() -> None:

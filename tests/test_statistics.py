@@ -116,3 +116,25 @@ def test_slices_cover_all_rows_once_within_their_memory(
     # One row at least, however wide.
     assert all(len(part) == 1 or 8 * n_columns * len(part) <= n_bytes for part in parts)
     assert all(8 * n_columns * (len(part) + 1) > n_bytes for part in parts[:-1])
+
+
+@pytest.mark.parametrize("n_features", [6, 300])
+@pytest.mark.parametrize("factor", [1.0, 1.7])
+def test_some_columns_have_the_statistics_of_a_map_of_these_columns(n_features: int, factor: float) -> None:
+    features, y, weights, precision = draw(40, n_features)
+    columns = torch.from_numpy(np.flatnonzero(np.random.default_rng(5).integers(0, 2, n_features)))
+    assert 1 < len(columns) < n_features
+    whole = summed(features, y, weights, precision)
+    before = [whole.gram.clone(), whole.cross.clone()]
+    part = whole.of_columns(columns, factor)
+    assert_equal(part, summed(factor * features[:, columns], y, weights, precision))
+    assert part.gram.shape == (len(columns), len(columns))
+    part.gram += 1.0
+    part.cross += 1.0
+    assert torch.equal(whole.gram, before[0])
+    assert torch.equal(whole.cross, before[1])
+
+
+def test_all_columns_are_the_statistics_themselves() -> None:
+    whole = summed(*draw(40, 9))
+    assert_equal(whole.of_columns(torch.arange(9)), whole, rtol=0.0)

@@ -107,7 +107,7 @@ class Bench:
         """
         if len(unit) > 1:
             try:
-                yield from self._measure_together(unit)
+                yield from list(self._measure_together(unit))
                 return
             except LmgpError:
                 pass  # one of them cannot be made: each by itself says which

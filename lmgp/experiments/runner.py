@@ -212,15 +212,17 @@ def compare(
     units = share(missing, settings.protocol) if together else [[cell] for cell in missing]
     watched = sys.stderr.isatty()  # else this is a log, where few lines are better
     bench: Bench | None = None
+    left = list(units)
     with _progress(dataset.name, together, quiet or not missing, watched) as bar:
         for seed, of_seed in groupby(units, key=lambda unit: unit[0].seed):
             bar.set_postfix_str(str(Cell(seed, EXACT)), refresh=watched)
             rows = prepare(dataset, settings, seed)
             if bench is None or not rows.same(bench.rows):
                 bench = Bench(dataset, settings, mark, rows)
-            if bar.total is None:
-                bar.reset(sum(map(bench.work, units)) if together else len(units))
+                # What is left is estimated anew from the clusters of this seed.
+                bar.total = bar.n + (sum(map(bench.work, left)) if together else len(left))
             for unit in of_seed:
+                left.remove(unit)
                 bar.set_postfix_str(str(unit[-1]), refresh=watched)
                 for cell, outcome in bench.measure(unit):
                     if isinstance(outcome, Row):

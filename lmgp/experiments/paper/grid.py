@@ -116,7 +116,7 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
         size = n_features_of_clusters(comparison.settings.n_features)
         lines = lines_over_clusters(comparison)
         local = {line.threshold: line.mean("n_centroids") for line in lines if line.threshold is not None}
-        counts = list(local.values())
+        counts = list(local.values()) or [1.0]
         for method in _STYLES:
             of_method = sorted((line for line in lines if line.method == method), key=lambda line: line.threshold or 0)
             if not of_method:  # could not be made

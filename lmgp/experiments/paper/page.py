@@ -4,13 +4,15 @@ import base64
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
+from itertools import compress
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from lmgp.experiments.paper.section import Section, Table, Value
-from lmgp.experiments.results import replace
+from lmgp.experiments.results import replace as replace_file
 
 LARGEST = 2_000  # rows of a table on the page; a larger one is a file only
 _STYLE = """
@@ -54,7 +56,7 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
             parts.append(f'<img alt="{escape(section.title)}" src="data:image/png;base64,{encoded}">')
         parts.extend(_paragraphs(section.text))
         for table in section.tables:
-            replace(out / f"{table.name}.csv", _csv(table))
+            replace_file(out / f"{table.name}.csv", _csv(table))
             parts.append(_html(table))
     page = (
         '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
@@ -62,7 +64,7 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
         + "\n".join(parts)
         + "\n</body>\n</html>\n"
     )
-    replace(out / "report.html", page.encode())
+    replace_file(out / "report.html", page.encode())
     return out / "report.html"
 
 
@@ -72,7 +74,7 @@ def _save_figure(figure: Figure, stem: Path) -> bytes:
         buffer = io.BytesIO()
         # Without the time of day, so that the same figure gives the same file.
         figure.savefig(buffer, format=form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
-        replace(stem.with_name(f"{stem.name}.{form}"), buffer.getvalue())
+        replace_file(stem.with_name(f"{stem.name}.{form}"), buffer.getvalue())
     return buffer.getvalue()
 
 
@@ -85,13 +87,20 @@ def _csv(table: Table) -> bytes:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(table.columns)
     # repr, so that a float reads back as the same float.
-    writer.writerows([repr(value) if isinstance(value, float) else value for value in row] for row in table.rows)
+    writer.writerows([repr(float(value)) if isinstance(value, float) else value for value in row] for row in table.rows)
     return buffer.getvalue().encode()
 
 
 def _html(table: Table) -> str:
     if len(table.rows) > LARGEST:
         return f"<p>{len(table.rows):,} rows in <code>{table.name}.csv</code>: {escape(table.caption)}</p>"
+    # A column of dashes says nothing: that of published numbers, where there are none.
+    used = [not table.rows or any(row[i] not in (None, "") for row in table.rows) for i in range(len(table.columns))]
+    table = replace(
+        table,
+        columns=tuple(compress(table.columns, used)),
+        rows=tuple(tuple(compress(row, used)) for row in table.rows),
+    )
     text = [all(isinstance(row[i], str | None) for row in table.rows) for i in range(len(table.columns))]
     kinds = [' class="text"' if is_text else "" for is_text in text]
     head = "".join(f"<th{kind}>{escape(name)}</th>" for kind, name in zip(kinds, table.columns, strict=True))

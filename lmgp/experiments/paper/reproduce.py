@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmgp.catalogue import CATALOGUE
-from lmgp.datasets import Dataset, load_dataset
+from lmgp.datasets import Dataset, available, load_dataset
 from lmgp.errors import DatasetError, InputError, nearest_names
 from lmgp.experiments import runner
 from lmgp.experiments.paper import cells, grid, page
@@ -17,7 +17,7 @@ from lmgp.experiments.paper.kernel import kernel_section
 from lmgp.experiments.paper.section import Section
 from lmgp.experiments.paper.sinc import sinc_section
 from lmgp.experiments.paper.uk_map import uk_map_section
-from lmgp.experiments.protocol import Protocol
+from lmgp.experiments.protocol import Protocol, Settings
 from lmgp.experiments.results import check_writable
 from lmgp.experiments.runner import Comparison
 
@@ -76,6 +76,8 @@ def _load(request: Request, *, quiet: bool) -> _Loaded:
     loaded = _Loaded({}, {})
     if not {"uk-map", "clusters", "features"} & set(request.parts):
         return loaded
+    # Also refuses a folder that is not there.
+    places = {entry.name: where for entry, where in available(request.data_dir)}
     wanted = DATASETS if request.datasets is None else tuple(dict.fromkeys(request.datasets))
     if not {"clusters", "features"} & set(request.parts):
         wanted = tuple(name for name in wanted if name in UK_FLATS)
@@ -85,7 +87,7 @@ def _load(request: Request, *, quiet: bool) -> _Loaded:
         try:
             loaded.datasets[name] = load_dataset(name, request.data_dir, progressbar=not quiet)
         except DatasetError as error:
-            if request.datasets is not None:
+            if request.datasets is not None or places[name].startswith(("here", "cached")):
                 raise
             loaded.missing[name] = str(error)
     if set(UK_FLATS) & set(loaded.datasets):
@@ -134,7 +136,10 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
             )  # fmt: skip
             runner.check(dataset, settings, kept)
             plans.append((dataset, settings))
-    check_writable(out / "report.html")
+    elif flats is not None:
+        runner.check(flats, Settings(request.protocol, seeds=1), kept)
+    for path in (out / "report.html", kept / "any"):
+        check_writable(path)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
