@@ -10,6 +10,12 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 
+# These change the time, never the centroids.
+_MIN_ROWS = 2**14  # with fewer, a pass over all rows costs no more than finding those that matter
+_CENTROIDS_PER_COLUMN = 32  # so many by passes first: sorting the rows into blocks costs as much as up to a hundred
+_UNTESTED_CENTROIDS = 16  # so many visit all blocks after one that came near most of them
+_ROWS_AT_ONCE = 2**18  # bounds the temporary memory
+
 
 def farthest_point_clustering(
     X: ArrayLike, threshold: float, *, start: ArrayLike | None = None, max_centroids: int | None = None
@@ -48,7 +54,10 @@ def farthest_point_clustering(
 
     Notes
     -----
-    Time is O(n d n_centroids), memory O(n d): no matrix of the distances between rows and centroids is formed.
+    Memory is O(n d): no matrix of the distances between rows and centroids is formed. In few columns, a new centroid
+    costs about O(√n d): rows farther from it than the largest distance so far stay as they are, and the rows are kept
+    in about √n blocks of neighbours to find the others. In many columns no block is far from anything, and in the worst
+    case the time is O(n d n_centroids). The centroids do not depend on any of this.
 
     Squared distances are sums of squared differences in the order of the columns. Through inner products they would be
     cheaper at large d, but would round differently far from the origin, and a single exchanged row changes all
@@ -113,40 +122,116 @@ def nearest_centroids(X: NDArray[np.float64], centroids: NDArray[np.float64]) ->
 def _farthest_points(
     rows: NDArray[np.float64], first: NDArray[np.float64], threshold: float, max_centroids: int
 ) -> NDArray[np.float64]:
-    # Whole columns are streamed through two buffers: for few columns much faster than summing along short rows, and the
-    # sums keep the order of the columns, whatever the number of columns.
-    columns = np.ascontiguousarray(rows.T)
-    squared = np.empty(len(rows))
-    term = np.empty(len(rows))
-    smallest = np.full(len(rows), np.inf)
+    cover: _Passes | _Blocks = _Passes(rows)
     centroids = [first]
     while True:
-        _squared_distances(columns, centroids[-1], out=squared, buffer=term)
-        np.minimum(smallest, squared, out=smallest)
-        farthest = int(np.argmax(smallest))  # the first of equals
-        if not np.isfinite(smallest[farthest]):
+        cover.add(centroids[-1])
+        farthest, squared = cover.farthest()
+        if not np.isfinite(squared):
             raise InputError(
                 "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
                 f"{np.max(np.abs(rows)):g}. Divide X and threshold by a common scale."
             )
         # The root, not the squared threshold: the root of a rounded square is the number itself, so that a row at
         # exactly the threshold is seen as such, and a tiny threshold does not underflow.
-        if math.sqrt(smallest[farthest]) < threshold or len(centroids) >= max_centroids:
+        if math.sqrt(squared) < threshold or len(centroids) >= max_centroids:
             return np.stack(centroids)
+        if len(centroids) == _CENTROIDS_PER_COLUMN * rows.shape[1] and len(rows) >= _MIN_ROWS:
+            cover = _Blocks(rows, cover.smallest)
         centroids.append(rows[farthest])
 
 
-def _squared_distances(
-    columns: NDArray[np.float64],
-    centroid: NDArray[np.float64],
-    *,
-    out: NDArray[np.float64],
-    buffer: NDArray[np.float64],
-) -> None:
-    """Write Σⱼ (xⱼ − cⱼ)² for all rows into `out`; `columns` has shape (d, n)."""
-    np.subtract(columns[0], centroid[0], out=out)
-    np.multiply(out, out, out=out)
+class _Passes:
+    """Each row's squared distance to its nearest centroid, `smallest`, by a pass over all rows for each centroid."""
+
+    def __init__(self, rows: NDArray[np.float64]) -> None:
+        self._columns = np.ascontiguousarray(rows.T)
+        self.smallest = np.full(len(rows), np.inf)
+
+    def add(self, centroid: NDArray[np.float64]) -> None:
+        for start in range(0, len(self.smallest), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            smallest = self.smallest[part]
+            np.minimum(smallest, _squared_distances(self._columns[:, part], centroid), out=smallest)
+
+    def farthest(self) -> tuple[int, float]:
+        """Return the row that is farthest from all centroids, the lowest of several, and its squared distance."""
+        row = int(self.smallest.argmax())
+        return row, self.smallest[row]
+
+
+class _Blocks:
+    """The same as `_Passes`, from there on, with the rows in blocks of neighbours.
+
+    A block knows its bounding box and its farthest row. A new centroid visits a block only if the box is closer to it
+    than that row is to the centroids so far; all other blocks stay as they are.
+    """
+
+    smallest: NDArray[np.float64]  # one row of the array for each block
+
+    def __init__(self, rows: NDArray[np.float64], smallest: NDArray[np.float64]) -> None:
+        # About √n blocks of √n rows balance the work with the blocks and that within them; NumPy's cost of a call
+        # favours fewer, longer ones. A power of two, because the tree halves its nodes (at the median of their longest
+        # side), down to its leaves: these follow one another in `indices`, and are the blocks. Ties at a median shift
+        # them, which makes boxes larger, nothing else. The last block is filled up with rows that then occur twice.
+        n_blocks = 2 ** (round(math.log2(len(rows)) / 2) - 1)
+        length = -(-len(rows) // n_blocks)
+        filled = np.resize(np.arange(len(rows)), n_blocks * length)
+        order = filled[cKDTree(rows[filled], leafsize=length).indices].reshape(n_blocks, length)
+        order.sort(axis=1)  # the first of equals within a block is then the lowest row
+        self._order = order
+        self._columns = np.empty((rows.shape[1], *order.shape))
+        for target, column in zip(self._columns, rows.T, strict=True):
+            np.take(column, order, out=target, mode="clip")  # "raise" would write through a buffer
+        self._low, self._high = self._columns.min(axis=2), self._columns.max(axis=2)
+        self.smallest = smallest[order]
+        self._first_of_block = length * np.arange(n_blocks)
+        self._peaks = self._first_of_block + self.smallest.argmax(axis=1)  # where in the raveled `smallest`
+        self._largest = self.smallest.reshape(-1)[self._peaks]
+        self._untested = 0
+
+    def add(self, centroid: NDArray[np.float64]) -> None:
+        blocks = self._blocks_to_visit(centroid)
+        at_once = max(1, _ROWS_AT_ONCE // self._order.shape[1])
+        for start in range(0, len(blocks), at_once):
+            part = blocks[start : start + at_once]
+            # Blocks in a row need no copy: worth it even if up to half of them need no visit.
+            in_a_row = part[-1] - part[0] < 2 * len(part)
+            self._visit(slice(part[0], part[-1] + 1) if in_a_row else part, centroid)
+
+    def _blocks_to_visit(self, centroid: NDArray[np.float64]) -> NDArray[np.intp]:
+        if self._untested:
+            self._untested -= 1
+            return np.arange(len(self._largest))
+        # No row of a block is closer than the nearest point of its box, and in floating point neither: differences,
+        # squares and sums round monotonically, and these are the same operations in the same order as for the rows.
+        nearest = np.minimum(np.maximum(centroid[:, np.newaxis], self._low), self._high)
+        blocks = np.flatnonzero(_squared_distances(nearest, centroid) < self._largest)
+        if 2 * len(blocks) > len(self._largest):
+            self._untested = _UNTESTED_CENTROIDS
+        return blocks
+
+    def _visit(self, blocks: NDArray[np.intp] | slice, centroid: NDArray[np.float64]) -> None:
+        smallest = self.smallest[blocks]
+        np.minimum(smallest, _squared_distances(self._columns[:, blocks], centroid), out=smallest)
+        if not isinstance(blocks, slice):  # then it was a copy
+            self.smallest[blocks] = smallest
+        self._peaks[blocks] = peaks = self._first_of_block[blocks] + smallest.argmax(axis=1)
+        self._largest[blocks] = self.smallest.reshape(-1)[peaks]
+
+    def farthest(self) -> tuple[int, float]:
+        largest = self._largest.max()
+        return self._order.reshape(-1)[self._peaks[self._largest == largest]].min(), largest
+
+
+def _squared_distances(columns: NDArray[np.float64], centroid: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return Σⱼ (xⱼ − cⱼ)², summed in this order, for points whose coordinates are the leading axis of `columns`."""
+    # Whole columns at once: for few columns much faster than summing along short rows.
+    total = columns[0] - centroid[0]
+    total *= total
+    term = np.empty_like(total)
     for column, center in zip(columns[1:], centroid[1:], strict=True):
-        np.subtract(column, center, out=buffer)
-        np.multiply(buffer, buffer, out=buffer)
-        np.add(out, buffer, out=out)
+        np.subtract(column, center, out=term)
+        term *= term
+        total += term
+    return total
