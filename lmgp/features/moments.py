@@ -178,8 +178,10 @@ class MomentPlan:
         gram = n_features * (n_features / 2 + n_inputs)
         halves = np.array_split(np.arange(n_inputs), [(n_inputs + 1) // 2])
         distinct = [len(np.unique(exponents[:, half], axis=0)) for half in halves]
-        # A set of m multi-indices has at least 2m − 1 sums of two: most sets that do not pay need not be summed.
-        if np.prod([2 * m - 1 for m in distinct]) + sum(distinct) > gram:
+        # A set of m points in h dimensions has at least (h + 1)m − h(h + 1)/2 sums of two (Freiman's lemma): most sets
+        # that do not pay need not be summed.
+        used = [int(np.any(exponents[:, half], axis=0).sum()) for half in halves]
+        if np.prod([(h + 1.0) * m - h * (h + 1) / 2 for h, m in zip(used, distinct, strict=True)]) > gram:
             return False
         planning = sum(m * m * n_inputs for m in distinct) + n_features**2
         if planning > n_rows * gram:

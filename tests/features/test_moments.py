@@ -88,6 +88,7 @@ def test_rows_far_away_are_summed_without_moments(distance: float) -> None:
 def test_the_cheaper_way_is_found_by_counting() -> None:
     """Of the two ways, the one with fewer multiplications."""
     assert fitted(2, 496, n=4_000)._moments is not None
+    assert fitted(6, 924, n=4_000)._moments is not None  # 455² against 924²/2
     assert fitted(8, 495, n=4_000)._moments is None  # 245,025 multiplications for the moments against 122,760
     assert fitted(2, 1, n=4_000)._moments is None  # one column has one product
     assert fitted(2, 496, n=2)._moments is None  # planning costs more than two rows do
