@@ -127,12 +127,14 @@ def _parser() -> _Parser:
     reproduce.add_argument(
         "--only",
         nargs="+",
+        action="extend",
         metavar="PART",
         help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom)",
     )
     reproduce.add_argument(
         "--datasets",
         nargs="+",
+        action="extend",
         metavar="DATASET",
         help="from: yacht, kin8nm, uk_flats_2020-12, uk_flats (default: those at hand)",
     )
