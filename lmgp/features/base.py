@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, gammainccinv
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.clustering import nearest_centroids
 from lmgp.kernel import GaussianKernel
@@ -236,6 +236,37 @@ class TruncatedMap(FeatureMap):
     """
 
     degree_: int
+
+    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
+        """Choose the columns for rows like these, and draw what is random.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
+        y : ignored
+        centroids : array-like of shape (n_centroids, d), optional
+            The centres around which the map will be used, in the coordinates of X; only the origin if not given. They
+            matter where columns are chosen by the rows within reach of a centre.
+
+        Raises
+        ------
+        InputError
+            If the map cannot make as few columns as `n_features`, or the kernel does not fit the rows.
+        """
+        X, rng = self._start(X)
+        self._draw(X, rng, None if centroids is None else check_array(centroids, dtype=np.float64))
+        return self
+
+    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
+        mean = X.mean(axis=0)
+        return self.fit(X - mean, centroids=centroids - mean)
+
+    @abstractmethod
+    def _draw(
+        self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None
+    ) -> None:
+        """Choose and draw the map for rows X around centroids, and set ``n_features_out_`` and ``degree_``."""
 
     def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
         squares = self._scale(X).square().sum(dim=1)

@@ -2,14 +2,13 @@
 
 from abc import abstractmethod
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import gammaln
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
@@ -171,31 +170,6 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         self.max_degree = max_degree
         self.n_allocation_rows = n_allocation_rows
         self.allocation = allocation
-
-    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
-        """Allocate the columns for rows like these, and draw the sketches.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
-        y : ignored
-        centroids : array-like of shape (n_centroids, d), optional
-            The centres around which the map will be used, in the coordinates of X; only the origin if not given.
-            Ignored with ``allocation="mean"``.
-
-        Raises
-        ------
-        InputError
-            If `n_features` is below 2, or the kernel does not fit the rows.
-        """
-        X, rng = self._start(X)
-        self._draw(X, rng, None if centroids is None else check_array(centroids, dtype=np.float64))
-        return self
-
-    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
-        mean = X.mean(axis=0)
-        return self.fit(X - mean, centroids=centroids - mean)
 
     def _draw(
         self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None

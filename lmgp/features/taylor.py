@@ -1,13 +1,12 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_array
 
 from lmgp.features.allocation import sample_groups
 from lmgp.features.base import FeatureMap, TruncatedMap, relative_precision, same_kernel, vanishing
@@ -87,26 +86,6 @@ class TaylorFeatures(TruncatedMap):
     ) -> None:
         super().__init__(n_features, kernel=kernel, random_state=random_state)
         self.index_set = index_set
-
-    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
-        """Choose the monomials for rows like these.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
-        y : ignored
-        centroids : array-like of shape (n_centroids, d), optional
-            The centres around which the map will be used, in the coordinates of X; only the origin if not given.
-            They matter with ``index_set="energy"``.
-        """
-        X, rng = self._start(X)
-        self._draw(X, rng, None if centroids is None else check_array(centroids, dtype=np.float64))
-        return self
-
-    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
-        mean = X.mean(axis=0)
-        return self.fit(X - mean, centroids=centroids - mean)
 
     def _draw(
         self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None
