@@ -6,6 +6,7 @@ way its sha256 is checked first, so that everyone computes with the same rows, u
 
 import csv
 import gzip
+import hashlib
 import os
 import zlib
 from array import array
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pooch
 from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes
 
@@ -131,12 +131,14 @@ def fetch(entry: DatasetEntry, cache_dir: PathLike | None = None, progressbar: b
     """
     if entry.url is None or entry.url_sha256 is None or entry.download_name is None:
         raise DatasetError(f"Data set {entry.name!r} has no address to download it from.")
+    import pooch
+
     path = Path(pooch.os_cache("lmgp") if cache_dir is None else cache_dir).expanduser() / entry.download_name
     logger = pooch.get_logger()
     level = logger.level
     try:
         if path.is_file():
-            if pooch.file_hash(str(path)) == entry.url_sha256:
+            if _sha256(path) == entry.url_sha256:
                 return path
             path.unlink()  # or a damaged copy would outlive a download that fails
         logger.setLevel("WARNING")
@@ -253,6 +255,8 @@ def available(data_dir: PathLike | None = None) -> list[tuple[DatasetEntry, str]
         The text is ``"generated"``, ``"shipped with scikit-learn"``, ``"here: PATH"``, ``"cached: PATH"``,
         ``"download on first use"`` or ``"needs a file"``.
     """
+    import pooch
+
     folder = _data_folder(data_dir)
 
     def where(entry: DatasetEntry) -> str:
@@ -266,6 +270,11 @@ def available(data_dir: PathLike | None = None) -> list[tuple[DatasetEntry, str]
         return f"cached: {cached}" if cached.is_file() else "download on first use"
 
     return [(entry, where(entry)) for entry in CATALOGUE.values()]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _data_folder(data_dir: PathLike | None) -> Path | None:
@@ -305,7 +314,7 @@ def _read_entry(entry: DatasetEntry, folder: Path | None, progressbar: bool) -> 
 
 
 def _read_checked(path: Path, sha256: str | None, shape: tuple[int, int], has_header: bool = True) -> Floats:
-    got = pooch.file_hash(str(path))
+    got = _sha256(path)
     if got != sha256:
         reason = f"not the file of the catalogue: expected sha256 {sha256}, got {got}"
         raise DatasetError(f"{path} is {reason}; replace it by an undamaged copy, or load it with load_csv.")
