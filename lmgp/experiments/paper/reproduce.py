@@ -153,15 +153,25 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     if wants["uk-map"] and flats is not None:
         size = 30 if request.effort == "quick" else 100
         sections.append(uk_map_section(flats, request.protocol, size, kept, quiet=quiet))
-    # The small set first: its figures are there soon.
-    order = sorted(plans, key=lambda plan: len(plan[0].y))
-    done = {
-        dataset.name: runner.compare(dataset, settings, kept, together=True, quiet=quiet) for dataset, settings in order
-    }
-    comparisons = [done[dataset.name] for dataset, _ in plans]
-    sections.extend(_figure_4(comparisons, clusters=wants["clusters"], features=wants["features"]))
-    heading = "Local random feature approximations of the Gaussian kernel, reproduced"
-    return page.save(sections, heading, _introduction(request, loaded, comparisons), out)
+
+    def save(comparisons: Sequence[Comparison]) -> Path:
+        figure_4 = _figure_4(comparisons, clusters=wants["clusters"], features=wants["features"])
+        heading = "Local random feature approximations of the Gaussian kernel, reproduced"
+        text = _introduction(request, loaded, comparisons)
+        ready = [comparison.dataset.name for comparison in comparisons]
+        if to_come := [dataset.name for dataset, _ in plans if dataset.name not in ready]:
+            text.insert(
+                0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes."
+            )
+        return page.save([*sections, *figure_4], heading, text, out)
+
+    # The small set first, and a report after each: a run of hours has something to show before its end.
+    done: dict[str, Comparison] = {}
+    report = save([])
+    for dataset, settings in sorted(plans, key=lambda plan: len(plan[0].y)):
+        done[dataset.name] = runner.compare(dataset, settings, kept, together=True, quiet=quiet)
+        report = save([done[of.name] for of, _ in plans if of.name in done])
+    return report
 
 
 def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bool) -> list[Section]:

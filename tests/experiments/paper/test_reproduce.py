@@ -23,6 +23,7 @@ from lmgp.experiments.paper import reproduce, uk_map
 from lmgp.experiments.paper.published import published
 from lmgp.experiments.protocol import METHODS, PROTOCOLS, MapRequest, Published
 from lmgp.experiments.results import HEADER, ResultsFile, Row
+from lmgp.experiments.runner import Comparison
 
 QUICK = ["reproduce", "--quick", "--out", "out"]
 N_CELLS = 1 + 2 * (6 + 3 * 3)  # of --quick: the reference, and two sizes of six global and of three local models
@@ -252,7 +253,9 @@ def test_the_options_say_how_much_is_run(
         asked.append((dataset.name, settings))
         if len(asked) == 3:
             raise InputError("enough")
+        return Comparison(dataset, settings, [], {})
 
+    monkeypatch.setattr(reproduce, "_figure_4", lambda *_, **__: [])
     monkeypatch.setattr(runner, "compare", compare)
     assert main(["reproduce", "--only", "clusters", "features", *options]) == 2
     assert capsys.readouterr().err == "lmgp: error: enough\n"
@@ -289,7 +292,7 @@ def test_an_interrupted_command_resumes(
     assert capsys.readouterr().err.endswith(
         "lmgp: interrupted; what was finished is kept, and the same command resumes\n"
     )
-    assert not (folder / "out" / "report.html").exists()
+    assert "Not finished: " in (folder / "out" / "report.html").read_text()
     first = list(appended)
 
     def noted(self: ResultsFile, row: Row) -> None:
@@ -300,6 +303,7 @@ def test_an_interrupted_command_resumes(
     assert main(command) == 0
     assert appended[:at] == first
     assert len(set(appended)) == len(appended) == 2 * N_CELLS
+    assert "Not finished" not in (folder / "out" / "report.html").read_text()
     for name in ("figure-4-cells", "figure-4-summary"):
         for got, wanted in zip(*(read(folder / out / f"{name}.csv") for out in ("out", "whole")), strict=True):
             for column, value in wanted.items():
