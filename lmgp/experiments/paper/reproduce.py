@@ -160,9 +160,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
         text = _introduction(request, loaded, comparisons)
         ready = [comparison.dataset.name for comparison in comparisons]
         if to_come := [dataset.name for dataset, _ in plans if dataset.name not in ready]:
-            text.insert(
-                0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes."
-            )
+            text.insert(0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes.")
         return page.save([*sections, *figure_4], heading, text, out)
 
     # The small set first, and a report after each: a run of hours has something to show before its end.
