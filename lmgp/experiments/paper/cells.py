@@ -122,8 +122,9 @@ class Line(NamedTuple):
             return ""
         if self.dataset == "uk_flats_2020-12" and self.ratio < LOW:
             return "padding" if self.method == "sorf" else "another month; float32"
-        large = self.n_features >= 256 and self.method.startswith("local_maclaurin")
-        if self.dataset == "yacht" and large and self.ratio < LOW:
+        # Only there do the degrees above 10 matter: with fewer columns there are none, and near a centroid they vanish.
+        far = self.method.startswith("local_maclaurin") and self.n_features >= 512 and (self.threshold or 0.0) >= 4.0
+        if self.dataset == "yacht" and far and self.ratio < LOW:
             return "degrees above 10"
         if self._is_chance:
             return "chance"
@@ -275,8 +276,8 @@ _REMARKS = {
     "inner products of degrees that were not centred, as in the published code, is by itself 0.015 per row away from "
     "the float64 one on this set, seed 0.",
     "degrees above 10": "degrees above 10: in float32, as the published code computes, the expected variances of the "
-    "sketches overflow from degree 11 on for these inputs. With max_degree=10 our divergences are the published ones; "
-    "in float64 the allocation uses degrees up to 14.",
+    "sketches overflow from degree 11 on for these inputs. With max_degree=10 our divergences are within three "
+    "standard errors of the published ones; in float64 the allocation uses degrees up to 14.",
     "chance": "chance: within three standard errors of the published divergence, from its spread over runs and the "
     "number of seeds here.",
     "not explained": "not explained: our divergence is further from the published one than chance explains, and we do "

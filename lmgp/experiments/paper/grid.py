@@ -97,6 +97,15 @@ def _panel_title(comparison: Comparison) -> str:
     return f"{comparison.dataset.name}: n = {row.n_train:,}, d = {row.n_inputs}, {comparison.settings.seeds} seed(s)"
 
 
+def _panels(comparisons: Sequence[Comparison]) -> tuple[Figure, Sequence[Axes]]:
+    """Make a figure with one titled panel a data set, side by side."""
+    figure = new_figure(4.6 * len(comparisons), 4.9)
+    panels = figure.subplots(1, len(comparisons), squeeze=False)[0]
+    for axes, comparison in zip(panels, comparisons, strict=True):
+        axes.set_title(_panel_title(comparison))
+    return figure, panels
+
+
 def clusters_section(comparisons: Sequence[Comparison]) -> Section:
     """Draw the divergence over the number of clusters.
 
@@ -109,8 +118,7 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    figure = new_figure(4.6 * len(comparisons), 4.9)
-    panels = figure.subplots(1, len(comparisons), squeeze=False)[0]
+    figure, panels = _panels(comparisons)
     notes = []
     for axes, comparison in zip(panels, comparisons, strict=True):
         size = n_features_of_clusters(comparison.settings.n_features)
@@ -129,7 +137,7 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
             else:
                 value = of_method[0].mean("kl")
                 _draw(axes, method, [min(counts), max(counts)], [value, value], METHODS[method].label)
-        axes.set(xscale="log", yscale="log", xlabel=f"clusters, at {size} features", title=_panel_title(comparison))
+        axes.set(xscale="log", yscale="log", xlabel=f"clusters, at {size} features")
         _ticks(axes, [round(count, 1) for count in counts])
         axes.tick_params(axis="x", rotation=45 if len(counts) > 5 else 0)
         notes.append(_compared(comparison.dataset.name, lines))
@@ -201,8 +209,7 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    figure = new_figure(4.6 * len(comparisons), 4.9)
-    panels = figure.subplots(1, len(comparisons), squeeze=False)[0]
+    figure, panels = _panels(comparisons)
     notes = []
     for axes, comparison in zip(panels, comparisons, strict=True):
         lines = lines_over_features(comparison)
@@ -219,7 +226,6 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
             xscale="log",
             xlabel=f"features D, with {np.mean(counts):.4g} cluster(s)",
             ylabel=f"RMSE, {comparison.dataset.target_name}",
-            title=_panel_title(comparison),
         )
         top = max(line.mean("rmse") for line in lines)
         if top > 4.0 * exact:

@@ -185,31 +185,40 @@ def test_marks_are_of_the_right_rows_of_several_sets(compare: Compare, known: di
 
 
 REMARKS = [
-    # data set, method, size, ratio, remark
-    ("yacht", LOCAL, 256, 1.0, ""),
-    ("yacht", LOCAL, 256, 0.5, ""),
-    ("yacht", LOCAL, 256, 0.49, "degrees above 10"),
-    ("yacht", LOCAL, 128, 0.49, "not explained"),
-    ("yacht", "global_maclaurin_rademacher", 256, 0.49, "not explained"),
-    ("kin8nm", LOCAL, 256, 0.49, "not explained"),
-    ("yacht", LOCAL, 256, 2.1, "not explained"),
-    ("yacht", "rff", 32, 2.1, "not explained"),
-    ("yacht", "sorf", 32, 1.2, ""),
-    ("yacht", "sorf", 32, 1.4, "not explained"),
-    ("uk_flats", "sorf", 32, 0.1, "not explained"),
-    ("uk_flats_2020-12", "sorf", 32, 0.1, "padding"),
-    ("uk_flats_2020-12", "sorf", 32, 1.1, "not explained"),
-    ("uk_flats_2020-12", LOCAL, 256, 0.4, "another month; float32"),
-    ("uk_flats_2020-12", LOCAL, 256, 0.6, ""),
-    ("uk_flats_2020-12", LOCAL, 256, 1.1, "not explained"),
+    # data set, method, size, threshold of a localized method, ratio, remark
+    ("yacht", LOCAL, 256, 2.0, 1.0, ""),
+    ("yacht", LOCAL, 256, 2.0, 0.5, ""),
+    ("yacht", LOCAL, 512, 4.0, 0.49, "degrees above 10"),
+    ("yacht", LOCAL, 512, 2.0, 0.49, "not explained"),
+    ("yacht", LOCAL, 256, 4.0, 0.49, "not explained"),
+    ("yacht", LOCAL, 128, 2.0, 0.49, "not explained"),
+    ("yacht", "global_maclaurin_rademacher", 512, 2.0, 0.49, "not explained"),
+    ("kin8nm", LOCAL, 512, 4.0, 0.49, "not explained"),
+    ("yacht", LOCAL, 256, 2.0, 2.1, "not explained"),
+    ("yacht", "rff", 32, 2.0, 2.1, "not explained"),
+    ("yacht", "sorf", 32, 2.0, 1.2, ""),
+    ("yacht", "sorf", 32, 2.0, 1.4, "not explained"),
+    ("uk_flats", "sorf", 32, 2.0, 0.1, "not explained"),
+    ("uk_flats_2020-12", "sorf", 32, 2.0, 0.1, "padding"),
+    ("uk_flats_2020-12", "sorf", 32, 2.0, 1.1, "not explained"),
+    ("uk_flats_2020-12", LOCAL, 256, 2.0, 0.4, "another month; float32"),
+    ("uk_flats_2020-12", LOCAL, 256, 2.0, 0.6, ""),
+    ("uk_flats_2020-12", LOCAL, 256, 2.0, 1.1, "not explained"),
 ]
 
 
-@pytest.mark.parametrize(("dataset", "method", "size", "ratio", "remark"), REMARKS)
+@pytest.mark.parametrize(("dataset", "method", "size", "threshold", "ratio", "remark"), REMARKS)
 def test_a_ratio_far_from_one_has_a_remark_that_is_explained(
-    dataset: str, method: str, size: int, ratio: float, remark: str, compare: Compare, known: dict[Key, Published]
+    dataset: str,
+    method: str,
+    size: int,
+    threshold: float | None,
+    ratio: float,
+    remark: str,
+    compare: Compare,
+    known: dict[Key, Published],
 ) -> None:
-    threshold = 2.0 if METHODS[method].localized else None
+    threshold = threshold if METHODS[method].localized else None
     known[method, size, threshold] = number()
     comparison = compare([row(method, size, threshold, ratio)], dataset)
     assert column(cells.cells([comparison]), "remark") == [remark]
