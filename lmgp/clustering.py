@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 from sklearn.utils.validation import check_array
 
+from lmgp.blocks import MIN_ROWS, Blocks, squared_distances
 from lmgp.errors import InputError
 
 # These change the time, never the centroids.
-_MIN_ROWS = 2**14  # with fewer, a pass over all rows costs no more than finding those that matter
 _CENTROIDS_PER_COLUMN = 32  # so many by passes first: sorting the rows into blocks costs as much as up to a hundred
 _UNTESTED_CENTROIDS = 16  # so many visit all blocks after one that came near most of them
 _ROWS_AT_ONCE = 2**18  # bounds the temporary memory
@@ -122,7 +122,7 @@ def nearest_centroids(X: NDArray[np.float64], centroids: NDArray[np.float64]) ->
 def _farthest_points(
     rows: NDArray[np.float64], first: NDArray[np.float64], threshold: float, max_centroids: int
 ) -> NDArray[np.float64]:
-    cover: _Passes | _Blocks = _Passes(rows)
+    cover: _Passes | _BlockPasses = _Passes(rows)
     centroids = [first]
     while True:
         cover.add(centroids[-1])
@@ -136,8 +136,8 @@ def _farthest_points(
         # exactly the threshold is seen as such, and a tiny threshold does not underflow.
         if math.sqrt(squared) < threshold or len(centroids) >= max_centroids:
             return np.stack(centroids)
-        if len(centroids) == _CENTROIDS_PER_COLUMN * rows.shape[1] and len(rows) >= _MIN_ROWS:
-            cover = _Blocks(rows, cover.smallest)
+        if len(centroids) == _CENTROIDS_PER_COLUMN * rows.shape[1] and len(rows) >= MIN_ROWS:
+            cover = _BlockPasses(rows, cover.smallest)
         centroids.append(rows[farthest])
 
 
@@ -152,7 +152,7 @@ class _Passes:
         for start in range(0, len(self.smallest), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             smallest = self.smallest[part]
-            np.minimum(smallest, _squared_distances(self._columns[:, part], centroid), out=smallest)
+            np.minimum(smallest, squared_distances(self._columns[:, part], centroid), out=smallest)
 
     def farthest(self) -> tuple[int, float]:
         """Return the row that is farthest from all centroids, the lowest of several, and its squared distance."""
@@ -160,7 +160,7 @@ class _Passes:
         return row, self.smallest[row]
 
 
-class _Blocks:
+class _BlockPasses:
     """The same as `_Passes`, from there on, with the rows in blocks of neighbours.
 
     A block knows its bounding box and its farthest row. A new centroid visits a block only if the box is closer to it
@@ -170,22 +170,11 @@ class _Blocks:
     smallest: NDArray[np.float64]  # one row of the array for each block
 
     def __init__(self, rows: NDArray[np.float64], smallest: NDArray[np.float64]) -> None:
-        # About √n blocks of √n rows balance the work with the blocks and that within them; NumPy's cost of a call
-        # favours fewer, longer ones. A power of two, because the tree halves its nodes (at the median of their longest
-        # side), down to its leaves: these follow one another in `indices`, and are the blocks. Ties at a median shift
-        # them, which makes boxes larger, nothing else. The last block is filled up with rows that then occur twice.
-        n_blocks = 2 ** (round(math.log2(len(rows)) / 2) - 1)
-        length = -(-len(rows) // n_blocks)
-        filled = np.resize(np.arange(len(rows)), n_blocks * length)
-        order = filled[cKDTree(rows[filled], leafsize=length).indices].reshape(n_blocks, length)
-        order.sort(axis=1)  # the first of equals within a block is then the lowest row
-        self._order = order
-        self._columns = np.empty((rows.shape[1], *order.shape))
-        for target, column in zip(self._columns, rows.T, strict=True):
-            np.take(column, order, out=target, mode="clip")  # "raise" would write through a buffer
-        self._low, self._high = self._columns.min(axis=2), self._columns.max(axis=2)
-        self.smallest = smallest[order]
-        self._first_of_block = length * np.arange(n_blocks)
+        self._blocks = Blocks(rows)
+        # Ascending within a block: the first of equals is then the lowest row.
+        self._order, self._columns = self._blocks.order, self._blocks.columns
+        self.smallest = smallest[self._order]
+        self._first_of_block = self._order.shape[1] * np.arange(len(self._order))
         self._peaks = self._first_of_block + self.smallest.argmax(axis=1)  # where in the raveled `smallest`
         self._largest = self.smallest.reshape(-1)[self._peaks]
         self._untested = 0
@@ -203,17 +192,14 @@ class _Blocks:
         if self._untested:
             self._untested -= 1
             return np.arange(len(self._largest))
-        # No row of a block is closer than the nearest point of its box, and in floating point neither: differences,
-        # squares and sums round monotonically, and these are the same operations in the same order as for the rows.
-        nearest = np.minimum(np.maximum(centroid[:, np.newaxis], self._low), self._high)
-        blocks = np.flatnonzero(_squared_distances(nearest, centroid) < self._largest)
+        blocks = np.flatnonzero(self._blocks.squared_distances_from(centroid) < self._largest)
         if 2 * len(blocks) > len(self._largest):
             self._untested = _UNTESTED_CENTROIDS
         return blocks
 
     def _visit(self, blocks: NDArray[np.intp] | slice, centroid: NDArray[np.float64]) -> None:
         smallest = self.smallest[blocks]
-        np.minimum(smallest, _squared_distances(self._columns[:, blocks], centroid), out=smallest)
+        np.minimum(smallest, squared_distances(self._columns[:, blocks], centroid), out=smallest)
         if not isinstance(blocks, slice):  # then it was a copy
             self.smallest[blocks] = smallest
         self._peaks[blocks] = peaks = self._first_of_block[blocks] + smallest.argmax(axis=1)
@@ -222,16 +208,3 @@ class _Blocks:
     def farthest(self) -> tuple[int, float]:
         largest = self._largest.max()
         return self._order.reshape(-1)[self._peaks[self._largest == largest]].min(), largest
-
-
-def _squared_distances(columns: NDArray[np.float64], centroid: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Σⱼ (xⱼ − cⱼ)², summed in this order, for points whose coordinates are the leading axis of `columns`."""
-    # Whole columns at once: for few columns much faster than summing along short rows.
-    total = columns[0] - centroid[0]
-    total *= total
-    term = np.empty_like(total)
-    for column, center in zip(columns[1:], centroid[1:], strict=True):
-        np.subtract(column, center, out=term)
-        term *= term
-        total += term
-    return total

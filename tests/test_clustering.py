@@ -113,7 +113,7 @@ ROWS = {
 @pytest.mark.parametrize("kind", ROWS)
 def test_blocks_change_no_centroid(kind: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng([d, list(ROWS).index(kind)])
-    monkeypatch.setattr(clustering, "_MIN_ROWS", 30)
+    monkeypatch.setattr(clustering, "MIN_ROWS", 30)
     for _ in range(4):
         monkeypatch.setattr(clustering, "_CENTROIDS_PER_COLUMN", rng.integers(1, 4))
         monkeypatch.setattr(clustering, "_UNTESTED_CENTROIDS", rng.integers(0, 4))
@@ -131,7 +131,7 @@ def test_a_distance_smaller_by_one_rounding_is_seen() -> None:
     rng = np.random.default_rng(3)
     for row, centroid in rng.normal(size=(100, 2, 5)):
         squared = sum((row - centroid) ** 2)
-        blocks = clustering._Blocks(np.tile(row, (64, 1)), np.full(64, np.nextafter(squared, np.inf)))
+        blocks = clustering._BlockPasses(np.tile(row, (64, 1)), np.full(64, np.nextafter(squared, np.inf)))
         blocks.add(centroid)
         assert blocks.farthest() == (0, squared)
         assert np.all(blocks.smallest == squared)
@@ -140,13 +140,13 @@ def test_a_distance_smaller_by_one_rounding_is_seen() -> None:
 @pytest.fixture
 def measured_rows(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The numbers of rows, or of blocks, whose distances were computed."""
-    counts, squared_distances = [], clustering._squared_distances
+    counts, squared_distances = [], clustering.squared_distances
 
     def counting(columns: np.ndarray, centroid: np.ndarray) -> np.ndarray:
         counts.append(columns[0].size)
         return squared_distances(columns, centroid)
 
-    monkeypatch.setattr(clustering, "_squared_distances", counting)
+    monkeypatch.setattr(clustering, "squared_distances", counting)
     return counts
 
 

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lmgp.blocks import Neighbourhoods
 from lmgp.clustering import nearest_centroids
 from lmgp.features.base import FeatureMap
 from lmgp.kernel import GaussianKernel
 from lmgp.models.featurized import accumulate, evaluate
-from lmgp.models.localized import negligible_share, within_reach
+from lmgp.models.localized import negligible_share
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.validation import Rows
@@ -96,7 +97,7 @@ def predict(
     list of (mean, variance), each ndarray of shape (m,)
         Of the latent function, one pair a model; the mean is that of the centred y.
     """
-    scaled, scaled_X = kernel.scale(rows.X), kernel.scale(X)
+    neighbourhoods, scaled_X = Neighbourhoods(kernel.scale(rows.X)), kernel.scale(X)
     families = _families(models)
     reaches = [
         max(
@@ -120,7 +121,7 @@ def predict(
     def predict_around(key: bytes) -> None:
         centroid = places[key]
         for family, reach in zip(families, reaches, strict=True):
-            reached = within_reach(rows, scaled, kernel.scale(centroid[None, :]), reach)
+            reached = rows.take(neighbourhoods.within(reach, kernel.scale(centroid[None, :])[0]))
             # "add" and "ignore" differ in the prediction only.
             statistics = accumulate(family.largest, reached, centroid, noise_variance, "ignore")
             for features, columns, factor in family.parts:

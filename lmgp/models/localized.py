@@ -10,6 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
+from lmgp.blocks import Neighbourhoods
 from lmgp.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map
@@ -79,15 +80,6 @@ def negligible_share(rows: Rows, kernel: GaussianKernel, noise_variance: float, 
     share = tolerance * noise / (2.0 * n * variance)
     mean_square = float(np.average(rows.y**2, weights=rows.weights))
     return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
-
-
-def within_reach(rows: Rows, scaled: Floats, centroid: Floats, reach: float) -> Rows:
-    """Return the rows at a distance from a centroid of at most `reach`; distances are those of the scaled rows."""
-    if not np.isfinite(reach):
-        return rows
-    with np.errstate(over="ignore"):  # an infinite distance is out of reach
-        squares = np.square(scaled - centroid).sum(axis=1)
-    return rows.take(np.flatnonzero(squares <= reach**2))
 
 
 class _Cache(dict[int, WeightPosterior | ExactPosterior]):
@@ -227,13 +219,14 @@ class LocalizedGPRegressor(GPRegressor):
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
         self.features_ = make_feature_map(features, self.kernel_, rng)
         self._rows = rows.copy()
-        self._scaled = self.kernel_.scale(rows.X)
+        scaled = self.kernel_.scale(rows.X)
+        self._neighbourhoods = Neighbourhoods(scaled)
         self.centroids_ = self._place_centroids(rows)
         around = self.centroids_ if len(self.centroids_) else rng.permutation(rows.X)[:STAND_INS]
         self.features_.fit_around(rows.X, around)
         self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
         self._solved = _Cache()
-        self._tree: Any = None if self.n_neighbors is None else KDTree(self._scaled)
+        self._tree: Any = None if self.n_neighbors is None else KDTree(scaled)
 
     def _place_centroids(self, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
@@ -297,11 +290,11 @@ class LocalizedGPRegressor(GPRegressor):
         return posterior
 
     def _solve_anew(self, centroid: Floats) -> WeightPosterior | ExactPosterior:
-        scaled = self.kernel_.scale(centroid[None, :])
-        rows = within_reach(self._rows, self._scaled, scaled, self.reach_)
+        (scaled,) = self.kernel_.scale(centroid[None, :])
+        rows = self._rows.take(self._neighbourhoods.within(self.reach_, scaled))
         if self.solver == "dual" or (self.solver == "auto" and len(rows.y) < self.features_.n_features_out_):
             if self.n_neighbors is not None and self.n_neighbors < len(rows.y):
-                _, nearest = self._tree.query(scaled[0], k=np.arange(1, self.n_neighbors + 1))
+                _, nearest = self._tree.query(scaled, k=np.arange(1, self.n_neighbors + 1))
                 rows = self._rows.take(nearest)
             return ExactPosterior(self.kernel_, rows, self.noise_variance_)
         statistics = accumulate(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
