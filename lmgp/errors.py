@@ -33,6 +33,10 @@ class NumericalWarning(UserWarning):
     """A result was obtained only after a numerical correction, which the message states."""
 
 
+class ToleranceWarning(UserWarning):
+    """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
+
+
 def nearest_names(name: str, known: Iterable[str]) -> str:
     """Say which known names come closest to one that is unknown.
 

@@ -1,5 +1,8 @@
 """Localized Gaussian processes: one D × D model around each of many centroids."""
 
+import warnings
+from copy import copy
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -12,17 +15,21 @@ from sklearn.utils.validation import check_array
 
 from lmgp.blocks import Neighbourhoods
 from lmgp.clustering import farthest_point_clustering, nearest_centroids
-from lmgp.errors import InputError
+from lmgp.errors import InputError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
+from lmgp.features.base import FeatureMap
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
+from lmgp.models.candidates import MAX_EXACT_ROWS, Allowed, families, max_centroids
 from lmgp.models.dual import ExactPosterior, predict_from_neighbours
 from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, accumulate, evaluate
+from lmgp.models.probes import Probes
+from lmgp.models.selection import Choice, Model, select
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
-from lmgp.validation import RandomState, Rows
+from lmgp.validation import RandomState, Rows, as_tensor, spawn
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +40,7 @@ LOW_DIMENSION = 4
 STAND_INS = 500
 
 
-def cover(rows: Rows, kernel: GaussianKernel, threshold: float) -> Floats:
+def cover(rows: Rows, kernel: GaussianKernel, threshold: float, max_centroids: int | None = None) -> Floats:
     """Cover rows by farthest-point centroids, from their mean on.
 
     Parameters
@@ -42,6 +49,8 @@ def cover(rows: Rows, kernel: GaussianKernel, threshold: float) -> Floats:
     kernel : GaussianKernel
     threshold : float
         In lengthscales.
+    max_centroids : int, optional
+        Where so many do not suffice, the first ones are returned.
 
     Returns
     -------
@@ -50,7 +59,9 @@ def cover(rows: Rows, kernel: GaussianKernel, threshold: float) -> Floats:
     """
     mean = np.average(rows.X, axis=0, weights=rows.weights)
     lengthscale = np.asarray(kernel.lengthscale)
-    centroids = farthest_point_clustering(kernel.scale(rows.X), threshold, start=mean / lengthscale)
+    centroids = farthest_point_clustering(
+        kernel.scale(rows.X), threshold, start=mean / lengthscale, max_centroids=max_centroids
+    )
     centroids *= lengthscale
     # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
     centroids[0] = mean
@@ -174,9 +185,13 @@ class LocalizedGPRegressor(GPRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **FeaturizedGPRegressor._parameter_constraints,
-        "threshold": [Interval(Real, 0, None, closed="neither")],
+        "threshold": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "centroids": [StrOptions({"farthest_point", "test_rows"}), "array-like"],
-        "solver": [StrOptions({"primal", "dual", "auto"})],
+        "solver": [StrOptions({"primal", "dual", "auto"}), None],
+        "missing_variance": [StrOptions({"add", "ignore", "fitc"}), None],
+        "tolerance": [Interval(Real, 0, None, closed="neither")],
+        "max_features": [Interval(Integral, 2, None, closed="left")],
+        "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
         "prune": [Interval(Real, 0, 1, closed="both")],
         "max_cache_gib": [Interval(Real, 0, None, closed="left")],
@@ -184,14 +199,17 @@ class LocalizedGPRegressor(GPRegressor):
 
     def __init__(
         self,
-        features: TransformerMixin | None = None,
-        threshold: float = 1.0,
+        features: TransformerMixin | Literal["auto"] | None = None,
+        threshold: float | Literal["auto"] = 1.0,
         *,
         centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
-        solver: Literal["primal", "dual", "auto"] = "primal",
+        solver: Literal["primal", "dual", "auto"] | None = None,
         n_neighbors: int | None = None,
         prune: float = 1e-3,
-        missing_variance: MissingVariance = "add",
+        missing_variance: MissingVariance | None = None,
+        tolerance: float = 1e-3,
+        max_features: int = 2048,
+        n_predict: int | None = None,
         kernel: GaussianKernel | None = None,
         noise_variance: float | None = None,
         ard: bool = False,
@@ -206,6 +224,9 @@ class LocalizedGPRegressor(GPRegressor):
         self.n_neighbors = n_neighbors
         self.prune = prune
         self.missing_variance = missing_variance
+        self.tolerance = tolerance
+        self.max_features = max_features
+        self.n_predict = n_predict
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.ard = ard
@@ -214,22 +235,92 @@ class LocalizedGPRegressor(GPRegressor):
         self.random_state = random_state
 
     def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
+        self._choice = self._choose(rows, rng)
+        self._build(self._choice, rows, self._place_centroids(self._choice, rows), rng)
+
+    def _choose(self, rows: Rows, rng: np.random.Generator) -> Choice:
+        """Return what the parameters say, after finding out what they leave open."""
         features = self.features
         if features is None:
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
-        self.features_ = make_feature_map(features, self.kernel_, rng)
+        solver, missing_variance = self.solver or "primal", self.missing_variance or "add"
+        if isinstance(features, str) and features != "auto":
+            raise InputError(
+                f"features must be a feature map, another scikit-learn transformer, or 'auto'; got {features!r}."
+            )
+        if not isinstance(features, str) and not isinstance(self.threshold, str):
+            return Choice("given", 0, features, float(self.threshold), solver, missing_variance, self.n_neighbors)
+        if not isinstance(self.centroids, str) or self.centroids != "farthest_point":
+            raise InputError(
+                "features='auto' and threshold='auto' choose among models around farthest-point centroids; got "
+                f"centroids={self.centroids if isinstance(self.centroids, str) else 'an array'!r}. Give both features "
+                "and threshold, or centroids='farthest_point'."
+            )
+        if self.n_neighbors is not None:
+            raise InputError(
+                f"features='auto' and threshold='auto' choose the number of neighbours as well; got "
+                f"n_neighbors={self.n_neighbors}. Give both features and threshold, or leave out n_neighbors."
+            )
+        allowed = Allowed(
+            None if isinstance(features, str) else features,
+            None if isinstance(self.threshold, str) else float(self.threshold),
+            self.solver,
+            self.missing_variance,
+            self.max_features,
+        )
+        n_predict = len(rows.y) if self.n_predict is None else self.n_predict
+        probing, drawing = spawn(rng, 2)
+        probes = Probes.of(rows, self.kernel_, self.noise_variance_, self.tolerance, probing)
+        rest = probes.rest
+        share = negligible_share(rest, self.kernel_, self.noise_variance_, self.prune)
+        limit = max_centroids(*rest.X.shape)
+        covers = cache(lambda threshold: cover(rest, self.kernel_, threshold, limit))
+        seed = drawing.integers(2**63)
+
+        def build(choice: Choice, rows: Rows) -> Model:
+            model = copy(self)
+            centroids = covers(choice.threshold) if choice.threshold else model._place_centroids(choice, rows)
+            model._build(choice, rows, centroids, np.random.default_rng(seed))
+            return Model(model._missing, model._predict)
+
+        candidates = families(rest, self.kernel_, allowed, covers, share, n_predict)
+        choice, self.selection_ = select(probes, candidates, build, self.noise_variance_, self.tolerance, n_predict)
+        self._warn_above_tolerance(len(rows.y))
+        return choice
+
+    def _build(self, choice: Choice, rows: Rows, centroids: Floats, rng: np.random.Generator) -> None:
+        """Become the model of a choice, for these rows and around these centroids."""
+        self._choice = choice
         self._rows = rows.copy()
         scaled = self.kernel_.scale(rows.X)
         self._neighbourhoods = Neighbourhoods(scaled)
-        self.centroids_ = self._place_centroids(rows)
-        around = self.centroids_ if len(self.centroids_) else rng.permutation(rows.X)[:STAND_INS]
-        self.features_.fit_around(rows.X, around)
-        self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
+        self._tree: Any = None if choice.n_neighbors is None else KDTree(scaled)
         self._solved = _Cache()
-        self._tree: Any = None if self.n_neighbors is None else KDTree(scaled)
+        self.centroids_, self.reach_ = centroids, float("inf")
+        self.features_: Any = None
+        if choice.features is not None:
+            self.features_ = make_feature_map(choice.features, self.kernel_, rng)
+            self.features_.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
+            self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
 
-    def _place_centroids(self, rows: Rows) -> Floats:
+    def _warn_above_tolerance(self, n: int) -> None:
+        chosen = self.selection_.chosen
+        if chosen.kl > self.tolerance:
+            warnings.warn(
+                f"No model within max_features={self.max_features} reaches tolerance={self.tolerance:g}: the nearest "
+                f"one, {chosen.method} of size {chosen.n_features}, has a KL divergence of {chosen.kl:.2g} nats per "
+                f"row from the exact GP on {chosen.n_probes} rows held out, {chosen.kl / self.tolerance:.2g} times the "
+                "tolerance. Raise max_features or tolerance"
+                + (", or use ExactGPRegressor." if n <= MAX_EXACT_ROWS else "."),
+                ToleranceWarning,
+                stacklevel=4,
+            )
+
+    def _place_centroids(self, choice: Choice, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
+        if choice.method != "given" and choice.threshold is None:
+            none = np.empty((0, rows.X.shape[1]))
+            return none if choice.n_neighbors else np.average(rows.X, axis=0, weights=rows.weights)[None, :]
         if not isinstance(self.centroids, str):
             centroids = check_array(self.centroids, dtype=np.float64, input_name="centroids", copy=True)
             if centroids.shape[1] != rows.X.shape[1]:
@@ -239,7 +330,8 @@ class LocalizedGPRegressor(GPRegressor):
             return centroids
         if self.centroids == "test_rows":
             return np.empty((0, rows.X.shape[1]))
-        return cover(rows, self.kernel_, float(self.threshold))
+        assert choice.threshold is not None  # but for what was given, where it is checked
+        return cover(rows, self.kernel_, choice.threshold)
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__().copy()
@@ -249,21 +341,12 @@ class LocalizedGPRegressor(GPRegressor):
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
         keep = len(self.centroids_) > 0
-        if not keep and self.solver == "dual" and self.n_neighbors is not None:
-            k = min(self.n_neighbors, len(self._rows.y))
+        choice = self._choice
+        if not keep and choice.solver == "dual" and choice.n_neighbors is not None:
+            k = min(choice.n_neighbors, len(self._rows.y))
             return predict_from_neighbours(self.kernel_, self._rows, self.noise_variance_, self._tree, X, k)
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        if keep:
-            centroids, labels = (
-                self.centroids_,
-                nearest_centroids(self.kernel_.scale(X), self.kernel_.scale(self.centroids_)),
-            )
-        else:
-            centroids, labels = np.unique(X, axis=0, return_inverse=True)
-            labels = labels.ravel()
-        # Rows sorted by centroid: each model is solved once, whatever the order of the rows.
-        order = np.argsort(labels, kind="stable")
-        used, starts = np.unique(labels[order], return_index=True)
+        centroids = self.centroids_ if keep else np.unique(X, axis=0)
 
         def predict_one(task: tuple[int, NDArray[np.intp]]) -> None:
             index, members = task
@@ -272,11 +355,20 @@ class LocalizedGPRegressor(GPRegressor):
                 mean[members], variance[members] = posterior.predict(X[members])
             else:
                 mean[members], variance[members] = evaluate(
-                    posterior, self.features_, X[members], centroids[index], self.missing_variance
+                    posterior, self.features_, X[members], centroids[index], choice.missing_variance
                 )
 
-        parallel_map(predict_one, list(zip(used.tolist(), np.split(order, starts[1:]), strict=True)))
+        parallel_map(predict_one, self._by_centroid(X, centroids))
         return mean, variance
+
+    def _by_centroid(self, X: Floats, centroids: Floats) -> list[tuple[int, NDArray[np.intp]]]:
+        """Group rows by their nearest centroid: each model is solved once, whatever the order of the rows."""
+        if not len(centroids):
+            return []
+        labels = nearest_centroids(self.kernel_.scale(X), self.kernel_.scale(centroids))
+        order = np.argsort(labels, kind="stable")
+        used, starts = np.unique(labels[order], return_index=True)
+        return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
 
     def _solve(self, centroid: Floats, key: int | None) -> WeightPosterior | ExactPosterior:
         """Return the model around one centroid, from the cache where it is there; None keeps it out of the cache."""
@@ -290,12 +382,39 @@ class LocalizedGPRegressor(GPRegressor):
         return posterior
 
     def _solve_anew(self, centroid: Floats) -> WeightPosterior | ExactPosterior:
-        (scaled,) = self.kernel_.scale(centroid[None, :])
-        rows = self._rows.take(self._neighbourhoods.within(self.reach_, scaled))
-        if self.solver == "dual" or (self.solver == "auto" and len(rows.y) < self.features_.n_features_out_):
-            if self.n_neighbors is not None and self.n_neighbors < len(rows.y):
-                _, nearest = self._tree.query(scaled, k=np.arange(1, self.n_neighbors + 1))
+        choice = self._choice
+        rows = self._rows.take(self._within_reach(centroid))
+        features = self._map_for(len(rows.y))
+        if features is None:
+            if choice.n_neighbors is not None and choice.n_neighbors < len(rows.y):
+                (scaled,) = self.kernel_.scale(centroid[None, :])
+                _, nearest = self._tree.query(scaled, k=np.arange(1, choice.n_neighbors + 1))
                 rows = self._rows.take(nearest)
             return ExactPosterior(self.kernel_, rows, self.noise_variance_)
-        statistics = accumulate(self.features_, rows, centroid, self.noise_variance_, self.missing_variance)
+        statistics = accumulate(features, rows, centroid, self.noise_variance_, choice.missing_variance)
         return WeightPosterior(statistics, self.noise_variance_)
+
+    def _within_reach(self, centroid: Floats) -> NDArray[np.intp] | slice:
+        (scaled,) = self.kernel_.scale(centroid[None, :])
+        return self._neighbourhoods.within(self.reach_, scaled)
+
+    def _map_for(self, n: int) -> FeatureMap | None:
+        """Return the map by which a model with n rows within reach is solved; None where it is solved by its rows."""
+        solver, features = self._choice.solver, self.features_
+        if features is None or solver == "dual" or (solver == "auto" and n < features.n_features_out_):
+            return None
+        return features
+
+    def _missing(self, X: Floats) -> Floats:
+        """Return the prior variance that is added to each row's prediction, without solving anything; shape (n,)."""
+        missing = np.zeros(len(X))
+        if self._choice.missing_variance == "ignore":
+            return missing
+        for index, members in self._by_centroid(X, self.centroids_):
+            centroid = self.centroids_[index]
+            features = self._map_for(len(self._rows.y[self._within_reach(centroid)]))
+            if features is not None:
+                rows = as_tensor(X[members] - centroid)
+                left_out = features.missing_variance(rows, features.evaluate(rows))
+                missing[members] = 0.0 if left_out is None else left_out.numpy()
+        return missing
