@@ -54,7 +54,11 @@ class WeightPosterior:
         """The memory that this posterior holds, in bytes."""
         return self.factor.nbytes + self.coefficients.nbytes
 
+    def whiten(self, features: torch.Tensor) -> torch.Tensor:
+        """Return v = L⁻¹φ of each row, as columns of shape (D, n), for features of shape (n, D)."""
+        return solve_lower(self.factor, features.T)
+
     def predict(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the latent mean and variance, each of shape (n,), for features of shape (n, D)."""
-        whitened = solve_lower(self.factor, features.T)
+        whitened = self.whiten(features)
         return self.coefficients @ whitened, whitened.square().sum(dim=0)

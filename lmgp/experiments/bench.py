@@ -16,7 +16,7 @@ from lmgp.experiments.protocol import EXACT, METHODS, Cell, MapRequest, Protocol
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
-from lmgp.models.localized import cover
+from lmgp.models.placement import cover
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]

@@ -18,7 +18,7 @@ from lmgp.clustering import nearest_centroids
 from lmgp.features.base import FeatureMap
 from lmgp.kernel import GaussianKernel
 from lmgp.models.featurized import accumulate, evaluate
-from lmgp.models.localized import negligible_share
+from lmgp.models.placement import negligible_share
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.validation import Rows

@@ -112,8 +112,8 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         return self
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, include_noise: bool = False
-    ) -> Floats | tuple[Floats, Floats]:
+        self, X: ArrayLike, return_std: bool = False, include_noise: bool = False, return_error: bool = False
+    ) -> Floats | tuple[Floats, ...]:
         """Predict at new rows.
 
         Parameters
@@ -123,6 +123,9 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             Whether to return the standard deviation as well.
         include_noise : bool, default=False
             Whether that is of a new observation y instead of the latent function f.
+        return_error : bool, default=False
+            Whether to return an estimate of the divergence from the exact prediction as well. For models with
+            `TaylorFeatures`; zero for the exact one.
 
         Returns
         -------
@@ -130,18 +133,27 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             In units of y.
         std : ndarray of shape (n,)
             In units of y; only with `return_std`.
+        error : ndarray of shape (n,)
+            The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
+            expectation, best averaged over rows: see the notes of `lmgp.models.truncation.expected_divergence`.
 
         Raises
         ------
         ValueError
             If X is not finite and numeric, or has another number of columns than the training rows.
+            `lmgp.errors.InputError`, which is one, if there is no such estimate for the model's features.
         """
         check_is_fitted(self)
-        mean, variance = self._predict(validate_data(self, X, dtype=np.float64, reset=False))
-        mean += self.center_
-        if not return_std:
-            return mean
-        return mean, np.sqrt(variance + self.noise_variance_ if include_noise else variance)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        # First, so that a model without one says so before it predicts.
+        error = self._expected_divergence(rows) if return_error else None
+        mean, variance = self._predict(rows)
+        result = [mean + self.center_]
+        if return_std:
+            result.append(np.sqrt(variance + self.noise_variance_ if include_noise else variance))
+        if error is not None:
+            result.append(error)
+        return result[0] if len(result) == 1 else tuple(result)
 
     def _maximize(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
         return maximize_likelihood(
@@ -164,6 +176,10 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     @abstractmethod
     def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
         """Fit to checked rows with centred y, at given hyper-parameters."""
+
+    @abstractmethod
+    def _expected_divergence(self, X: Floats) -> Floats:
+        """Return an estimate of the divergence from the exact prediction at each row."""
 
     @abstractmethod
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:

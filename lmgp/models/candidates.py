@@ -18,8 +18,8 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.costs import measured_costs
-from lmgp.models.featurized import MissingVariance
 from lmgp.models.selection import Candidate, Choice, Family, Solver
+from lmgp.models.truncation import MissingVariance
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -52,12 +52,12 @@ def max_centroids(n_rows: int, n_inputs: int) -> int:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What may be chosen, as the parameters of `LocalizedGPRegressor` put it; None where they leave it open."""
+    """What the parameters of `LocalizedGPRegressor` say; None where they leave it open."""
 
     features: TransformerMixin | None
     threshold: float | None
     solver: Solver | None
-    missing_variance: MissingVariance | None
+    missing_variance: MissingVariance
     max_features: int
 
 
@@ -119,7 +119,10 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
     """List the maps around the centroids of a threshold; or, of None, around one centre."""
     localized = threshold is not None
     solver: Solver = "primal" if allowed.solver is None and not localized else (allowed.solver or "auto")
-    missing: MissingVariance = allowed.missing_variance or ("fitc" if localized else "add")
+    missing = allowed.missing_variance
+    if localized and missing == "add":
+        # Rows at the edge of a map's reach would distort the fit around each centroid.
+        missing = "fitc"
 
     def family(method: str, power: float, make: Callable[[int], TransformerMixin], of_sizes: Iterable[int]) -> Family:
         return Family(
@@ -164,15 +167,17 @@ def _energy(size: int) -> TaylorFeatures:
 
 def _of_rows(allowed: Allowed, prices: "_Prices") -> Iterator[Family]:
     """List the exact GP of the nearest rows, and that of all."""
-    missing: MissingVariance = allowed.missing_variance or "add"
     neighbours = [
-        Candidate(Choice("nearest_rows", k, None, None, "dual", missing, k), prices.of_neighbours(k))
+        Candidate(Choice("nearest_rows", k, None, None, "dual", allowed.missing_variance, k), prices.of_neighbours(k))
         for k in sizes(allowed.max_features)
         if k < prices.n
     ]
     yield Family(neighbours, NEAREST)
     if prices.n <= allowed.max_features:
-        yield Family([Candidate(Choice("exact", prices.n, None, None, "dual", missing), prices.of_exact())], EXPLICIT)
+        yield Family(
+            [Candidate(Choice("exact", prices.n, None, None, "dual", allowed.missing_variance), prices.of_exact())],
+            EXPLICIT,
+        )
 
 
 class _Prices:

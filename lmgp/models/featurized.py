@@ -1,6 +1,6 @@
 """Gaussian processes in feature space: D × D in place of n × n."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,13 +13,13 @@ from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
+from lmgp.models.truncation import MissingVariance, expected_divergence
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.statistics import Statistics, chunks
 from lmgp.validation import RandomState, Rows, as_tensor
 
 Floats = NDArray[np.float64]
-MissingVariance = Literal["add", "ignore", "fitc"]
 
 
 def accumulate(
@@ -152,7 +152,15 @@ class FeaturizedGPRegressor(GPRegressor):
         self.features_.fit_around(rows.X, self._centre[None, :])
         statistics = accumulate(self.features_, rows, self._centre, self.noise_variance_, self.missing_variance)
         self._posterior = WeightPosterior(statistics, self.noise_variance_)
+        self._box = rows.X.min(axis=0), rows.X.max(axis=0)
         self.log_marginal_likelihood_ = self._posterior.log_marginal_likelihood
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
         return evaluate(self._posterior, self.features_, X, self._centre, self.missing_variance)
+
+    def _expected_divergence(self, X: Floats) -> Floats:
+        outside = X - np.clip(X, *self._box)
+        beyond = np.sqrt(np.square(self.kernel_.scale(outside)).sum(axis=1))
+        return expected_divergence(
+            self._posterior, self.features_, X - self._centre, beyond, self.noise_variance_, self.missing_variance
+        )

@@ -1,6 +1,7 @@
 """Localized Gaussian processes: one D × D model around each of many centroids."""
 
 import warnings
+from collections.abc import Callable
 from copy import copy
 from functools import cache
 from numbers import Integral, Real
@@ -14,7 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
 from lmgp.blocks import Neighbourhoods
-from lmgp.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.clustering import nearest_centroids
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import FeatureMap
@@ -24,9 +25,11 @@ from lmgp.kernel import GaussianKernel
 from lmgp.models.base import GPRegressor
 from lmgp.models.candidates import MAX_EXACT_ROWS, Allowed, families, max_centroids
 from lmgp.models.dual import ExactPosterior, predict_from_neighbours
-from lmgp.models.featurized import FeaturizedGPRegressor, MissingVariance, accumulate, evaluate
+from lmgp.models.featurized import FeaturizedGPRegressor, accumulate, evaluate
+from lmgp.models.placement import cover, negligible_share
 from lmgp.models.probes import Probes
 from lmgp.models.selection import Choice, Model, select
+from lmgp.models.truncation import MissingVariance, expected_divergence
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
 from lmgp.validation import RandomState, Rows, as_tensor, spawn
@@ -38,59 +41,6 @@ LOW_DIMENSION = 4
 
 # Training rows that stand for test rows which are not known yet, when columns are allocated to degrees.
 STAND_INS = 500
-
-
-def cover(rows: Rows, kernel: GaussianKernel, threshold: float, max_centroids: int | None = None) -> Floats:
-    """Cover rows by farthest-point centroids, from their mean on.
-
-    Parameters
-    ----------
-    rows : Rows
-    kernel : GaussianKernel
-    threshold : float
-        In lengthscales.
-    max_centroids : int, optional
-        Where so many do not suffice, the first ones are returned.
-
-    Returns
-    -------
-    ndarray of shape (n_centroids, d)
-        In the units of X. Those of a larger threshold are the first ones of a smaller threshold.
-    """
-    mean = np.average(rows.X, axis=0, weights=rows.weights)
-    lengthscale = np.asarray(kernel.lengthscale)
-    centroids = farthest_point_clustering(
-        kernel.scale(rows.X), threshold, start=mean / lengthscale, max_centroids=max_centroids
-    )
-    centroids *= lengthscale
-    # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
-    centroids[0] = mean
-    return centroids
-
-
-def negligible_share(rows: Rows, kernel: GaussianKernel, noise_variance: float, tolerance: float) -> float:
-    """Return the share ε of its variance below which a row may be left out.
-
-    Parameters
-    ----------
-    rows : Rows
-        With y centred.
-    kernel : GaussianKernel
-    noise_variance : float
-        For rows without their own.
-    tolerance : float
-        τ, see the notes of `LocalizedGPRegressor`.
-
-    Returns
-    -------
-    float
-    """
-    n = float(len(rows.y) if rows.weights is None else rows.weights.sum())
-    noise = noise_variance if rows.noise_variances is None else float(rows.noise_variances.min())
-    variance = float(kernel.variance)
-    share = tolerance * noise / (2.0 * n * variance)
-    mean_square = float(np.average(rows.y**2, weights=rows.weights))
-    return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
 
 
 class _Cache(dict[int, WeightPosterior | ExactPosterior]):
@@ -109,19 +59,22 @@ class LocalizedGPRegressor(GPRegressor):
 
     Parameters
     ----------
-    features : FeatureMap or scikit-learn transformer, optional
+    features : FeatureMap or scikit-learn transformer, "auto", optional
         Cloned, given the kernel, and fitted to differences between rows and centroids. If not given,
-        ``TaylorFeatures(512)`` up to 4 input columns, and ``OptimizedMaclaurinFeatures(512)`` above.
-    threshold : float, default=1.0
-        In lengthscales: every training row is closer than this to a centroid. For farthest-point clustering only.
+        ``TaylorFeatures(512)`` up to 4 input columns, and ``OptimizedMaclaurinFeatures(512)`` above. With "auto" the
+        map and its size are chosen by measurement, see the notes.
+    threshold : float or "auto", default=1.0
+        In lengthscales: every training row is closer than this to a centroid. For farthest-point clustering only. With
+        "auto" it is chosen by measurement, one model for all rows included.
     centroids : {"farthest_point", "test_rows"} or array-like of shape (n_centroids, d), default="farthest_point"
         Farthest-point clustering of the training rows, starting from their mean; or every test row its own centroid,
         which makes the kernel between it and all training rows exact, at the cost of one solve for each; or these
         points, in the units of X.
-    solver : {"primal", "dual", "auto"}, default="primal"
+    solver : {"primal", "dual", "auto"}, optional
         How the model around a centroid is solved: with the features, D × D; or with the kernel itself on the rows
         within reach, n × n, which is nearer to the exact GP, and cheaper where these rows are few; or each centroid in
-        the one of the two that is smaller.
+        the one of the two that is smaller. If not given, with the features; or, where these are chosen, whatever is
+        best.
     n_neighbors : int, optional
         The dual form uses no more than so many rows, the nearest ones to the centroid. With
         ``centroids="test_rows"`` and ``solver="dual"`` this is the nearest-neighbour GP, solved in batches.
@@ -133,7 +86,15 @@ class LocalizedGPRegressor(GPRegressor):
     missing_variance : {"add", "ignore", "fitc"}, default="add"
         See `FeaturizedGPRegressor`. With "add" and "fitc", rows far from all centroids are predicted by the prior. With
         many training rows within a lengthscale and little noise, "fitc" is much nearer to the exact GP: rows at the
-        edge of a map's reach, which it represents only in part, otherwise distort the fit.
+        edge of a map's reach, which it represents only in part, otherwise distort the fit. Where features or threshold
+        are chosen, "add" allows "fitc" for models around several centroids.
+    tolerance : float, default=1e-3
+        For "auto": the divergence from the exact GP that is aimed at, KL per row with noise, in nats.
+    max_features : int, default=2048
+        For "auto": the largest number of columns; or of rows, where rows are used in place of features.
+    n_predict : int, optional
+        For "auto": how many rows will be predicted, on which it depends what is cheapest. As many as there are training
+        rows if not given.
     kernel : GaussianKernel, optional
         Learned by maximum marginal likelihood of the exact GP if not given.
     noise_variance : float, optional
@@ -149,10 +110,12 @@ class LocalizedGPRegressor(GPRegressor):
 
     Attributes
     ----------
-    features_ : FeatureMap
-        The fitted map, one for all centroids.
+    features_ : FeatureMap or None
+        The fitted map, one for all centroids; None where rows were chosen in place of features.
     centroids_ : ndarray of shape (n_centroids, d)
-        In the units of X; of no rows with ``centroids="test_rows"``.
+        In the units of X; of no rows where every test row is its own.
+    selection_ : lmgp.models.selection.Selection
+        What was tried, what it cost and what was chosen; only with "auto". Printed, it is a table.
     reach_ : float
         The distance from a centroid, in lengthscales, beyond which rows are left out.
     kernel_, noise_variance_, center_, n_features_in_
@@ -168,6 +131,15 @@ class LocalizedGPRegressor(GPRegressor):
     and the relative change of the variance v by n ε σ²/σ²_noise. So ε = min{(τ σ²_noise/(2 n σ rms(y)))²,
     τ σ²_noise/(2 n σ²)} keeps both below τ = `prune`.
 
+    With "auto", a few training rows, the probes, are held out and predicted by the exact GP: from all other rows up to
+    10,000, or else from the nearest ones, as many as it takes for that to change no more, up to 4,096 each. Candidates
+    are localized Taylor and TensorSRHT maps, global Taylor, orthogonal Fourier and Nyström maps, nearest rows, and all
+    rows, in sizes that double. They are tried in the order of their costs, which a model with rates measured on the
+    machine expects for all training rows and `n_predict` predictions; the first one within the tolerance on the probes
+    is fitted to all rows. So two runs can differ where two candidates cost about the same; within one process, the
+    rates stay the same. Targets of test rows are not used. If no candidate is within the tolerance, the nearest of the
+    largest ones is taken, with a `lmgp.errors.ToleranceWarning`.
+
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 6 and
@@ -181,6 +153,12 @@ class LocalizedGPRegressor(GPRegressor):
     >>> model = LocalizedGPRegressor(TaylorFeatures(20), kernel=GaussianKernel(1.0), noise_variance=0.01)
     >>> model.fit(X, np.sin(X[:, 0])).predict([[50.0], [1000.0]], return_std=True)[1].round(3)
     array([0.0..., 1.   ])
+
+    Chosen by measurement:
+
+    >>> model = LocalizedGPRegressor("auto", "auto", kernel=GaussianKernel(1.0), noise_variance=0.01, random_state=0)
+    >>> model.fit(X, np.sin(X[:, 0])).selection_.chosen.kl < 1e-3
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -188,7 +166,6 @@ class LocalizedGPRegressor(GPRegressor):
         "threshold": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "centroids": [StrOptions({"farthest_point", "test_rows"}), "array-like"],
         "solver": [StrOptions({"primal", "dual", "auto"}), None],
-        "missing_variance": [StrOptions({"add", "ignore", "fitc"}), None],
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
@@ -206,7 +183,7 @@ class LocalizedGPRegressor(GPRegressor):
         solver: Literal["primal", "dual", "auto"] | None = None,
         n_neighbors: int | None = None,
         prune: float = 1e-3,
-        missing_variance: MissingVariance | None = None,
+        missing_variance: MissingVariance = "add",
         tolerance: float = 1e-3,
         max_features: int = 2048,
         n_predict: int | None = None,
@@ -243,13 +220,20 @@ class LocalizedGPRegressor(GPRegressor):
         features = self.features
         if features is None:
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
-        solver, missing_variance = self.solver or "primal", self.missing_variance or "add"
         if isinstance(features, str) and features != "auto":
             raise InputError(
                 f"features must be a feature map, another scikit-learn transformer, or 'auto'; got {features!r}."
             )
         if not isinstance(features, str) and not isinstance(self.threshold, str):
-            return Choice("given", 0, features, float(self.threshold), solver, missing_variance, self.n_neighbors)
+            return Choice(
+                "given",
+                0,
+                features,
+                float(self.threshold),
+                self.solver or "primal",
+                self.missing_variance,
+                self.n_neighbors,
+            )
         if not isinstance(self.centroids, str) or self.centroids != "farthest_point":
             raise InputError(
                 "features='auto' and threshold='auto' choose among models around farthest-point centroids; got "
@@ -340,26 +324,64 @@ class LocalizedGPRegressor(GPRegressor):
         return state
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        keep = len(self.centroids_) > 0
         choice = self._choice
-        if not keep and choice.solver == "dual" and choice.n_neighbors is not None:
+        if not len(self.centroids_) and choice.solver == "dual" and choice.n_neighbors is not None:
             k = min(choice.n_neighbors, len(self._rows.y))
             return predict_from_neighbours(self.kernel_, self._rows, self.noise_variance_, self._tree, X, k)
         mean, variance = np.empty(len(X)), np.empty(len(X))
-        centroids = self.centroids_ if keep else np.unique(X, axis=0)
 
-        def predict_one(task: tuple[int, NDArray[np.intp]]) -> None:
-            index, members = task
-            posterior = self._solve(centroids[index], index if keep else None)
+        def predict(posterior: WeightPosterior | ExactPosterior, centroid: Floats, part: NDArray[np.intp]) -> None:
             if isinstance(posterior, ExactPosterior):
-                mean[members], variance[members] = posterior.predict(X[members])
+                mean[part], variance[part] = posterior.predict(X[part])
             else:
-                mean[members], variance[members] = evaluate(
-                    posterior, self.features_, X[members], centroids[index], choice.missing_variance
+                mean[part], variance[part] = evaluate(
+                    posterior, self.features_, X[part], centroid, choice.missing_variance
                 )
 
-        parallel_map(predict_one, self._by_centroid(X, centroids))
+        self._with_models(X, predict)
         return mean, variance
+
+    def _expected_divergence(self, X: Floats) -> Floats:
+        choice = self._choice
+        if choice.n_neighbors is not None:
+            raise InputError(
+                f"return_error cannot say what the rows beyond the nearest {choice.n_neighbors} would change. Compare "
+                "with ExactGPRegressor on some rows instead."
+            )
+        if choice.threshold is not None and isinstance(self.centroids, str) and self.centroids == "farthest_point":
+            distance, _ = KDTree(self.kernel_.scale(self.centroids_)).query(self.kernel_.scale(X))
+            beyond = distance - choice.threshold
+        else:
+            distance, _ = KDTree(self.kernel_.scale(self._rows.X)).query(self.kernel_.scale(X))
+            beyond = distance - 1.0
+        error = np.zeros(len(X))
+
+        def estimate(posterior: WeightPosterior | ExactPosterior, centroid: Floats, part: NDArray[np.intp]) -> None:
+            if isinstance(posterior, WeightPosterior):
+                error[part] = expected_divergence(
+                    posterior,
+                    self.features_,
+                    X[part] - centroid,
+                    beyond[part],
+                    self.noise_variance_,
+                    choice.missing_variance,
+                )
+
+        self._with_models(X, estimate)
+        return error
+
+    def _with_models(
+        self, X: Floats, use: Callable[[WeightPosterior | ExactPosterior, Floats, NDArray[np.intp]], None]
+    ) -> None:
+        """Hand each model, with its centroid, to a function, together with the rows of X that it is for."""
+        keep = len(self.centroids_) > 0
+        centroids = self.centroids_ if keep else np.unique(X, axis=0)
+
+        def use_one(task: tuple[int, NDArray[np.intp]]) -> None:
+            index, members = task
+            use(self._solve(centroids[index], index if keep else None), centroids[index], members)
+
+        parallel_map(use_one, self._by_centroid(X, centroids))
 
     def _by_centroid(self, X: Floats, centroids: Floats) -> list[tuple[int, NDArray[np.intp]]]:
         """Group rows by their nearest centroid: each model is solved once, whatever the order of the rows."""

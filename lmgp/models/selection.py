@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 
 from lmgp.metrics import kl_divergence
-from lmgp.models.featurized import MissingVariance
 from lmgp.models.probes import Probes
+from lmgp.models.truncation import MissingVariance
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]

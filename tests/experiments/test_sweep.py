@@ -22,7 +22,7 @@ from lmgp.clustering import nearest_centroids
 from lmgp.experiments import sweep
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import FeatureMap
-from lmgp.models.localized import cover
+from lmgp.models.placement import cover
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
