@@ -25,8 +25,8 @@ _LOG = logging.getLogger(__name__)
 # Written out, because the registry imports torch.
 _METHODS = (
     "methods: rff, orf, sorf, random_maclaurin, nystroem, global_taylor, global_maclaurin_rademacher, "
-    "global_maclaurin_gaussian, global_maclaurin_tensor_srht, local_taylor, local_maclaurin_rademacher, "
-    "local_maclaurin_gaussian, local_maclaurin_tensor_srht"
+    "global_maclaurin_gaussian, global_maclaurin_tensor_srht, local_taylor, local_taylor_energy, "
+    "local_maclaurin_rademacher, local_maclaurin_gaussian, local_maclaurin_tensor_srht, auto"
 )
 
 
@@ -181,7 +181,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
     for dataset in datasets:
         comparison = runner.compare(dataset, settings, arguments.out, quiet=arguments.quiet)
-        sys.stdout.write(report.table(comparison) + "\n")
+        sys.stdout.write(report.table(comparison) + report.selections(comparison) + "\n")
         figures.save(comparison, _figure_path(dataset, arguments))
         _LOG.info("%s: wrote results.csv and comparison.png to %s", dataset.name, arguments.out / dataset.name)
     sys.stdout.write(report.LEGEND + "\n")

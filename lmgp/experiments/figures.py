@@ -18,9 +18,9 @@ from lmgp.experiments.runner import Comparison
 # A method has a colour and a marker of its own, a threshold a dash pattern: lines differ without their colours too.
 _COLOURS = (
     "#0072b2", "#56b4e9", "#5e4fa2", "#8c8c8c", "#d55e00", "#8c510a", "#e69f00",
-    "#b2182b", "#000000", "#009e73", "#66a61e", "#cc79a7", "#1b7837",
+    "#b2182b", "#000000", "#009e73", "#66a61e", "#cc79a7", "#1b7837", "#c51b7d", "#e31a1c",
 )  # fmt: skip
-_MARKERS = "os^vDpP*X<>hd"
+_MARKERS = "os^vDpP*X<>hdH8"
 _DASHES = ("-", "--", ":", "-.")
 _SPREAD = 1.3  # from the first to the last line at one n_features
 _LEAST = {"kl": 1e-12, "rmse": 0.0}  # what is less, zero among it, is drawn there: the axes are logarithmic

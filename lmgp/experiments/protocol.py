@@ -135,24 +135,29 @@ class Method:
         Whether the model has a threshold.
     nested : bool
         Whether the map of fewer columns is part of that of more, and does not depend on the centroids.
+    chooses : bool
+        Whether map, size and threshold are chosen by measurement, up to the number of columns in the request.
     """
 
     label: str
     factory: Callable[[MapRequest], Any]
     localized: bool = False
     nested: bool = False
+    chooses: bool = False
 
     def regressor(
         self, request: MapRequest, threshold: float | None, noise_variance: float
     ) -> FeaturizedGPRegressor | LocalizedGPRegressor:
         """Make the unfitted model with the reference's hyper-parameters: global where there is no threshold."""
-        features = self.factory(request)
         shared: dict[str, Any] = {
             "kernel": request.kernel,
             "noise_variance": noise_variance,
             "missing_variance": request.protocol.missing_variance,
             "random_state": request.seed,
         }
+        if self.chooses:
+            return LocalizedGPRegressor("auto", "auto", max_features=request.n_features, **shared)
+        features = self.factory(request)
         if threshold is None:
             return FeaturizedGPRegressor(features, **shared)
         return LocalizedGPRegressor(features, threshold, **shared)
@@ -196,6 +201,10 @@ METHODS: dict[str, Method] = {
     "local_maclaurin_gaussian": _maclaurin("gaussian", localized=True),
     "local_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=True),
     "local_taylor": Method("local Taylor", lambda r: TaylorFeatures(r.n_features), localized=True, nested=True),
+    "local_taylor_energy": Method(
+        "local Taylor, energy", lambda r: TaylorFeatures(r.n_features, index_set="energy"), localized=True
+    ),
+    "auto": Method("chosen by measurement", lambda _: "auto", chooses=True),
 }
 # At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
 DEFAULT_METHODS = tuple(name for name in METHODS if not name.endswith("gaussian"))

@@ -8,6 +8,7 @@ import numpy as np
 from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
+from lmgp.models.selection import Selection
 
 _COLUMNS = (
     "method", "threshold", "D", "centroids", "KL/row", "s.d.", "KL sum", "reverse KL",
@@ -59,6 +60,31 @@ def table(comparison: Comparison) -> str:
     lines.extend(_aligned(entries))
     lines.extend(f"not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
     return "\n".join(lines) + "\n"
+
+
+def selections(comparison: Comparison) -> str:
+    """Make the block of text that says what the method "auto" tried and chose.
+
+    Parameters
+    ----------
+    comparison : Comparison
+
+    Returns
+    -------
+    str
+        For each n_features a table of the first seed, and a line for each other one; empty without that method.
+    """
+    lines = []
+    chosen = [row for row in comparison.rows if row.selection]
+    for row in sorted(chosen, key=lambda row: (row.n_features or 0, row.seed)):
+        selection = Selection.from_json(row.selection)
+        if row.seed == 0:
+            lines += ["", f"{row.cell}: what was tried, up to max_features = {row.n_features}", str(selection)]
+        else:
+            trial = selection.chosen
+            size = f"size {trial.n_features}" + (f", threshold {trial.threshold:g}" if trial.threshold else "")
+            lines.append(f"{row.cell}: {trial.method}, {size}; KL/row {trial.kl:.2g} on the probes")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _heading(comparison: Comparison) -> list[str]:

@@ -42,6 +42,8 @@ class Row:
     variance, noise_variance : float or None
     converged : bool or None
         Whether learning the hyper-parameters ended at an optimum; None where they were given.
+    selection : str
+        What the method "auto" tried, see `lmgp.models.selection.Selection.to_json`; empty for the others.
     """
 
     settings: str
@@ -69,6 +71,7 @@ class Row:
     variance: float | None = None
     noise_variance: float | None = None
     converged: bool | None = None
+    selection: str = ""
 
     @property
     def cell(self) -> Cell:

@@ -42,6 +42,7 @@ SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
 SKETCH_DEGREE = 15  # at most
 ENERGY_DEGREE = 1.5  # the highest total degree of an energy set, relative to a set of that size of all degrees
 MAX_EXACT_ROWS = 16_384
+LONG = 2.0  # seconds
 
 
 def max_centroids(n_rows: int, n_inputs: int) -> int:
@@ -101,11 +102,11 @@ def families(
             found += _of_maps(allowed, threshold, prices)
     if allowed.solver != "primal" and allowed.features is None and allowed.threshold is None:
         found += _of_rows(allowed, prices)
-    exact = prices.of_exact()
     if allowed.solver != "primal" and prices.n <= MAX_EXACT_ROWS:
-        # What is dearer than the exact GP is no candidate.
+        # What takes long, and longer than the exact GP of all rows, is no candidate.
+        limit = max(prices.of_exact(), LONG)
         for family in found:
-            family.candidates[:] = [one for one in family.candidates if one.seconds <= exact]
+            family.candidates[:] = [one for one in family.candidates if one.seconds <= limit]
     return [family for family in found if family.candidates]
 
 

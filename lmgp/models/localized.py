@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -32,7 +32,7 @@ from lmgp.models.selection import Choice, Model, select
 from lmgp.models.truncation import MissingVariance, expected_divergence
 from lmgp.parallel import parallel_map
 from lmgp.posterior import WeightPosterior
-from lmgp.validation import RandomState, Rows, as_tensor, spawn
+from lmgp.validation import RandomState, Rows, as_tensor
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +41,9 @@ LOW_DIMENSION = 4
 
 # Training rows that stand for test rows which are not known yet, when columns are allocated to degrees.
 STAND_INS = 500
+
+# The key of the model from all rows, beside those of the centroids.
+ALL_ROWS = -1
 
 
 class _Cache(dict[int, WeightPosterior | ExactPosterior]):
@@ -132,13 +135,14 @@ class LocalizedGPRegressor(GPRegressor):
     τ σ²_noise/(2 n σ²)} keeps both below τ = `prune`.
 
     With "auto", a few training rows, the probes, are held out and predicted by the exact GP: from all other rows up to
-    10,000, or else from the nearest ones, as many as it takes for that to change no more, up to 4,096 each. Candidates
+    10,000; or else from the nearest ones, as many as it takes for that to change no more, up to 4,096 each. Candidates
     are localized Taylor and TensorSRHT maps, global Taylor, orthogonal Fourier and Nyström maps, nearest rows, and all
-    rows, in sizes that double. They are tried in the order of their costs, which a model with rates measured on the
-    machine expects for all training rows and `n_predict` predictions; the first one within the tolerance on the probes
-    is fitted to all rows. So two runs can differ where two candidates cost about the same; within one process, the
-    rates stay the same. Targets of test rows are not used. If no candidate is within the tolerance, the nearest of the
-    largest ones is taken, with a `lmgp.errors.ToleranceWarning`.
+    rows, in sizes that double. They are tried in the order of the seconds that a cost model, with rates measured on the
+    machine, expects for all training rows and `n_predict` predictions. The first one whose mean divergence on the
+    probes is within the tolerance, with two standard errors added, is fitted to all rows. Targets of test rows are not
+    used. If no candidate is near enough, the nearest of the largest ones is taken, with a
+    `lmgp.errors.ToleranceWarning`. Two runs can differ where candidates cost about the same; within one process, the
+    rates stay the same.
 
     References
     ----------
@@ -212,8 +216,8 @@ class LocalizedGPRegressor(GPRegressor):
         self.random_state = random_state
 
     def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
-        self._choice = self._choose(rows, rng)
-        self._build(self._choice, rows, self._place_centroids(self._choice, rows), rng)
+        choice = self._choose(rows, rng)
+        self._build(choice, rows, self._place_centroids(choice, rows), rng)
 
     def _choose(self, rows: Rows, rng: np.random.Generator) -> Choice:
         """Return what the parameters say, after finding out what they leave open."""
@@ -253,18 +257,17 @@ class LocalizedGPRegressor(GPRegressor):
             self.max_features,
         )
         n_predict = len(rows.y) if self.n_predict is None else self.n_predict
-        probing, drawing = spawn(rng, 2)
-        probes = Probes.of(rows, self.kernel_, self.noise_variance_, self.tolerance, probing)
+        probes = Probes.of(rows, self.kernel_, self.noise_variance_, self.tolerance, rng)
         rest = probes.rest
         share = negligible_share(rest, self.kernel_, self.noise_variance_, self.prune)
         limit = max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, self.kernel_, threshold, limit))
-        seed = drawing.integers(2**63)
 
         def build(choice: Choice, rows: Rows) -> Model:
             model = copy(self)
             centroids = covers(choice.threshold) if choice.threshold else model._place_centroids(choice, rows)
-            model._build(choice, rows, centroids, np.random.default_rng(seed))
+            # As the final one will be: what is drawn does not depend on what was tried before.
+            model._build(choice, rows, centroids, deepcopy(rng))
             return Model(model._missing, model._predict)
 
         candidates = families(rest, self.kernel_, allowed, covers, share, n_predict)
@@ -288,8 +291,18 @@ class LocalizedGPRegressor(GPRegressor):
             self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
 
     def _warn_above_tolerance(self, n: int) -> None:
-        chosen = self.selection_.chosen
-        if chosen.kl > self.tolerance:
+        selection = self.selection_
+        chosen = selection.chosen
+        if selection.reference_change > self.tolerance:
+            warnings.warn(
+                f"tolerance={self.tolerance:g} cannot be checked: exact predictions of the rows held out, from the "
+                f"{selection.reference_rows:,} rows nearest to them, still changed by {selection.reference_change:.2g} "
+                f"nats per row when that number was doubled. {chosen.method} of size {chosen.n_features} was chosen, "
+                f"{chosen.kl:.2g} from them. Give a tolerance above {selection.reference_change:.2g} to accept that.",
+                ToleranceWarning,
+                stacklevel=4,
+            )
+        elif chosen.kl > self.tolerance:
             warnings.warn(
                 f"No model within max_features={self.max_features} reaches tolerance={self.tolerance:g}: the nearest "
                 f"one, {chosen.method} of size {chosen.n_features}, has a KL divergence of {chosen.kl:.2g} nats per "
@@ -396,25 +409,29 @@ class LocalizedGPRegressor(GPRegressor):
         """Return the model around one centroid, from the cache where it is there; None keeps it out of the cache."""
         if key is not None and key in self._solved:
             return self._solved[key]
-        posterior = self._solve_anew(centroid)
+        choice = self._choice
+        rows = self._rows.take(self._within_reach(centroid))
+        features = self._map_for(len(rows.y))
+        posterior: WeightPosterior | ExactPosterior
+        if features is not None:
+            statistics = accumulate(features, rows, centroid, self.noise_variance_, choice.missing_variance)
+            posterior = WeightPosterior(statistics, self.noise_variance_)
+        else:
+            if choice.n_neighbors is not None and choice.n_neighbors < len(rows.y):
+                (scaled,) = self.kernel_.scale(centroid[None, :])
+                _, nearest = self._tree.query(scaled, k=np.arange(1, choice.n_neighbors + 1))
+                rows = self._rows.take(nearest)
+            elif len(rows.y) == len(self._rows.y):
+                # The exact GP of all rows is the same around every centroid.
+                key = ALL_ROWS
+                if key in self._solved:
+                    return self._solved[key]
+            posterior = ExactPosterior(self.kernel_, rows, self.noise_variance_)
         held = self._solved.n_bytes + posterior.n_bytes
         if key is not None and held <= self.max_cache_gib * 2**30:
             self._solved[key] = posterior
             self._solved.n_bytes = held
         return posterior
-
-    def _solve_anew(self, centroid: Floats) -> WeightPosterior | ExactPosterior:
-        choice = self._choice
-        rows = self._rows.take(self._within_reach(centroid))
-        features = self._map_for(len(rows.y))
-        if features is None:
-            if choice.n_neighbors is not None and choice.n_neighbors < len(rows.y):
-                (scaled,) = self.kernel_.scale(centroid[None, :])
-                _, nearest = self._tree.query(scaled, k=np.arange(1, choice.n_neighbors + 1))
-                rows = self._rows.take(nearest)
-            return ExactPosterior(self.kernel_, rows, self.noise_variance_)
-        statistics = accumulate(features, rows, centroid, self.noise_variance_, choice.missing_variance)
-        return WeightPosterior(statistics, self.noise_variance_)
 
     def _within_reach(self, centroid: Floats) -> NDArray[np.intp] | slice:
         (scaled,) = self.kernel_.scale(centroid[None, :])

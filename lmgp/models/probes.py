@@ -17,17 +17,16 @@ from lmgp.validation import Rows
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Of more rows than these, probes are taken in groups, so that one neighbourhood serves a group.
-FEW_ROWS = 3000
+# So many rows predict the probes all together. Of more, probes come in groups: one neighbourhood serves a group.
+ALL_ROWS = 10_000
 N_PROBES = 256
 N_GROUPS = 16
 
 # At most one row in so many is held out; around the centre of a group, one in twice as many.
 HELD_OUT = 5
 
-# Neighbourhoods grow from and to so many rows, unless all of at most MAX_ROWS cost less, and until the predictions
-# change by less than this share of the tolerance.
-FIRST_NEIGHBOURS, LAST_NEIGHBOURS, MAX_ROWS = 512, 4096, 10_000
+# Neighbourhoods grow from and to so many rows, or until predictions change by less than this share of the tolerance.
+FIRST_NEIGHBOURS, LAST_NEIGHBOURS = 512, 4096
 SHARE_OF_TOLERANCE = 0.1
 
 
@@ -41,6 +40,8 @@ class Probes:
         The first ones of all groups come first.
     mean, variance : ndarray of shape (m,)
         Of the latent function; the mean of the centred y.
+    group : ndarray of shape (m,)
+        The number of the group that each belongs to; of few rows, each is its own.
     rest : Rows
         The rows that were not held out.
     n_used : int
@@ -55,6 +56,7 @@ class Probes:
     X: Floats
     mean: Floats
     variance: Floats
+    group: Indices
     rest: Rows
     n_used: int
     change: float
@@ -84,13 +86,32 @@ class Probes:
             kernel, rest, noise_variance, [rows.X[group] for group in groups], SHARE_OF_TOLERANCE * tolerance
         )
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
-        return cls(rows.X[held[order]], mean[order], variance[order], rest, n_used, change, perf_counter() - start)
+        labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
+        return cls(
+            rows.X[held[order]],
+            mean[order],
+            variance[order],
+            labels if len(groups) > 1 else np.arange(len(held)),
+            rest,
+            n_used,
+            change,
+            perf_counter() - start,
+        )
+
+    def mean_and_error(self, values: Floats) -> tuple[float, float]:
+        """Return the mean of values of the first probes, and its standard error."""
+        # Probes of a group have much in common: the chance is which groups there are.
+        group = self.group[: len(values)]
+        sums, counts = np.bincount(group, values), np.bincount(group)
+        # Of unequal groups, the mean is a ratio of two sums over them.
+        deviations = (sums - values.mean() * counts)[counts > 0]
+        return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
 def _hold_out(scaled: Floats, rng: np.random.Generator) -> list[Indices]:
     """Choose the rows to hold out, in groups of neighbours where there are many rows."""
     n = len(scaled)
-    if n <= FEW_ROWS:
+    if n <= ALL_ROWS:
         return [rng.permutation(n)[: max(1, min(N_PROBES, n // HELD_OUT))]]
     size = N_PROBES // N_GROUPS
     centres = rng.choice(n, N_GROUPS, replace=False)
@@ -100,7 +121,8 @@ def _hold_out(scaled: Floats, rng: np.random.Generator) -> list[Indices]:
     for candidates in around:
         group = [int(row) for row in rng.permutation(candidates) if int(row) not in taken][:size]
         taken.update(group)
-        groups.append(np.array(group, dtype=np.intp))
+        if group:  # others may have taken all of many equal rows
+            groups.append(np.array(group, dtype=np.intp))
     return groups
 
 
@@ -109,15 +131,15 @@ def _predict(
 ) -> tuple[Floats, Floats, int, float]:
     """Predict groups of rows exactly; return means, variances, from how many rows, and the last change."""
     n = len(rows.y)
-    tree = KDTree(kernel.scale(rows.X)) if n > FEW_ROWS else None
+    if len(groups) == 1:
+        mean, variance = ExactPosterior(kernel, rows, noise_variance).predict(groups[0])
+        return mean, variance, n, 0.0
+    tree = KDTree(kernel.scale(rows.X))
+    centres = kernel.scale(np.stack([group.mean(axis=0) for group in groups]))
     previous: tuple[Floats, Floats] | None = None
     k, change = FIRST_NEIGHBOURS, np.inf
     while True:
-        all_rows = n <= FEW_ROWS or k >= n or (n <= MAX_ROWS and len(groups) * k**3 >= n**3)
-        if tree is None or all_rows:
-            mean, variance = ExactPosterior(kernel, rows, noise_variance).predict(np.concatenate(groups))
-            return mean, variance, n, 0.0
-        neighbourhoods = tree.query(kernel.scale(np.stack([group.mean(axis=0) for group in groups])), k=k)[1]
+        neighbourhoods = tree.query(centres, k=k)[1]
 
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
             group, nearest = task

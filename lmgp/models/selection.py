@@ -1,10 +1,11 @@
 """Choosing by measurement: the cheapest candidate that is near enough to the exact GP on probes."""
 
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from time import perf_counter
-from typing import Literal, NamedTuple, overload
+from typing import Literal, NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,10 @@ Solver = Literal["primal", "dual", "auto"]
 # A candidate whose divergence on the first probes is so many times above what is aimed at is not looked at again.
 FIRST_LOOK = 32
 FAR_OFF = 5.0
+
+# Divergences have heavy tails, and the first one of many below the tolerance is one that was lucky with its probes: so
+# many standard errors have to be below it as well.
+STANDARD_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,8 @@ class Trial(NamedTuple):
     missing_variance : str
     kl : float
         The mean divergence from the exact prediction over the probes, in nats.
+    spread : float
+        Its standard error: by how much other probes would have changed it.
     n_probes : int
         How many these were: fewer, where the first ones showed that the candidate is far off; none, where `kl` is a
         lower bound from the variance that the map leaves out.
@@ -137,10 +144,15 @@ class Trial(NamedTuple):
     threshold: float | None
     missing_variance: str
     kl: float
+    spread: float
     n_probes: int
     seconds: float
     trial_seconds: float
     chosen: bool = False
+
+    def within(self, tolerance: float) -> bool:
+        """Say whether the divergence is within a tolerance for other rows than the probes, too, as far as they tell."""
+        return self.kl + STANDARD_ERRORS * self.spread <= tolerance
 
 
 @dataclass(frozen=True)
@@ -185,8 +197,18 @@ class Selection(Sequence[Trial]):
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
+    def to_json(self) -> str:
+        """Write the selection as one line of text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        values = json.loads(text)
+        return cls(**{**values, "trials": tuple(Trial(*trial) for trial in values["trials"])})
+
     def __str__(self) -> str:
-        lines = [("", "method", "size", "threshold", "missing", "KL/row", "probes", "s", "trial s")]
+        lines = [("", "method", "size", "threshold", "missing", "KL/row", "s.e.", "probes", "s", "trial s")]
         for trial in self.trials:
             lines.append(
                 (
@@ -196,6 +218,7 @@ class Selection(Sequence[Trial]):
                     "-" if trial.threshold is None else f"{trial.threshold:g}",
                     trial.missing_variance,
                     f"{'' if trial.n_probes else '> '}{trial.kl:.2g}",
+                    f"{trial.spread:.1g}" if trial.n_probes else "-",
                     str(trial.n_probes),
                     f"{trial.seconds:.2g}",
                     f"{trial.trial_seconds:.2g}",
@@ -209,7 +232,7 @@ class Selection(Sequence[Trial]):
                     "  ".join((*map(str.ljust, line[:2], widths), *map(str.rjust, line[2:], widths[2:])))
                     for line in lines
                 ),
-                f"*: chosen, for a tolerance of {self.tolerance:g} nats per row and {self.n_predict:,} rows.",
+                f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict.",
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}; took "
                 f"{self.reference_seconds:.2g} s.",
             )
@@ -226,8 +249,8 @@ def select(
 ) -> tuple[Choice, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
-    Candidates are tried from the cheapest on, except for those that cannot be near enough. Where none is near enough,
-    the nearest one is taken.
+    It is so with two standard errors added, for the chance of which rows are probes. Candidates are tried from the
+    cheapest on, except for those that cannot be near enough. Where none is near enough, the nearest one is taken.
 
     Parameters
     ----------
@@ -246,47 +269,48 @@ def select(
     Selection
     """
     target_variance = probes.variance + noise_variance
+    # No candidate can be told to be nearer than the reference is sure.
+    aim = tolerance + probes.change
     trials: dict[int, tuple[Choice, Trial]] = {}
 
-    def attempt(family: Family, candidate: Candidate, aim: float) -> Trial:
+    def attempt(family: Family, candidate: Candidate, target: float) -> Trial:
         choice = candidate.choice
         start = perf_counter()
         model = build(choice, probes.rest)
         # The variance is too large by what the map leaves out at least: that bounds the divergence from below.
         ratio = np.maximum((model.missing(probes.X) + noise_variance) / target_variance, 1.0)
-        n_probes, kl = 0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
+        n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
         for look in (FIRST_LOOK, len(probes.X)):
-            if kl <= FAR_OFF * aim and n_probes < len(probes.X):
+            if kl <= FAR_OFF * target and n_probes < len(probes.X):
                 mean, variance = model.predict(probes.X[:look])
                 found = kl_divergence(mean, variance + noise_variance, probes.mean[:look], target_variance[:look])
-                n_probes, kl = len(found), float(found.mean())
+                n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
         family.seen[choice.size] = kl
         seconds = perf_counter() - start
         if id(choice) in trials:
             seconds += trials[id(choice)][1].trial_seconds
         trial = Trial(
-            choice.method, choice.size, choice.threshold, choice.missing_variance, kl, n_probes,
+            choice.method, choice.size, choice.threshold, choice.missing_variance, kl, spread, n_probes,
             candidate.seconds, seconds,
         )  # fmt: skip
         trials[id(choice)] = choice, trial
         return trial
 
-    def nearest() -> float:
-        return min((trial.kl for _, trial in trials.values() if trial.n_probes == len(probes.X)), default=math.inf)
+    def looked_at() -> list[tuple[Choice, Trial]]:
+        return [pair for pair in trials.values() if pair[1].n_probes == len(probes.X)]
 
     pairs = [(family, candidate) for family in families for candidate in family.candidates]
     for family, candidate in sorted(pairs, key=lambda pair: pair[1].seconds):
-        if family.least <= tolerance and not family.behind and attempt(family, candidate, tolerance).kl <= tolerance:
+        if family.least <= aim and not family.behind and attempt(family, candidate, aim).within(aim):
             break
     else:
         for family in sorted(families, key=lambda family: family.least):
             largest = family.candidates[-1]
-            seen = trials.get(id(largest.choice))
-            if family.least < nearest() and not family.behind and not (seen and seen[1].n_probes == len(probes.X)):
-                attempt(family, largest, nearest())
+            nearest = min((trial.kl for _, trial in looked_at()), default=math.inf)
+            known = any(choice is largest.choice for choice, _ in looked_at())
+            if not known and not family.behind and (family.least < nearest or nearest == math.inf):
+                attempt(family, largest, nearest)
     # Where one is within the tolerance it is the last one tried, and the only one.
-    choice, best = min(
-        (pair for pair in trials.values() if pair[1].n_probes == len(probes.X)), key=lambda pair: pair[1].kl
-    )
+    choice, best = min(looked_at(), key=lambda pair: (not pair[1].within(aim), pair[1].kl))
     table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.values())
     return choice, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)

@@ -20,6 +20,7 @@ from lmgp.experiments import bench, runner
 from lmgp.experiments.bench import share
 from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, METHODS, PROTOCOLS, Cell, MapRequest, Settings
 from lmgp.experiments.results import ResultsFile, Row
+from lmgp.models.selection import Selection
 
 Make = Callable[..., Dataset]
 PAPER, CONVERGED = PROTOCOLS["paper"], PROTOCOLS["converged"]
@@ -127,7 +128,7 @@ def test_cells_together_have_the_numbers_of_cells_alone(
     settings = replace(
         fixed,
         protocol=fixed.protocol if protocol == "paper" else CONVERGED,
-        methods=DEFAULT_METHODS,
+        methods=tuple(name for name in DEFAULT_METHODS if not METHODS[name].chooses),
         n_features=(8, 30, 16),
         thresholds=(0.7, 2.5),
         seeds=2 if protocol == "paper" else 1,
@@ -141,6 +142,22 @@ def test_cells_together_have_the_numbers_of_cells_alone(
     assert_same_rows(together.rows, alone.rows)
     assert sorted(map(str, results(make(d=d), tmp_path / "True"))) == sorted(map(str, together.rows))
     assert {row.fit_seconds for row in together.rows if row.method == "rff"} == {None}
+
+
+def test_what_auto_tried_is_kept_and_read_back(make: Make, fixed: Settings, tmp_path: Path) -> None:
+    settings = replace(fixed, methods=("auto",), n_features=(16, 64), seeds=2)
+    rows = runner.compare(make(d=2), settings, tmp_path, quiet=True).rows
+    auto = [row for row in rows if row.method == "auto"]
+    assert len(auto) == 4
+    for row in auto:
+        selection = Selection.from_json(row.selection)
+        assert max(trial.n_features for trial in selection if trial.method != "exact") <= row.n_features
+        assert Selection.from_json(selection.to_json()) == selection
+        # The other targets of the split are new to it; a few rows make the two differ.
+        assert 0.0 <= row.kl < 100 * max(selection.chosen.kl, selection.tolerance)
+    assert {row.selection for row in rows if row.method != "auto"} == {""}
+    again = runner.compare(make(d=2), settings, tmp_path, quiet=True).rows
+    assert again == rows
 
 
 @needs_data

@@ -5,9 +5,10 @@ import pytest
 
 from lmgp.datasets import Dataset
 from lmgp.experiments.protocol import PROTOCOLS, Cell, Settings
-from lmgp.experiments.report import table
+from lmgp.experiments.report import selections, table
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
+from lmgp.models.selection import Selection, Trial
 
 
 def made_rows() -> list[Row]:
@@ -87,3 +88,25 @@ def test_a_divergence_that_is_no_number_comes_last(kl: float, dataset: Dataset, 
     text = table(Comparison(dataset, fixed, rows, {}))
     assert re.findall(r"^[* ] (\w+)", text, flags=re.MULTILINE)[2] == "local_taylor"
     assert len(re.findall(r"^\* ", text, flags=re.MULTILINE)) == 2
+
+
+def test_what_auto_tried_is_shown_once_a_size_and_what_it_chose_for_every_seed(
+    dataset: Dataset, fixed: Settings
+) -> None:
+    trials = (
+        Trial("orf", 32, None, "add", 0.5, 32, 0.01, 0.02),
+        Trial("local_taylor", 64, 2.0, "fitc", 0.0005, 256, 0.03, 0.04, chosen=True),
+    )
+    selection = Selection(trials, 1e-3, 500, 4096, 2e-5, 0.7)
+    rows = [
+        replace(
+            made_rows()[1], method="auto", threshold=None, seed=seed, n_features=size, selection=selection.to_json()
+        )
+        for seed in (0, 1)
+        for size in (128, 64)
+    ]
+    text = selections(Comparison(dataset, fixed, [*made_rows(), *rows], {}))
+    assert text.count(str(selection)) == 2
+    assert text.index("up to max_features = 64") < text.index("up to max_features = 128")
+    assert text.count("seed 1, auto, D = 64: local_taylor, size 64, threshold 2; KL/row 0.0005 on the probes\n") == 1
+    assert selections(Comparison(dataset, fixed, made_rows(), {})) == ""
