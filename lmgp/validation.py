@@ -70,11 +70,17 @@ class Rows:
 
     def take(self, index: NDArray[Any] | slice) -> "Rows":
         """Return the rows at `index` (integers, a mask or a slice)."""
+
+        def of(array: NDArray[np.float64]) -> NDArray[np.float64]:
+            if isinstance(index, slice) or index.dtype == bool:
+                return array[index]
+            return array.take(index, axis=0)  # ten times faster, for rows of a few columns
+
         return Rows(
-            self.X[index],
-            self.y[index],
-            None if self.weights is None else self.weights[index],
-            None if self.noise_variances is None else self.noise_variances[index],
+            of(self.X),
+            of(self.y),
+            None if self.weights is None else of(self.weights),
+            None if self.noise_variances is None else of(self.noise_variances),
         )
 
     @property

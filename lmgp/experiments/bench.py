@@ -53,7 +53,8 @@ def share(cells: Sequence[Cell], protocol: Protocol) -> list[list[Cell]]:
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in cells:
         nested = cell.method != EXACT and METHODS[cell.method].nested
-        one_map = nested or protocol.allocation == "mean"
+        follows = cell.method != EXACT and METHODS[cell.method].follows
+        one_map = nested or (protocol.allocation == "mean" and not follows)
         key = cell.seed, cell.method, None if nested else cell.n_features, None if one_map else cell.threshold
         groups.setdefault(key, []).append(cell)
     return list(groups.values())

@@ -135,6 +135,8 @@ class Method:
         Whether the model has a threshold.
     nested : bool
         Whether the map of fewer columns is part of that of more, and does not depend on the centroids.
+    follows : bool
+        Whether the map depends on the centroids, whatever the allocation of the protocol.
     chooses : bool
         Whether map, size and threshold are chosen by measurement, up to the number of columns in the request.
     """
@@ -143,6 +145,7 @@ class Method:
     factory: Callable[[MapRequest], Any]
     localized: bool = False
     nested: bool = False
+    follows: bool = False
     chooses: bool = False
 
     def regressor(
@@ -202,7 +205,10 @@ METHODS: dict[str, Method] = {
     "local_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=True),
     "local_taylor": Method("local Taylor", lambda r: TaylorFeatures(r.n_features), localized=True, nested=True),
     "local_taylor_energy": Method(
-        "local Taylor, energy", lambda r: TaylorFeatures(r.n_features, index_set="energy"), localized=True
+        "local Taylor, energy",
+        lambda r: TaylorFeatures(r.n_features, index_set="energy"),
+        localized=True,
+        follows=True,
     ),
     "auto": Method("chosen by measurement", lambda _: "auto", chooses=True),
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 from math import comb
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,7 @@ SKETCH_DEGREE = 15  # at most
 ENERGY_DEGREE = 1.5  # the highest total degree of an energy set, relative to a set of that size of all degrees
 MAX_EXACT_ROWS = 16_384
 LONG = 2.0  # seconds
+PATIENCE = 10.0  # so many times longer, where the exact GP is not allowed
 
 
 def max_centroids(n_rows: int, n_inputs: int) -> int:
@@ -64,6 +66,7 @@ class Allowed:
 
 def families(
     rows: Rows,
+    n_rows: int,
     kernel: GaussianKernel,
     allowed: Allowed,
     cover: Callable[[float], Floats],
@@ -75,6 +78,9 @@ def families(
     Parameters
     ----------
     rows : Rows
+        Those that candidates are tried on.
+    n_rows : int
+        The number of those that the chosen one is fitted to.
     kernel : GaussianKernel
     allowed : Allowed
     cover : callable
@@ -87,7 +93,7 @@ def families(
     -------
     list of Family
     """
-    prices = _Prices(rows, kernel, share, n_predict)
+    prices = _Prices(rows, n_rows, kernel, share, n_predict)
     found: list[Family] = []
     if allowed.solver != "dual":
         thresholds: Iterable[float | None] = (None, *THRESHOLDS) if allowed.threshold is None else [allowed.threshold]
@@ -102,9 +108,9 @@ def families(
             found += _of_maps(allowed, threshold, prices)
     if allowed.solver != "primal" and allowed.features is None and allowed.threshold is None:
         found += _of_rows(allowed, prices)
-    if allowed.solver != "primal" and prices.n <= MAX_EXACT_ROWS:
+    if prices.n <= MAX_EXACT_ROWS:
         # What takes long, and longer than the exact GP of all rows, is no candidate.
-        limit = max(prices.of_exact(), LONG)
+        limit = max(LONG, prices.of_exact() * (PATIENCE if allowed.solver == "primal" else 1.0))
         for family in found:
             family.candidates[:] = [one for one in family.candidates if one.seconds <= limit]
     return [family for family in found if family.candidates]
@@ -120,6 +126,7 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
     """List the maps around the centroids of a threshold; or, of None, around one centre."""
     localized = threshold is not None
     solver: Solver = "primal" if allowed.solver is None and not localized else (allowed.solver or "auto")
+    centroids: Literal["farthest_point", "mean"] = "farthest_point" if localized else "mean"
     missing = allowed.missing_variance
     if localized and missing == "add":
         # Rows at the edge of a map's reach would distort the fit around each centroid.
@@ -129,7 +136,7 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
         return Family(
             [
                 Candidate(
-                    Choice(method, size, make(size), threshold, solver, missing),
+                    Choice(method, size, make(size), threshold, centroids, solver, missing),
                     prices.of_map(method, size, localized),
                 )
                 for size in of_sizes
@@ -139,7 +146,7 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
 
     if allowed.features is not None:
         size = getattr(allowed.features, "n_features", None) or getattr(allowed.features, "n_components", None) or 512
-        yield family("given", EXPLICIT, lambda _: allowed.features, [int(size)])
+        yield family("features", EXPLICIT, lambda _: allowed.features, [int(size)])
         return
     prefix = "local" if localized else "global"
     every = sizes(allowed.max_features)
@@ -168,15 +175,16 @@ def _energy(size: int) -> TaylorFeatures:
 
 def _of_rows(allowed: Allowed, prices: "_Prices") -> Iterator[Family]:
     """List the exact GP of the nearest rows, and that of all."""
+    missing = allowed.missing_variance
     neighbours = [
-        Candidate(Choice("nearest_rows", k, None, None, "dual", allowed.missing_variance, k), prices.of_neighbours(k))
+        Candidate(Choice("nearest_rows", k, None, None, "test_rows", "dual", missing, k), prices.of_neighbours(k))
         for k in sizes(allowed.max_features)
         if k < prices.n
     ]
     yield Family(neighbours, NEAREST)
     if prices.n <= allowed.max_features:
         yield Family(
-            [Candidate(Choice("exact", prices.n, None, None, "dual", allowed.missing_variance), prices.of_exact())],
+            [Candidate(Choice("exact", prices.n, None, None, "mean", "dual", missing), prices.of_exact())],
             EXPLICIT,
         )
 
@@ -184,14 +192,14 @@ def _of_rows(allowed: Allowed, prices: "_Prices") -> Iterator[Family]:
 class _Prices:
     """The seconds that candidates take, by the rates of this machine and what they have to do."""
 
-    def __init__(self, rows: Rows, kernel: GaussianKernel, share: float, n_predict: int) -> None:
-        self.n, self.d = rows.X.shape
+    def __init__(self, rows: Rows, n_rows: int, kernel: GaussianKernel, share: float, n_predict: int) -> None:
+        self.n, self.d = n_rows, rows.X.shape[1]
         self._n_predict = n_predict
         self._share = share
         self._costs = measured_costs()
         self._kernel = kernel
         rng = np.random.default_rng(0)
-        self._sample = kernel.scale(rows.X[rng.permutation(self.n)[:SAMPLE_ROWS]])
+        self._sample = kernel.scale(rows.X[rng.permutation(len(rows.X))[:SAMPLE_ROWS]])
         self._n_models = 1
         self._distances = np.zeros((1, 1))
 

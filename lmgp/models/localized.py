@@ -228,15 +228,11 @@ class LocalizedGPRegressor(GPRegressor):
             raise InputError(
                 f"features must be a feature map, another scikit-learn transformer, or 'auto'; got {features!r}."
             )
+        self.__dict__.pop("selection_", None)  # of an earlier fit
         if not isinstance(features, str) and not isinstance(self.threshold, str):
+            solver, threshold = self.solver or "primal", float(self.threshold)
             return Choice(
-                "given",
-                0,
-                features,
-                float(self.threshold),
-                self.solver or "primal",
-                self.missing_variance,
-                self.n_neighbors,
+                "given", 0, features, threshold, self.centroids, solver, self.missing_variance, self.n_neighbors
             )
         if not isinstance(self.centroids, str) or self.centroids != "farthest_point":
             raise InputError(
@@ -254,13 +250,18 @@ class LocalizedGPRegressor(GPRegressor):
             None if isinstance(self.threshold, str) else float(self.threshold),
             self.solver,
             self.missing_variance,
-            self.max_features,
+            int(self.max_features),
         )
-        n_predict = len(rows.y) if self.n_predict is None else self.n_predict
+        if allowed.solver == "dual" and not (allowed.features is None and allowed.threshold is None):
+            raise InputError(
+                "solver='dual' uses no features: to choose among nearest rows and all rows give features='auto' and "
+                f"threshold='auto'; got features={features!r} and threshold={self.threshold!r}."
+            )
+        n_predict = len(rows.y) if self.n_predict is None else int(self.n_predict)
         probes = Probes.of(rows, self.kernel_, self.noise_variance_, self.tolerance, rng)
         rest = probes.rest
         share = negligible_share(rest, self.kernel_, self.noise_variance_, self.prune)
-        limit = max_centroids(*rest.X.shape)
+        limit = max_centroids(*rest.X.shape) if allowed.threshold is None else None
         covers = cache(lambda threshold: cover(rest, self.kernel_, threshold, limit))
 
         def build(choice: Choice, rows: Rows) -> Model:
@@ -270,7 +271,7 @@ class LocalizedGPRegressor(GPRegressor):
             model._build(choice, rows, centroids, deepcopy(rng))
             return Model(model._missing, model._predict)
 
-        candidates = families(rest, self.kernel_, allowed, covers, share, n_predict)
+        candidates = families(rest, len(rows.y), self.kernel_, allowed, covers, share, n_predict)
         choice, self.selection_ = select(probes, candidates, build, self.noise_variance_, self.tolerance, n_predict)
         self._warn_above_tolerance(len(rows.y))
         return choice
@@ -300,9 +301,9 @@ class LocalizedGPRegressor(GPRegressor):
                 f"nats per row when that number was doubled. {chosen.method} of size {chosen.n_features} was chosen, "
                 f"{chosen.kl:.2g} from them. Give a tolerance above {selection.reference_change:.2g} to accept that.",
                 ToleranceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        elif chosen.kl > self.tolerance:
+        elif chosen.kl > self.tolerance + selection.reference_change:
             warnings.warn(
                 f"No model within max_features={self.max_features} reaches tolerance={self.tolerance:g}: the nearest "
                 f"one, {chosen.method} of size {chosen.n_features}, has a KL divergence of {chosen.kl:.2g} nats per "
@@ -310,24 +311,22 @@ class LocalizedGPRegressor(GPRegressor):
                 "tolerance. Raise max_features or tolerance"
                 + (", or use ExactGPRegressor." if n <= MAX_EXACT_ROWS else "."),
                 ToleranceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _place_centroids(self, choice: Choice, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
-        if choice.method != "given" and choice.threshold is None:
-            none = np.empty((0, rows.X.shape[1]))
-            return none if choice.n_neighbors else np.average(rows.X, axis=0, weights=rows.weights)[None, :]
-        if not isinstance(self.centroids, str):
-            centroids = check_array(self.centroids, dtype=np.float64, input_name="centroids", copy=True)
+        if not isinstance(choice.centroids, str):
+            centroids = check_array(choice.centroids, dtype=np.float64, input_name="centroids", copy=True)
             if centroids.shape[1] != rows.X.shape[1]:
                 raise InputError(
                     f"centroids must have as many columns as X, {rows.X.shape[1]}; got shape {centroids.shape}."
                 )
             return centroids
-        if self.centroids == "test_rows":
+        if choice.centroids == "test_rows":
             return np.empty((0, rows.X.shape[1]))
-        assert choice.threshold is not None  # but for what was given, where it is checked
+        if choice.threshold is None:
+            return np.average(rows.X, axis=0, weights=rows.weights)[None, :]
         return cover(rows, self.kernel_, choice.threshold)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -361,7 +360,7 @@ class LocalizedGPRegressor(GPRegressor):
                 f"return_error cannot say what the rows beyond the nearest {choice.n_neighbors} would change. Compare "
                 "with ExactGPRegressor on some rows instead."
             )
-        if choice.threshold is not None and isinstance(self.centroids, str) and self.centroids == "farthest_point":
+        if isinstance(choice.centroids, str) and choice.centroids == "farthest_point" and choice.threshold is not None:
             distance, _ = KDTree(self.kernel_.scale(self.centroids_)).query(self.kernel_.scale(X))
             beyond = distance - choice.threshold
         else:

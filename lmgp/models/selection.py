@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Literal, NamedTuple, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
 from lmgp.metrics import kl_divergence
@@ -41,7 +41,9 @@ class Choice:
     features : TransformerMixin or None
         The unfitted map; None for rows in place of features.
     threshold : float or None
-        In lengthscales; None for one centre for all rows or, with `n_neighbors`, for every test row its own.
+        In lengthscales; None but for farthest-point centroids.
+    centroids : {"farthest_point", "test_rows", "mean"} or array-like
+        The mean of the rows for a global model.
     solver : {"primal", "dual", "auto"}
     missing_variance : {"add", "ignore", "fitc"}
     n_neighbors : int or None
@@ -51,6 +53,7 @@ class Choice:
     size: int
     features: TransformerMixin | None
     threshold: float | None
+    centroids: Literal["farthest_point", "test_rows", "mean"] | ArrayLike
     solver: Solver
     missing_variance: MissingVariance
     n_neighbors: int | None = None
@@ -90,14 +93,14 @@ class Family:
         The divergence falls no faster than size^(−power).
     rival : Family or None
         One of the same sizes and costs: of the two, the one that was behind at the last size of both is given up.
-    seen : dict of int to float
-        The divergence of each size that was tried.
+    seen : dict of int to (float, bool)
+        The divergence of each size that was tried, and whether it was measured; else it is a lower bound.
     """
 
     candidates: list[Candidate]
     power: float
     rival: "Family | None" = None
-    seen: dict[int, float] = field(default_factory=dict)
+    seen: dict[int, tuple[float, bool]] = field(default_factory=dict)
 
     @property
     def least(self) -> float:
@@ -105,13 +108,14 @@ class Family:
         if not self.seen:
             return 0.0
         size = max(self.seen)
-        return self.seen[size] * (size / self.candidates[-1].choice.size) ** self.power
+        return self.seen[size][0] * (size / self.candidates[-1].choice.size) ** self.power
 
     @property
     def behind(self) -> bool:
         """Whether the rival is nearer."""
-        common = self.seen.keys() & (self.rival.seen.keys() if self.rival else set())
-        return bool(common) and self.rival is not None and self.rival.seen[max(common)] < self.seen[max(common)]
+        rivals = {} if self.rival is None else self.rival.seen
+        common = [size for size in self.seen if size in rivals and rivals[size][1]]
+        return bool(common) and rivals[max(common)][0] < self.seen[max(common)][0]
 
 
 class Trial(NamedTuple):
@@ -285,7 +289,7 @@ def select(
                 mean, variance = model.predict(probes.X[:look])
                 found = kl_divergence(mean, variance + noise_variance, probes.mean[:look], target_variance[:look])
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
-        family.seen[choice.size] = kl
+        family.seen[choice.size] = kl, n_probes > 0
         seconds = perf_counter() - start
         if id(choice) in trials:
             seconds += trials[id(choice)][1].trial_seconds

@@ -64,7 +64,7 @@ def expected_divergence(
     if not isinstance(features, TaylorFeatures):
         raise InputError(
             "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
-            f"{features!r}. Compare with ExactGPRegressor on some rows instead."
+            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
         )
     n_columns = features.n_features_out_
     half = n_columns // 2

@@ -94,8 +94,8 @@ def test_what_auto_tried_is_shown_once_a_size_and_what_it_chose_for_every_seed(
     dataset: Dataset, fixed: Settings
 ) -> None:
     trials = (
-        Trial("orf", 32, None, "add", 0.5, 32, 0.01, 0.02),
-        Trial("local_taylor", 64, 2.0, "fitc", 0.0005, 256, 0.03, 0.04, chosen=True),
+        Trial("orf", 32, None, "add", 0.5, 0.1, 32, 0.01, 0.02),
+        Trial("local_taylor", 64, 2.0, "fitc", 0.0005, 0.0001, 256, 0.03, 0.04, chosen=True),
     )
     selection = Selection(trials, 1e-3, 500, 4096, 2e-5, 0.7)
     rows = [

@@ -1,0 +1,428 @@
+"""KL divergence from the exact GP against seconds: localized models, random features, Nyström, neighbours, GPBoost.
+
+All methods have the same hyper-parameters and are measured in turns, side by side in one process: the seconds to fit
+and to predict with variances, and the KL divergence per row from the exact GP on the first 1,000 test rows.
+
+    pip install gpboost==1.8.0                # for its rows, which are left out without it
+    python benchmarks/localized.py [--data-dir DIR] [--sets NAME ...] [--test-rows N ...] [--repeats 3]
+    python benchmarks/localized.py --quick    # two sets, few rows, once
+    python benchmarks/localized.py --redraw   # the figure alone, from the results
+    python benchmarks/localized.py --million  # 100,000 and 1,000,000 rows, beside a k-d tree
+
+A run that is expected to take longer than --cap seconds is left out, and listed as such. What is expected is what the
+last run with as many or fewer test rows took; for methods whose work is that of the test rows, scaled by their number.
+
+Writes benchmarks/results/localized.json after every set, and docs/localized.png; or localized_million.json. They have
+every run, and the environment.
+"""
+
+import argparse
+import json
+import math
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+import torch
+from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
+from sklearn.base import clone
+from threadpoolctl import threadpool_info
+
+import lmgp
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, TaylorFeatures
+from lmgp.datasets import load_dataset, split
+from lmgp.errors import ToleranceWarning
+from lmgp.metrics import kl_divergence
+from lmgp.models.costs import measured_costs
+from lmgp.models.dual import ExactPosterior
+from lmgp.validation import Rows
+
+try:
+    import gpboost
+except ImportError:
+    gpboost = None
+
+HERE = Path(__file__).parent
+SETS = ("uk_flats_2020-12", "uk_houses_2020-12", "modis_lst", "kin40k", "kin8nm")
+PAPER = {"uk_flats_2020-12": (GaussianKernel(0.248, 0.506), 0.2019)}  # as published; beside those that are learned
+KL_ROWS = 1000
+MAX_EXACT_TEST_ROWS = 10_000
+JITTER = 0.1  # lengthscales between a test row and the one that it repeats, where there are too few
+LEAST_KL = 1e-8  # what is less is drawn there
+
+# The reference of the large problem: the exact GP of so many nearest rows, until that changes by less than this.
+NEIGHBOURHOODS, SMALL_CHANGE = (1000, 2000, 4000), 1e-5
+
+COLOURS = {
+    "local Taylor, threshold 2": "#d55e00", "local Taylor, threshold 1": "#e69f00", "global Taylor": "#8c510a",
+    "auto": "#d7191c", "random Fourier": "#0072b2", "orthogonal Fourier": "#56b4e9", "Nyström": "#009e73",
+    "nearest rows": "#cc79a7", "GPBoost Vecchia": "#000000", "GPBoost FITC": "#8c8c8c",
+    "GPBoost full-scale Vecchia": "#5e4fa2",
+}  # fmt: skip
+
+
+class Problem(NamedTuple):
+    """Training rows and hyper-parameters."""
+
+    X: np.ndarray
+    y: np.ndarray
+    kernel: GaussianKernel
+    noise_variance: float
+
+
+class Method(NamedTuple):
+    """`run(problem, X)` returns means, variances with noise, and what else is to be in the results."""
+
+    family: str
+    size: str
+    run: Callable[[Problem, np.ndarray], tuple[np.ndarray, np.ndarray, dict[str, Any]]]
+    grows: bool = False  # its work is that of the test rows
+
+
+def ours(model):
+    def run(problem, X):
+        fitted = clone(model).set_params(kernel=problem.kernel, noise_variance=problem.noise_variance)
+        mean, std = fitted.fit(problem.X, problem.y).predict(X, return_std=True, include_noise=True)
+        selection = [trial._asdict() for trial in getattr(fitted, "selection_", ())]
+        return mean, std**2, {"selection": selection} if selection else {}
+
+    return run
+
+
+def theirs(**options):
+    """GPBoost: its Gaussian kernel is σ² exp(−(r/ρ)²). What is conditioned on in prediction is left at its defaults."""
+
+    def run(problem, X):
+        center, kernel, noise_variance = problem.y.mean(), problem.kernel, problem.noise_variance
+        parameters = np.array([noise_variance, kernel.variance, math.sqrt(2.0) * kernel.lengthscale])
+        options_now = {"cov_function": "gaussian", "num_parallel_threads": torch.get_num_threads(), **options}
+        predicted = gpboost.GPModel(gp_coords=problem.X, **options_now).predict(
+            y=problem.y - center, gp_coords_pred=X, cov_pars=parameters, predict_var=True, predict_response=False
+        )
+        return predicted["mu"] + center, predicted["var"] + noise_variance, {}
+
+    return run
+
+
+def methods(n_columns, n_test):
+    def local(size, threshold):
+        features = TaylorFeatures(size, index_set="total_degree" if n_columns <= 3 else "energy")
+        model = LocalizedGPRegressor(features, threshold, missing_variance="fitc", solver="auto")
+        return Method(f"local Taylor, threshold {threshold}", str(size), ours(model))
+
+    def auto(tolerance):
+        model = LocalizedGPRegressor("auto", "auto", tolerance=float(tolerance), n_predict=n_test, random_state=0)
+        return Method("auto", tolerance, ours(model))
+
+    def featurized(family, features):
+        return Method(family, str(features.n_features), ours(FeaturizedGPRegressor(features, random_state=0)))
+
+    def boost(family, size, **options):
+        return Method(f"GPBoost {family}", size, theirs(**options), grows=True)
+
+    yield Method("exact", "", ours(ExactGPRegressor()), grows=True)
+    if n_columns <= 3:
+        yield from (local(*choice) for choice in ((55, 2), (120, 2), (253, 2), (496, 2), (120, 1)))
+        yield from (auto("1e-3"), auto("1e-4"))
+    else:
+        yield from (local(*choice) for choice in ((128, 2), (512, 2), (512, 1)))
+        yield from (featurized("global Taylor", TaylorFeatures(size, index_set="energy")) for size in (128, 512))
+        yield auto("1e-3")
+    for size in (256, 1024):
+        yield featurized("random Fourier", lmgp.RandomFourierFeatures(size))
+        yield featurized("orthogonal Fourier", lmgp.OrthogonalFourierFeatures(size))
+        yield featurized("Nyström", lmgp.NystroemFeatures(size))
+    for k in (32, 128):
+        model = LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=k)
+        yield Method("nearest rows", str(k), ours(model), grows=True)
+    yield from (boost("Vecchia", str(k), gp_approx="vecchia", num_neighbors=k) for k in (30, 60))
+    yield boost("FITC", "200", gp_approx="fitc", num_ind_points=200)
+    yield boost("full-scale Vecchia", "200/30", gp_approx="full_scale_vecchia", num_ind_points=200, num_neighbors=30)
+
+
+def made_problem(n_rows, n_columns):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_rows, n_columns))
+    y = 3.0 + np.sin(X.sum(axis=1)) + 0.3 * rng.standard_normal(n_rows)
+    return Problem(X, y, GaussianKernel(math.sqrt(n_columns), 1.3), 0.1)
+
+
+def check_gpboost():
+    """Return how far its exact mode is from ours, which says whether its parameters are what we take them for."""
+    problem = made_problem(200, 2)
+    exact, other = (run(problem, problem.X[:50] + 0.1) for run in (ours(ExactGPRegressor()), theirs(gp_approx="none")))
+    difference = max(float(np.abs(exact[i] - other[i]).max()) for i in (0, 1))
+    assert difference < 1e-8, f"GPBoost's exact mode differs from the exact GP by {difference:.1e}"
+    print(f"GPBoost {gpboost.__version__}: its exact mode differs from the exact GP by {difference:.1e}")
+    return difference
+
+
+def load(name, n_train, data_dir):
+    """Return training inputs and targets, and the inputs of all other rows."""
+    data = load_dataset(name, data_dir)
+    train, rest = split(data, 0, n_train=min(n_train, len(data.y) - KL_ROWS), published=False)
+    X = data.X
+    if not data.entry.spatial:
+        X = (X - X[train].mean(axis=0)) / X[train].std(axis=0)
+    return X[train], data.y[train], X[rest]
+
+
+def test_inputs(rest, n_test, lengthscale):
+    rng = np.random.default_rng(0)
+    more = rest[rng.integers(len(rest), size=max(0, n_test - len(rest)))]
+    return np.vstack([rest[:n_test], more + JITTER * lengthscale * rng.standard_normal(more.shape)])
+
+
+def timed(action):
+    start = perf_counter()
+    result = action()
+    return perf_counter() - start, result
+
+
+def why_not(method, n_test, runs, cap):
+    """Return why a run is left out; None where it is not."""
+    if method.family.startswith("GPBoost") and gpboost is None:
+        return "gpboost is not installed"
+    if method.family == "exact" and n_test > MAX_EXACT_TEST_ROWS:
+        return f"measured up to {MAX_EXACT_TEST_ROWS:,} test rows"
+    before = [run for run in runs if run["method"] == method[:2] and run["test_rows"] <= n_test]
+    if before:
+        last = max(before, key=lambda run: (run["test_rows"], run["repeat"]))
+        expected = last["s"] * (n_test / last["test_rows"] if method.grows else 1.0)
+        return f"expected to take {expected:.0f} s" if expected > cap else None
+    return None
+
+
+def measure(name, problem, rest, args):
+    """Measure all methods in turns, and return the part of the results on one set with its hyper-parameters."""
+    load_before, (n_train, n_columns) = os.getloadavg(), problem.X.shape
+    lengthscale = problem.kernel.lengthscale
+    reference = ours(ExactGPRegressor())(problem, rest[:KL_ROWS])[:2]
+    warm_up = made_problem(1000, n_columns)
+    for method in methods(n_columns, 20):
+        if why_not(method, 20, [], args.cap) is None:
+            method.run(warm_up, warm_up.X[:20] + 0.1)
+    jittered = {n_test: max(0, n_test - len(rest)) for n_test in args.test_rows}
+    print(f"{name}: {n_train:,} training rows; test rows that repeat others with a jitter: {jittered}")
+    runs, left_out = [], []
+    for repeat, n_test in product(range(args.repeats), sorted(args.test_rows)):
+        X = test_inputs(rest, n_test, lengthscale)
+        for method in methods(n_columns, n_test):
+            run = {"method": method[:2], "test_rows": n_test, "repeat": repeat}
+            reason = why_not(method, n_test, runs, args.cap)
+            if reason is None:
+                try:
+                    seconds, (mean, variance, more) = timed(lambda method=method, X=X: method.run(problem, X))
+                    kl = float(kl_divergence(mean[:KL_ROWS], variance[:KL_ROWS], *reference).mean())
+                    runs.append({**run, "s": seconds, "kl": kl, **more})
+                except Exception as error:  # one failure does not end a run of hours
+                    reason = f"{type(error).__name__}: {error}"
+            if reason is not None:
+                left_out.append({**run, "reason": reason})
+            told = f"left out: {reason}" if reason is not None else f"{seconds:.2f} s, KL per row {kl:.1e}"
+            print(f"{name}, {n_test:,} test rows, {' '.join(method[:2]).strip()}: {told}", flush=True)
+    return {
+        "set": name,
+        "train_rows": n_train,
+        "columns": n_columns,
+        "hyper-parameters": [lengthscale, problem.kernel.variance, problem.noise_variance],
+        "jittered test rows": jittered,
+        "load average": [load_before, os.getloadavg()],
+        "medians": medians(runs, ("method", "test_rows"), ("s", "kl")),
+        "left out": left_out,
+        "runs": runs,
+    }
+
+
+def medians(runs, keys, values):
+    groups = {}
+    for run in runs:
+        groups.setdefault(tuple(run[key] for key in keys), []).append(run)
+    return [
+        dict(zip(keys, of, strict=True)) | {value: median(run[value] for run in group) for value in values}
+        for of, group in groups.items()
+    ]
+
+
+def environment():
+    libraries = (lmgp, np, scipy, torch, *([gpboost] if gpboost else []))
+    return {
+        "platform": f"{platform.platform()}, Python {platform.python_version()}",
+        "cpus": os.cpu_count(),
+        "torch threads": torch.get_num_threads(),
+        "libraries": {library.__name__: library.__version__ for library in libraries},
+        "blas": [{key: pool[key] for key in ("internal_api", "version", "num_threads")} for pool in threadpool_info()],
+    }
+
+
+def compare(args, results, figure):
+    measured_costs()
+    report = {"command": sys.argv, "environment": environment(), "sets": []}
+    if gpboost is None:
+        print("GPBoost is left out. To measure it: pip install gpboost==1.8.0")
+    else:
+        report["GPBoost's exact mode differs by"] = check_gpboost()
+    for name in args.sets:
+        X, y, rest = load(name, args.train_rows, args.data_dir)
+        learned = ExactGPRegressor(random_state=0).fit(X, y)
+        settings = {"paper": PAPER[name]} if name in PAPER else {}
+        for setting, given in (settings | {"converged": (learned.kernel_, learned.noise_variance_)}).items():
+            report["sets"].append(measure(f"{name}, {setting}", Problem(X, y, *given), rest, args))
+            results.write_text(json.dumps(report, indent=1) + "\n")
+    draw(report["sets"], figure)
+
+
+def draw(sets, path):
+    """Draw the divergence over the seconds: one panel a set, for 10,000 test rows if these were measured."""
+    n_columns = min(3, len(sets))
+    figure = Figure(figsize=(4.4 * n_columns + 2.4, 4.0 * math.ceil(len(sets) / n_columns)), layout="constrained")
+    legend = {}
+    for number, measured in enumerate(sets):
+        axes = figure.add_subplot(math.ceil(len(sets) / n_columns), n_columns, number + 1)
+        n_test = max({run["test_rows"] for run in measured["medians"]}, key=lambda n: (n == 10_000, n))
+        points = {}
+        for run in measured["medians"]:
+            if run["test_rows"] == n_test:
+                family, size = run["method"]
+                points.setdefault(family, []).append((run["s"], max(run["kl"], LEAST_KL), size))
+        for seconds, _, _ in points.pop("exact", []):
+            axes.axvline(seconds, color="black", linestyle="--", linewidth=1, label="exact GP: its seconds")
+        for family, colour in COLOURS.items():
+            style = (
+                {"marker": "*", "linestyle": "none", "markersize": 13}
+                if family == "auto"
+                else {"marker": ".", "markersize": 8}
+            )
+            for seconds, kl, size in points.get(family, []):
+                text = f"auto {size}" if family == "auto" else size
+                axes.annotate(text, (seconds, kl), (4, 3), textcoords="offset points", fontsize=7, color=colour)
+            if family in points:
+                axes.plot(*list(zip(*points[family], strict=True))[:2], color=colour, label=family, **style)
+        axes.margins(x=0.12)
+        axes.set(xscale="log", yscale="log", xlabel="seconds to fit and predict")
+        axes.set_ylabel(f"KL per row, nats ({LEAST_KL:g}: or less)")
+        axes.set_title(f"{measured['set']}\n{measured['train_rows']:,} training, {n_test:,} test rows", fontsize=9)
+        axes.grid(alpha=0.25)
+        handles, labels = axes.get_legend_handles_labels()
+        legend |= dict(zip(labels, handles, strict=True))
+    order = [label for label in (*COLOURS, "exact GP: its seconds") if label in legend]
+    figure.legend([legend[label] for label in order], order, loc="outside right center", fontsize="small")
+    figure.savefig(path, dpi=150)
+
+
+def million_rows(n_rows):
+    """Return rows in 200 cities of an extent of 100 × 100 lengthscales, noisy targets, and n_rows/10 test rows."""
+    from clustering import cities
+
+    rng = np.random.default_rng(1)
+    X = cities(n_rows + n_rows // 10)
+    frequencies, phases = rng.standard_normal((2, 2000)), rng.uniform(0.0, 2.0 * np.pi, 2000)
+    waves = [np.cos(part @ frequencies + phases).sum(axis=1) for part in np.array_split(X, len(X) // 500)]
+    y = np.concatenate(waves) * math.sqrt(2.0 / 2000) + math.sqrt(0.1) * rng.standard_normal(len(X))
+    return {"X": X[:n_rows], "y": y[:n_rows], "X_test": X[n_rows:]}
+
+
+def measure_million(path, n_probes):
+    """Measure one file of `million_rows`, in a process of its own."""
+    model = ours(LocalizedGPRegressor(TaylorFeatures(231), 2.0, missing_variance="fitc"))
+    model(made_problem(1000, 2), np.zeros((20, 2)))
+    with np.load(path) as data:
+        problem, X = Problem(data["X"], data["y"], GaussianKernel(1.0), 0.1), data["X_test"]
+
+    def tree():
+        cKDTree(problem.X).query(problem.X, k=1, workers=torch.get_num_threads())
+
+    tree_seconds, _ = timed(tree)
+    seconds, (mean, variance, _) = timed(lambda: model(problem, X))
+    run = {"rows": len(problem.y), "s": seconds, "tree_s": tree_seconds, "ratio": seconds / tree_seconds}
+    run["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    run["data_mib"] = (problem.X.nbytes + problem.y.nbytes + X.nbytes) / 2**20
+    return run | (probe(problem, X[:n_probes], mean[:n_probes], variance[:n_probes]) if n_probes else {})
+
+
+def probe(problem, X, mean, variance):
+    """Compare predictions with the exact GP of the nearest rows, as many as it takes."""
+    center, tree = problem.y.mean(), cKDTree(problem.X)
+    change, previous = math.inf, None
+    for k in NEIGHBOURHOODS:
+        exact = np.empty((2, len(X)))
+        for row, nearest in enumerate(tree.query(X, k)[1]):
+            local = Rows(problem.X[nearest], problem.y[nearest] - center)
+            posterior = ExactPosterior(problem.kernel, local, problem.noise_variance)
+            exact[:, row] = np.ravel(posterior.predict(X[row : row + 1]))
+        exact += [[center], [problem.noise_variance]]
+        if previous is not None:
+            change = float(kl_divergence(*previous, *exact).mean())
+        if change < SMALL_CHANGE:
+            break
+        previous = exact
+    kl = float(kl_divergence(mean, variance, *exact).mean())
+    return {"probes": len(X), "neighbours": k, "change": change, "kl": kl}
+
+
+def million(args, results):
+    report = {"command": sys.argv, "environment": environment(), "load average": [os.getloadavg()], "runs": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for n_rows in args.rows:
+            np.savez(Path(folder, str(n_rows)), **million_rows(n_rows))
+        for repeat, n_rows in product(range(args.repeats), sorted(args.rows)):
+            # The divergence is the same every time: once is enough.
+            options = ["--measure", str(Path(folder, f"{n_rows}.npz")), "--probes", str(0 if repeat else args.probes)]
+            output = subprocess.run([sys.executable, __file__, *options], check=True, stdout=subprocess.PIPE).stdout
+            report["runs"].append(json.loads(output))
+            print(", ".join(f"{key} {value:.4g}" for key, value in report["runs"][-1].items()), flush=True)
+    report["medians"] = medians(report["runs"], ("rows",), ("s", "tree_s", "ratio", "peak_mib"))
+    few, many = report["medians"][0], report["medians"][-1]
+    if few is not many:
+        report["exponent"] = math.log(many["s"] / few["s"]) / math.log(many["rows"] / few["rows"])
+        print(f"the seconds grow as the rows to the power {report['exponent']:.2f}")
+    report["load average"].append(os.getloadavg())
+    results.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
+    parser.add_argument("--test-rows", nargs="+", type=int, default=[1000, 10_000, 100_000], help="1,000 or more")
+    parser.add_argument("--train-rows", type=int, default=10_000, help="at most")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cap", type=float, default=120.0, help="expected seconds from which on a run is left out")
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--out", type=Path, help="a folder for results and figure, in place of the repository's")
+    parser.add_argument("--quick", action="store_true", help="two sets, few rows, once")
+    parser.add_argument("--redraw", action="store_true", help="only draw the figure, from the results")
+    parser.add_argument("--million", action="store_true", help="measure the large problem instead")
+    parser.add_argument("--rows", nargs="+", type=int, default=[100_000, 1_000_000], help="of the large problem")
+    parser.add_argument("--probes", type=int, default=200, help="of the large problem")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.quick:
+        args.sets, args.test_rows, args.train_rows, args.repeats = (SETS[0], SETS[-1]), [1000], 2000, 1
+    results, figure = args.out or HERE / "results", (args.out or HERE.parent / "docs") / "localized.png"
+    results.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore", ToleranceWarning)  # the selections say it
+    if args.measure:
+        print(json.dumps(measure_million(args.measure, args.probes)))
+    elif args.million:
+        million(args, results / "localized_million.json")
+    elif args.redraw:
+        draw(json.loads((results / "localized.json").read_text())["sets"], figure)
+    else:
+        compare(args, results / "localized.json", figure)
+
+
+if __name__ == "__main__":
+    main()
