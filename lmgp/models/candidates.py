@@ -152,9 +152,9 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
     every = sizes(allowed.max_features)
     if not localized:
         yield family("orf", RANDOM, OrthogonalFourierFeatures, every)
-        yield family(
-            "nystroem", EXPLICIT, NystroemFeatures, [size for size in every if size < 2 * prices.n] or every[:1]
-        )
+        # As many landmarks as rows are exact: here, but not for the more rows that the chosen one is fitted to.
+        landmarks = [size for size in every if size < prices.n_tried or prices.n <= size < 2 * prices.n]
+        yield family("nystroem", EXPLICIT, NystroemFeatures, landmarks)
     if localized:
         yield family("local_maclaurin_tensor_srht", RANDOM, _sketch, every)
     taylor = family(f"{prefix}_taylor", EXPLICIT, TaylorFeatures, every)
@@ -193,7 +193,7 @@ class _Prices:
     """The seconds that candidates take, by the rates of this machine and what they have to do."""
 
     def __init__(self, rows: Rows, n_rows: int, kernel: GaussianKernel, share: float, n_predict: int) -> None:
-        self.n, self.d = n_rows, rows.X.shape[1]
+        self.n, self.n_tried, self.d = n_rows, *rows.X.shape
         self._n_predict = n_predict
         self._share = share
         self._costs = measured_costs()
