@@ -101,7 +101,7 @@ def families(
             if threshold is not None:
                 centroids = cover(threshold)
                 if allowed.threshold is None and len(centroids) >= max_centroids(*rows.X.shape):
-                    continue  # and those of smaller thresholds are more
+                    break  # smaller thresholds have more
                 if allowed.threshold is None and len(centroids) == 1:
                     continue  # a global model
                 prices.localize(centroids)
@@ -153,7 +153,7 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
     if not localized:
         yield family("orf", RANDOM, OrthogonalFourierFeatures, every)
         # As many landmarks as rows are exact: here, but not for the more rows that the chosen one is fitted to.
-        landmarks = [size for size in every if size < prices.n_tried or prices.n <= size < 2 * prices.n]
+        landmarks = [size for size in every if size < prices.n_tried] + [size for size in every if size >= prices.n][:1]
         yield family("nystroem", EXPLICIT, NystroemFeatures, landmarks)
     if localized:
         yield family("local_maclaurin_tensor_srht", RANDOM, _sketch, every)

@@ -217,7 +217,8 @@ class LocalizedGPRegressor(GPRegressor):
 
     def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
         choice = self._choose(rows, rng)
-        self._build(choice, rows, self._place_centroids(choice, rows), rng)
+        neighbourhoods = Neighbourhoods(self.kernel_.scale(rows.X))
+        self._build(choice, rows.copy(), neighbourhoods, self._place_centroids(choice, rows), rng)
 
     def _choose(self, rows: Rows, rng: np.random.Generator) -> Choice:
         """Return what the parameters say, after finding out what they leave open."""
@@ -262,27 +263,36 @@ class LocalizedGPRegressor(GPRegressor):
         rest = probes.rest
         share = negligible_share(rest, self.kernel_, self.noise_variance_, self.prune)
         limit = max_centroids(*rest.X.shape) if allowed.threshold is None else None
+        neighbourhoods = Neighbourhoods(self.kernel_.scale(rest.X))
         covers = cache(lambda threshold: cover(rest, self.kernel_, threshold, limit))
 
-        def build(choice: Choice, rows: Rows) -> Model:
+        def build(choice: Choice) -> Model:
             model = copy(self)
-            centroids = covers(choice.threshold) if choice.threshold else model._place_centroids(choice, rows)
+            centroids = covers(choice.threshold) if choice.threshold else self._place_centroids(choice, rest)
             # As the final one will be: what is drawn does not depend on what was tried before.
-            model._build(choice, rows, centroids, deepcopy(rng))
+            model._build(choice, rest, neighbourhoods, centroids, deepcopy(rng))
             return Model(model._missing, model._predict)
 
         candidates = families(rest, len(rows.y), self.kernel_, allowed, covers, share, n_predict)
         choice, self.selection_ = select(probes, candidates, build, self.noise_variance_, self.tolerance, n_predict)
-        self._warn_above_tolerance(len(rows.y))
+        if shortfall := self.selection_.shortfall(allowed.max_features):
+            instead = ", or use ExactGPRegressor." if len(rows.y) <= MAX_EXACT_ROWS else "."
+            warnings.warn(shortfall + instead, ToleranceWarning, stacklevel=4)
         return choice
 
-    def _build(self, choice: Choice, rows: Rows, centroids: Floats, rng: np.random.Generator) -> None:
+    def _build(
+        self,
+        choice: Choice,
+        rows: Rows,
+        neighbourhoods: Neighbourhoods,
+        centroids: Floats,
+        rng: np.random.Generator,
+    ) -> None:
         """Become the model of a choice, for these rows and around these centroids."""
         self._choice = choice
-        self._rows = rows.copy()
-        scaled = self.kernel_.scale(rows.X)
-        self._neighbourhoods = Neighbourhoods(scaled)
-        self._tree: Any = None if choice.n_neighbors is None else KDTree(scaled)
+        self._rows = rows
+        self._neighbourhoods = neighbourhoods
+        self._tree: Any = None if choice.n_neighbors is None else KDTree(self.kernel_.scale(rows.X))
         self._solved = _Cache()
         self.centroids_, self.reach_ = centroids, float("inf")
         self.features_: Any = None
@@ -290,29 +300,6 @@ class LocalizedGPRegressor(GPRegressor):
             self.features_ = make_feature_map(choice.features, self.kernel_, rng)
             self.features_.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
             self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
-
-    def _warn_above_tolerance(self, n: int) -> None:
-        selection = self.selection_
-        chosen = selection.chosen
-        if selection.reference_change > self.tolerance:
-            warnings.warn(
-                f"tolerance={self.tolerance:g} cannot be checked: exact predictions of the rows held out, from the "
-                f"{selection.reference_rows:,} rows nearest to them, still changed by {selection.reference_change:.2g} "
-                f"nats per row when that number was doubled. {chosen.method} of size {chosen.n_features} was chosen, "
-                f"{chosen.kl:.2g} from them. Give a tolerance above {selection.reference_change:.2g} to accept that.",
-                ToleranceWarning,
-                stacklevel=5,
-            )
-        elif chosen.kl > self.tolerance + selection.reference_change:
-            warnings.warn(
-                f"No model within max_features={self.max_features} reaches tolerance={self.tolerance:g}: the nearest "
-                f"one, {chosen.method} of size {chosen.n_features}, has a KL divergence of {chosen.kl:.2g} nats per "
-                f"row from the exact GP on {chosen.n_probes} rows held out, {chosen.kl / self.tolerance:.2g} times the "
-                "tolerance. Raise max_features or tolerance"
-                + (", or use ExactGPRegressor." if n <= MAX_EXACT_ROWS else "."),
-                ToleranceWarning,
-                stacklevel=5,
-            )
 
     def _place_centroids(self, choice: Choice, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""

@@ -14,7 +14,6 @@ from sklearn.base import TransformerMixin
 from lmgp.metrics import kl_divergence
 from lmgp.models.probes import Probes
 from lmgp.models.truncation import MissingVariance
-from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Solver = Literal["primal", "dual", "auto"]
@@ -201,6 +200,25 @@ class Selection(Sequence[Trial]):
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
+    def shortfall(self, max_features: int) -> str | None:
+        """Say how far off the tolerance is, and what to do, as an open sentence; None where it is reached."""
+        chosen = self.chosen
+        model = f"{chosen.method} of size {chosen.n_features}"
+        if self.reference_change > self.tolerance:
+            return (
+                f"tolerance={self.tolerance:g} cannot be checked: exact predictions of the rows held out, from the "
+                f"{self.reference_rows:,} rows nearest to them, still changed by {self.reference_change:.2g} nats per "
+                f"row when that number was doubled. Chosen was {model}, {chosen.kl:.2g} nats per row from them. Give a "
+                f"tolerance above {self.reference_change:.2g} to accept that"
+            )
+        if chosen.kl > self.tolerance + self.reference_change:
+            return (
+                f"No model within max_features={max_features} reaches tolerance={self.tolerance:g}: the nearest one, "
+                f"{model}, has a KL divergence of {chosen.kl:.2g} nats per row from the exact GP on {chosen.n_probes} "
+                f"rows held out, {chosen.kl / self.tolerance:.2g} times the tolerance. Raise max_features or tolerance"
+            )
+        return None
+
     def to_json(self) -> str:
         """Write the selection as one line of text."""
         return json.dumps(asdict(self))
@@ -246,7 +264,7 @@ class Selection(Sequence[Trial]):
 def select(
     probes: Probes,
     families: Sequence[Family],
-    build: Callable[[Choice, Rows], Model],
+    build: Callable[[Choice], Model],
     noise_variance: float,
     tolerance: float,
     n_predict: int,
@@ -261,7 +279,7 @@ def select(
     probes : Probes
     families : sequence of Family
     build : callable
-        Makes the model of a choice for some rows.
+        Makes the model of a choice, for the rows that are not held out.
     noise_variance : float
     tolerance : float
         KL per row, in nats.
@@ -280,7 +298,7 @@ def select(
     def attempt(family: Family, candidate: Candidate, target: float) -> Trial:
         choice = candidate.choice
         start = perf_counter()
-        model = build(choice, probes.rest)
+        model = build(choice)
         # The variance is too large by what the map leaves out at least: that bounds the divergence from below.
         ratio = np.maximum((model.missing(probes.X) + noise_variance) / target_variance, 1.0)
         n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)

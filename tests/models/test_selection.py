@@ -38,9 +38,8 @@ class Bench:
         choices = [Choice(method, size, None, 1.0, "farthest_point", "primal", "add") for size in table]
         return Family([Candidate(choice, table[choice.size][0]) for choice in choices], power)
 
-    def build(self, choice: Choice, rows: Rows) -> Model:
+    def build(self, choice: Choice) -> Model:
         key = choice.method, choice.size
-        assert rows is self.probes.rest
         self.built.append(key)
 
         def predict(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -293,6 +292,7 @@ class TestTable:
         assert 0.0 <= trial.trial_seconds < 5.0
 
 
+@pytest.mark.filterwarnings("ignore::lmgp.errors.ToleranceWarning")
 @pytest.mark.parametrize("missing_variance", ["add", "ignore", "fitc"])
 @pytest.mark.parametrize(("lengthscale", "noise", "max_features"), [(1.0, 0.05, 256), (0.4, 0.5, 64), (3.0, 1e-3, 64)])
 def test_of_real_models_what_is_written_is_true(
@@ -309,7 +309,7 @@ def test_of_real_models_what_is_written_is_true(
         for trial in selection:
             candidate = tried[trial.method, trial.n_features, trial.threshold]
             assert trial.seconds == candidate.seconds
-            mean, variance = build(candidate.choice, probes.rest).predict(probes.X)
+            mean, variance = build(candidate.choice).predict(probes.X)
             divergence = kl_divergence(mean, variance + noise, probes.mean, probes.variance + noise)
             if trial.n_probes:
                 assert trial.kl == pytest.approx(divergence[: trial.n_probes].mean(), rel=1e-6, abs=1e-12)
@@ -319,7 +319,6 @@ def test_of_real_models_what_is_written_is_true(
         return choice, selection
 
     monkeypatch.setattr(localized, "select", checked)
-    monkeypatch.setattr(localized.LocalizedGPRegressor, "_warn_above_tolerance", lambda *_: None)
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 8, (350, 2))
     y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
@@ -328,3 +327,28 @@ def test_of_real_models_what_is_written_is_true(
     LocalizedGPRegressor("auto", "auto", kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
     (selection,) = selections
     assert (missing_variance == "ignore") or any(trial.n_probes == 0 for trial in selection)
+
+
+class TestShortfall:
+    def of(self, kl: float, change: float) -> str | None:
+        trials = (Trial("orf", 64, None, "add", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
+        return Selection(trials, 1e-3, 10, 4096, change, 1.0).shortfall(128)
+
+    def test_none_within_the_tolerance(self) -> None:
+        assert self.of(1e-3, 0.0) is None
+        assert self.of(0.0, 1e-3) is None
+
+    def test_no_nearer_than_the_reference_is_sure(self) -> None:
+        assert self.of(1.4e-3, 5e-4) is None
+        assert "1.6 times the tolerance" in str(self.of(1.6e-3, 5e-4))
+
+    def test_how_far_off(self) -> None:
+        text = str(self.of(0.04, 0.0))
+        for part in ("max_features=128", "tolerance=0.001", "orf of size 64", "0.04 nats", "200 rows", "40 times"):
+            assert part in text
+
+    def test_a_reference_that_is_not_sure_enough(self) -> None:
+        text = str(self.of(1e-4, 0.02))
+        assert "cannot be checked" in text
+        assert "4,096" in text
+        assert "changed by 0.02" in text
