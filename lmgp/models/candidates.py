@@ -108,11 +108,10 @@ def families(
             found += _of_maps(allowed, threshold, prices)
     if allowed.solver != "primal" and allowed.features is None and allowed.threshold is None:
         found += _of_rows(allowed, prices)
-    if prices.n <= MAX_EXACT_ROWS:
-        # What takes long, and longer than the exact GP of all rows, is no candidate.
-        limit = max(LONG, prices.of_exact() * (PATIENCE if allowed.solver == "primal" else 1.0))
-        for family in found:
-            family.candidates[:] = [one for one in family.candidates if one.seconds <= limit]
+    # What takes long, and longer than the exact GP, is no candidate.
+    limit = max(LONG, prices.of_exact() * (PATIENCE if allowed.solver == "primal" else 1.0))
+    for family in found:
+        family.candidates[:] = [one for one in family.candidates if one.seconds <= limit]
     return [family for family in found if family.candidates]
 
 
@@ -235,4 +234,7 @@ class _Prices:
         return self._n_predict * self._costs.neighbours_row(k)
 
     def of_exact(self) -> float:
+        if self.n > MAX_EXACT_ROWS:
+            # Of more rows than it can take, the seconds that these many take, for each of them.
+            return self._costs.exact(MAX_EXACT_ROWS) * self.n / MAX_EXACT_ROWS
         return self._costs.exact(self.n) + self._n_predict * self._costs.exact_row(self.n)

@@ -1,5 +1,6 @@
 """What may be chosen, by what the user allows and the data, and what the cost model expects of it."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -305,3 +306,21 @@ def test_the_measured_rates_give_costs_too(n_inputs: int, monkeypatch: pytest.Mo
     for family in listed(draw(300, n_inputs)):
         each = [candidate.seconds for candidate in family.candidates]
         assert np.all(np.isfinite(each) & (np.array(each) > 0.0))
+
+
+def test_of_more_rows_than_the_exact_process_can_take_none_costs_more_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = draw(400, d=6)
+    allowed = replace(OPEN, max_features=2048)
+
+    def found(n_rows: int) -> list:
+        return families(rows, n_rows, KERNEL, allowed, lambda t: cover(rows, KERNEL, t, 100), 1e-9, n_rows)
+
+    cheap = replace(MACHINE, exact=power_law(1e-9, 3))
+    monkeypatch.setattr(candidates, "measured_costs", lambda: cheap)
+    limit = cheap.exact(candidates.MAX_EXACT_ROWS) / candidates.MAX_EXACT_ROWS
+    listed_candidates = [candidate for family in found(400_000) for candidate in family.candidates]
+    assert max(candidate.seconds for candidate in listed_candidates) <= limit * 400_000
+    assert ("nearest_rows", 2048) not in {(one.choice.method, one.choice.size) for one in listed_candidates}
+    monkeypatch.setattr(candidates, "LONG", math.inf)
+    everything = [candidate for family in found(400_000) for candidate in family.candidates]
+    assert len(everything) > len(listed_candidates) > 10
