@@ -294,7 +294,7 @@ def compare(args, results, figure):
             if setting in args.settings:
                 measured = measure(f"{name}, {setting}", Problem(X, y, *given), rest, args)
                 report["sets"] = [one for one in report["sets"] if one["set"] != measured["set"]] + [measured]
-                results.write_text(json.dumps(report, indent=1) + "\n")
+                results.write_text(json.dumps(report) + "\n")  # long: selections have many lines
     draw(report["sets"], figure)
 
 
