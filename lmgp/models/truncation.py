@@ -60,6 +60,25 @@ def expected_divergence(
     ------
     InputError
         If the columns of the map are not the terms of a series.
+
+    Notes
+    -----
+    An expectation: the true divergence of a row depends on the sign and size of one error of the mean. It does not see
+    rows that were pruned. Measured on six problems from five data sets with rows far from the data among them
+    (``benchmarks/error_estimate.py``, which has all 780 configurations), for "add":
+
+    ====================  ================  ==============================  ================  ===================
+    model, rows           rank correlation  estimated/true mean divergence  within factor 10  true > 10 estimated
+                          over rows         median (10% to 90%)
+    ====================  ================  ==============================  ================  ===================
+    localized, test       0.61              2.4 (1.1 to 5.7)                92%               2.4% of rows
+    localized, far        0.82              4.1 (1.5 to 48)                 77%               0.5%
+    one centre, test      0.85              2.0 (1.0 to 6.0)                90%               0%
+    one centre, far       0.58              6.3 (0.7 to 63)                 60%               0%
+    ====================  ================  ==============================  ================  ===================
+
+    Over the configurations, estimated and true means have a rank correlation of 0.94, 0.81, 0.89 and 0.43. "fitc" is
+    much alike (localized, test rows: 0.59, 2.2 (0.9 to 6.9), 89%, 2.6%). With "ignore", far rows have 1.0 (1.0 to 1.2).
     """
     if not isinstance(features, TaylorFeatures):
         raise InputError(
