@@ -140,7 +140,8 @@ class LocalizedGPRegressor(GPRegressor):
     rows, in sizes that double. They are tried in the order of the seconds that a cost model, with rates measured on the
     machine, expects for all training rows and `n_predict` predictions. The first one whose mean divergence on the
     probes is within the tolerance, with two standard errors added, is fitted to all rows. If no candidate is near
-    enough, the nearest of the largest ones is taken, with a `lmgp.errors.ToleranceWarning`.
+    enough, the nearest of the largest ones is taken, with a `lmgp.errors.ToleranceWarning`; which also says where the
+    exact predictions still change by too much for the tolerance to be checked.
 
     Targets of test rows are not used. Far from all data, all candidates but the Fourier maps return to the prior. Two
     runs can differ where candidates cost about the same; within one process, the rates stay the same.
