@@ -5,6 +5,7 @@ and to predict with variances, and the KL divergence per row from the exact GP o
 
     pip install gpboost==1.8.0                # for its rows, which are left out without it
     python benchmarks/localized.py [--data-dir DIR] [--sets NAME ...] [--test-rows N ...] [--repeats 3]
+    python benchmarks/localized.py --sets NAME --settings short --add    # measure this one, keep the others' results
     python benchmarks/localized.py --quick    # two sets, few rows, once
     python benchmarks/localized.py --redraw   # the figure alone, from the results
     python benchmarks/localized.py --million  # 100,000 and 1,000,000 rows, beside a k-d tree
