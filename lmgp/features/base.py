@@ -54,6 +54,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     }
 
     n_features_out_: int
+    _accepts_sparse: ClassVar[bool] = False
 
     def __init__(
         self, n_features: int = 512, *, kernel: GaussianKernel | None = None, random_state: RandomState = None
@@ -186,7 +187,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _start(self, X: ArrayLike) -> tuple[NDArray[np.float64], np.random.Generator]:
         """Check parameters and rows; return the rows and the generator that `random_state` names."""
         self._validate_params()
-        rows: NDArray[np.float64] = validate_data(self, X, dtype=np.float64)
+        rows: NDArray[np.float64] = validate_data(
+            self, X, dtype=np.float64, accept_sparse="csr" if self._accepts_sparse else False
+        )
         kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
         self.kernel_ = kernel.checked(rows.shape[1])
         return rows, generator(self.random_state)

@@ -4,11 +4,13 @@ from abc import abstractmethod
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, same_kernel
 from lmgp.features.sketches import hadamard, padded_size
+from lmgp.features.sparse import non_zeros
 from lmgp.validation import as_tensor
 
 
@@ -43,6 +45,27 @@ class _FourierMap(FeatureMap):
     @abstractmethod
     def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw frequencies that depend on each other, shape (any, n_inputs)."""
+
+    def operation_count(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Count the floating point operations that the features of each row take.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            D s for a row with s non-zeros: s multiplications and as many additions for each of the D/2 frequencies,
+            what their cosines and sines take apart.
+
+        References
+        ----------
+        A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, section 4.
+        """
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
+        return np.asarray(self.n_features_out_ * non_zeros(rows), dtype=np.float64)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
         angles = self._scale(X) @ as_tensor(self.frequencies_).T

@@ -1,17 +1,33 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from math import comb
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import StrOptions
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+from scipy.special import gammaln, xlogy
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
 from lmgp.features.base import FeatureMap, TruncatedMap, relative_precision, same_kernel, vanishing
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
 from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, monomials, plan
+from lmgp.features.sparse import (
+    canonical,
+    check_memory,
+    monomial_count,
+    non_zeros,
+    row_squares,
+    scale_columns,
+    sparse_monomials,
+)
 from lmgp.kernel import GaussianKernel
 from lmgp.statistics import Statistics
 from lmgp.validation import RandomState, Rows, as_tensor
@@ -27,14 +43,24 @@ class TaylorFeatures(TruncatedMap):
     φ_a(x) = σ e^{−‖x̃‖²/2} x̃ᵃ/√(a!) for a set of multi-indices a. With all |a| ≤ p these are D = C(d + p, p) columns in
     order of their degree, and the error at two rows is at most σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!. Not random.
 
+    Sparse rows (CSR) give sparse features: a row with s non-zeros has C(s + p, p) that are not zero, and only these are
+    made.
+
     Parameters
     ----------
     n_features : int, default=512
         The number of columns.
+    degree : int, optional
+        All monomials up to this total degree, whatever `n_features` is.
     index_set : {"total_degree", "energy"}, default="total_degree"
         Which monomials: all up to the largest total degree that fits into `n_features`; or `n_features` of them, grown
         one by one by their mean square on a sample of the rows within reach of a centre. The latter is better where the
-        columns of X have different extents in lengthscales, and has any number of columns.
+        columns of X have different extents in lengthscales, and has any number of columns. It needs dense rows.
+    weights : {"gaussian", "polynomial"}, default="gaussian"
+        "polynomial" gives the same monomials the weights of another kernel, which is then met exactly:
+        φ(x)ᵀφ(z) = σ²(x̃ᵀz̃ + coef0)^p, p the total degree. For linear models, not inside a Gaussian-process regressor.
+    coef0 : float, default=1.0
+        Of the polynomial kernel, not negative.
     kernel
         See `lmgp.features.base.FeatureMap`.
     random_state : ignored
@@ -45,7 +71,7 @@ class TaylorFeatures(TruncatedMap):
     degree_ : int
         The highest total degree.
     exponents_ : ndarray of shape (n_features_out_, d)
-        The multi-index a of each column.
+        The multi-index a of each column. A map fitted to sparse rows, which may have millions of columns, has none.
 
     Notes
     -----
@@ -57,7 +83,7 @@ class TaylorFeatures(TruncatedMap):
 
     References
     ----------
-    A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, eq. 11.
+    A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, eq. 9, 11 and 15.
 
     Examples
     --------
@@ -67,12 +93,24 @@ class TaylorFeatures(TruncatedMap):
     (14, 120)
     >>> features.set_params(index_set="energy").fit([[3.0, 0.0], [-2.0, 0.1]]).exponents_.max(axis=0).tolist()
     [40, 5]
+
+    Sparse rows, and a degree in place of a number of columns:
+
+    >>> from scipy.sparse import random_array
+    >>> X = random_array((1000, 500), density=0.01, format="csr", random_state=0)
+    >>> sparse = TaylorFeatures(degree=TaylorFeatures.degree_for_budget(X, budget=60)).fit(X)
+    >>> sparse.degree_, sparse.n_features_out_, sparse.transform(X).nnz
+    (2, 125751, 23510)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **TruncatedMap._parameter_constraints,
+        "degree": [Interval(Integral, 0, None, closed="left"), None],
         "index_set": [StrOptions({"total_degree", "energy"})],
+        "weights": [StrOptions({"gaussian", "polynomial"})],
+        "coef0": [Interval(Real, 0, None, closed="left")],
     }
+    _accepts_sparse = True
 
     exponents_: NDArray[np.int64]
 
@@ -80,28 +118,216 @@ class TaylorFeatures(TruncatedMap):
         self,
         n_features: int = 512,
         *,
+        degree: int | None = None,
         index_set: Literal["total_degree", "energy"] = "total_degree",
+        weights: Literal["gaussian", "polynomial"] = "gaussian",
+        coef0: float = 1.0,
         kernel: GaussianKernel | None = None,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(n_features, kernel=kernel, random_state=random_state)
+        self.degree = degree
         self.index_set = index_set
+        self.weights = weights
+        self.coef0 = coef0
 
-    def _draw(
-        self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None
-    ) -> None:
-        degree = highest_total_degree(X.shape[1], self.n_features)
+    @staticmethod
+    def degree_for_budget(X: ArrayLike, budget: float) -> int:
+        """Return the highest degree whose features take no more than so many operations a row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        budget : float
+            Floating point operations for a row, on average: see `operation_count`. At least 1.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        InputError
+            If the budget is below 1, or all rows are zero and every degree takes one operation.
+
+        References
+        ----------
+        A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, section 4.
+        """
+        counts = non_zeros(check_array(X, accept_sparse="csr"))
+        if not 1.0 <= budget < np.inf:
+            raise InputError(
+                f"budget must be a finite number of operations a row, at least 1 for the constant; got {budget}."
+            )
+        if not counts.any():
+            raise InputError("All rows are zero: only the constant feature is not, and no degree exceeds a budget.")
+        degree = 0
+        while monomial_count(counts, degree + 1).mean() <= budget:
+            degree += 1
+        return degree
+
+    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
+        if self.weights == "polynomial":
+            raise InputError(
+                "TaylorFeatures(weights='polynomial') is the map of a polynomial kernel, for linear models; a Gaussian "
+                "process here has the Gaussian kernel. Use weights='gaussian'."
+            )
+        return super().fit_around(X, centroids)
+
+    def _draw(self, X: Any, rng: np.random.Generator, centroids: NDArray[np.float64] | None = None) -> None:
+        n_inputs = X.shape[1]
+        degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
+        self._moments: MomentPlan | None = None
         if self.index_set == "energy":
+            self._check_energy(X)
             scaled = self.kernel_.scale(X)
-            centres = np.zeros((1, X.shape[1])) if centroids is None else self.kernel_.scale(centroids)
+            centres = np.zeros((1, n_inputs)) if centroids is None else self.kernel_.scale(centroids)
             groups = sample_groups(scaled, centres, SAMPLE, max(degree, REACH_DEGREE), np.random.default_rng(0))
             self.exponents_ = most_energetic(np.concatenate(groups), self.n_features)
+        elif issparse(X):
+            self.__dict__.pop("exponents_", None)
+            self.degree_, self.n_features_out_ = degree, comb(n_inputs + degree, degree)
+            return
         else:
-            self.exponents_ = total_degree(X.shape[1], degree)
+            n_columns = comb(n_inputs + degree, degree)
+            check_memory(
+                8.0 * n_columns * n_inputs,
+                f"The exponents of {n_columns:.3g} monomials up to degree {degree}",
+                "Use a lower degree, or give the rows as a CSR matrix, which needs no such table.",
+            )
+            self.exponents_ = total_degree(n_inputs, degree)
         self.degree_ = int(self.exponents_.sum(axis=1).max())
         self.n_features_out_ = len(self.exponents_)
         self._steps = plan(self.exponents_)
-        self._moments = MomentPlan(self.exponents_) if MomentPlan.pays(self.exponents_, len(X)) else None
+        if self.weights == "gaussian" and MomentPlan.pays(self.exponents_, len(X)):
+            self._moments = MomentPlan(self.exponents_)
+
+    def _check_energy(self, X: Any) -> None:
+        """Refuse what index_set="energy" does not go with."""
+        reason = (
+            "needs dense rows" if issparse(X)
+            else "takes n_features columns, of any degree: degree must be None" if self.degree is not None
+            else "chooses by the Gaussian kernel: weights must be 'gaussian'" if self.weights != "gaussian"
+            else None
+        )  # fmt: skip
+        if reason is not None:
+            raise InputError(f"TaylorFeatures(index_set='energy') {reason}. Or use index_set='total_degree'.")
+
+    def transform(self, X: ArrayLike) -> Any:
+        """Map rows to features.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix or array of shape (n, d)
+
+        Returns
+        -------
+        ndarray or CSR matrix or array of shape (n, n_features_out_)
+            Sparse for sparse rows.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the features of sparse rows are larger than the machine's memory.
+        """
+        check_is_fitted(self)
+        rows = self._checked(X)
+        if issparse(rows):
+            return self._evaluate_sparse(rows)
+        if not hasattr(self, "exponents_"):  # fitted to sparse rows
+            return self._evaluate_sparse(csr_array(rows)).toarray()
+        return self.evaluate(as_tensor(rows)).numpy()
+
+    def _checked(self, X: ArrayLike) -> Any:
+        return validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.index_set == "total_degree"
+        return tags
+
+    def _evaluate_sparse(self, X: Any) -> Any:
+        if self.index_set == "energy":
+            self._check_energy(X)
+        scaled = scale_columns(canonical(X), self.kernel_.lengthscale)
+        if self.weights == "polynomial":
+            return sparse_monomials(scaled, 0.0, self._degree_factors())
+        features = sparse_monomials(scaled, 0.5, self._degree_factors())
+        far = vanishing(torch.from_numpy(row_squares(scaled)), self.degree_).numpy()
+        if far.any():
+            features.data[np.repeat(far, np.diff(features.indptr))] = 0.0
+            features.eliminate_zeros()
+        return features
+
+    def _degree_factors(self) -> NDArray[np.float64]:
+        """What xᵃ/√(a!) is multiplied with, by |a| = 0, …, p; the Gaussian's exponential apart."""
+        k = np.arange(self.degree_ + 1.0)
+        if self.weights == "gaussian":
+            return np.full(len(k), self.kernel_.variance**0.5)
+        # (u + c)^p = Σ C(p, k) c^{p−k} uᵏ, and uᵏ = k! Σ xᵃzᵃ/a!: in C(p, k) k!, the k! goes out.
+        logarithm = gammaln(self.degree_ + 1.0) - gammaln(self.degree_ - k + 1.0) + xlogy(self.degree_ - k, self.coef0)
+        return np.asarray(np.exp((logarithm + np.log(self.kernel_.variance)) / 2.0))
+
+    def operation_count(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Count the floating point operations that the features of each row take.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            One for each feature that is not zero: C(s + p, p) for a row with s non-zeros and all monomials up to
+            degree p.
+
+        References
+        ----------
+        A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, section 4.
+        """
+        check_is_fitted(self)
+        rows = self._checked(X)
+        if self.index_set == "total_degree":
+            return monomial_count(non_zeros(rows), self.degree_)
+        uses_a_zero = (rows == 0).astype(np.float64) @ (self.exponents_ > 0).astype(np.float64).T > 0
+        return np.asarray((~uses_a_zero).sum(axis=1), dtype=np.float64)
+
+    def error_bound(self, X: ArrayLike, Z: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Bound the error |k(x, z) − φ(x)ᵀφ(z)| for all pairs of rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, d)
+        Z : array-like or sparse matrix of shape (m, d), optional
+            X itself if not given.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!.
+
+        Raises
+        ------
+        InputError
+            If the map has not all monomials up to a degree, or not those of the Gaussian kernel.
+
+        References
+        ----------
+        A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, eq. 11.
+        """
+        check_is_fitted(self)
+        if self.index_set == "energy" or self.weights == "polynomial":
+            raise InputError(
+                "error_bound is for all monomials up to a total degree with the Gaussian kernel's weights; got "
+                f"index_set={self.index_set!r}, weights={self.weights!r}."
+            )
+        left, right = (
+            np.sqrt(row_squares(scale_columns(self._checked(rows), self.kernel_.lengthscale)))
+            for rows in (X, X if Z is None else Z)
+        )
+        order = self.degree_ + 1.0
+        bound = np.exp(xlogy(order, np.outer(left, right)) - gammaln(order + 1.0))
+        return np.asarray(self.kernel_.variance * bound)
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_
@@ -112,6 +338,9 @@ class TaylorFeatures(TruncatedMap):
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         scaled = self._scale(X)
+        if self.weights == "polynomial":
+            factors = as_tensor(self._degree_factors()[self.exponents_.sum(axis=1)])
+            return monomials(scaled, self._steps, 0.0).mul_(factors[:, None]).T
         kept = (~vanishing(scaled.square().sum(dim=1), self.degree_)).to(torch.float64)
         return monomials(scaled, self._steps, 0.5).mul_(kept * self.kernel_.variance**0.5).T
 

@@ -1,0 +1,165 @@
+"""What is proved about kernel approximations, as functions: how wrong they can be, and with what probability."""
+
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lmgp.errors import InputError
+
+
+def hoeffding_bound(
+    n_features: ArrayLike, error: ArrayLike, *, variance: float = 1.0, pairs: bool = True
+) -> NDArray[np.float64]:
+    """Bound the probability that random Fourier features miss the kernel of two rows by `error` or more.
+
+    Parameters
+    ----------
+    n_features : array-like of int
+        D, the number of columns: even for pairs.
+    error : array-like of float
+        The error a in k(x, z), positive. Broadcast against `n_features`.
+    variance : float, default=1.0
+        The kernel's variance σ².
+    pairs : bool, default=True
+        Whether the columns are pairs of a cosine and a sine, as those of `RandomFourierFeatures`, or cosines with a
+        random phase each.
+
+    Returns
+    -------
+    ndarray
+        2 exp(−D a²/(4σ⁴)) for pairs, 2 exp(−D a²/(8σ⁴)) for phases; 1 where that is above it.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of its range.
+
+    Notes
+    -----
+    Each of the D/2 pairs adds 2σ²/D cos(ωᵀ(x − z)), between ∓2σ²/D; each of D phases adds a product of two cosines
+    times 2σ²/D. Hoeffding's inequality for the sum of independent bounded terms gives both. For one pair of rows, not
+    for all rows at once.
+
+    References
+    ----------
+    C. De Sa, *Principles of Large-Scale Machine Learning Systems*, lecture 18, *Kernels and Feature Extraction*.
+
+    Examples
+    --------
+    >>> from lmgp.bounds import hoeffding_bound
+    >>> hoeffding_bound([128, 512, 2048], 0.2).round(4)
+    array([0.5561, 0.012 , 0.    ])
+    """
+    counts, errors = np.asarray(n_features, dtype=np.float64), np.asarray(error, dtype=np.float64)
+    _check("n_features must be positive", counts, counts > 0)
+    _check("error must be positive", errors, errors > 0)
+    if not (isinstance(variance, Real) and 0 < variance < np.inf):
+        raise InputError(f"variance must be positive and finite; got {variance!r}.")
+    exponent = counts * np.square(errors / variance) / (4.0 if pairs else 8.0)
+    return np.asarray(np.minimum(1.0, 2.0 * np.exp(-exponent)))
+
+
+def svm_objective_gap(kernel_diagonal: ArrayLike, feature_squares: ArrayLike, regularization: float) -> float:
+    """Bound how much higher the objective of a linear SVM on projected features is than the kernel SVM's.
+
+    With p* the least value of λ/2 ‖w‖² + (1/m) Σ hinge(yᵢ⟨w, φ(xᵢ)⟩) and p̃* that with a projection of φ in its place,
+    p* ≤ p̃* ≤ p* + gap.
+
+    Parameters
+    ----------
+    kernel_diagonal : array-like of shape (m,)
+        K(xᵢ, xᵢ) of the training rows.
+    feature_squares : array-like of shape (m,)
+        K̃(xᵢ, xᵢ), the squared norms of their features.
+    regularization : float
+        λ; it is 1/(C m) for `sklearn.svm.LinearSVC(C, loss="hinge")`.
+
+    Returns
+    -------
+    float
+        (1/(m√λ)) Σᵢ √(K(xᵢ, xᵢ) − K̃(xᵢ, xᵢ)).
+
+    Raises
+    ------
+    InputError
+        If the features are no projection, as random Fourier features are not: the squared norms then are not all below
+        the kernel's diagonal. Or if λ is not positive, or the shapes differ.
+
+    References
+    ----------
+    A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, Theorem 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import GaussianKernel, TaylorFeatures
+    >>> from lmgp.bounds import svm_objective_gap
+    >>> X = np.random.default_rng(0).normal(size=(100, 3)) / 4
+    >>> kernel = GaussianKernel(1.0)
+    >>> for degree in (1, 2, 3):
+    ...     squares = np.square(TaylorFeatures(degree=degree, kernel=kernel).fit_transform(X)).sum(axis=1)
+    ...     print(round(svm_objective_gap(kernel.diagonal(X), squares, regularization=0.01), 3))
+    1.245
+    0.368
+    0.104
+    """
+    exact, projected = np.asarray(kernel_diagonal, dtype=np.float64), np.asarray(feature_squares, dtype=np.float64)
+    if exact.shape != projected.shape or exact.ndim != 1 or not len(exact):
+        raise InputError(
+            f"kernel_diagonal and feature_squares need one value for each row, shape (m,); got shapes {exact.shape} "
+            f"and {projected.shape}."
+        )
+    if not (isinstance(regularization, Real) and 0 < regularization < np.inf):
+        raise InputError(f"regularization must be positive and finite; got {regularization!r}.")
+    missing = exact - projected
+    # Rounding alone can make a difference negative.
+    above = missing < -1e-9 * np.abs(exact)
+    if not np.isfinite(missing).all() or above.any():
+        at = int(np.argmax(above | ~np.isfinite(missing)))
+        raise InputError(
+            f"The bound is for projections, whose feature_squares are at most kernel_diagonal; row {at} has "
+            f"{projected[at]:g} above {exact[at]:g}. Taylor and Nyström features are projections, random ones are not."
+        )
+    return float(np.sqrt(missing.clip(min=0.0)).mean() / np.sqrt(regularization))
+
+
+def spherical_fit_bound(degree: int, a: float = 4.0) -> float:
+    """Bound, for high degrees, how well one Gaussian fits the polynomial kernel of the unit sphere.
+
+    Parameters
+    ----------
+    degree : int
+        p, at least 1.
+    a : float, default=4.0
+        At least 2.
+
+    Returns
+    -------
+    float
+        (105/4096) √(π/2) a p^{−5/2}, the leading term in 1/p of ½∫₀^a (K(z) − e^{−pz²/a²})² dz with the kernel
+        K(z) = (1 − z²/a²)^p. That integral reaches beyond the sphere's distances, up to 2.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of its range.
+
+    References
+    ----------
+    J. Pennington, F. X. Yu and S. Kumar, *Spherical Random Features for Polynomial Kernels*, NIPS 2015, eq. 6.
+
+    Examples
+    --------
+    >>> from lmgp.bounds import spherical_fit_bound
+    >>> round(spherical_fit_bound(10), 5)
+    0.00041
+    """
+    if not (isinstance(degree, Real) and degree >= 1 and isinstance(a, Real) and a >= 2):
+        raise InputError(f"degree must be at least 1 and a at least 2; got degree={degree!r}, a={a!r}.")
+    return float(105.0 / 4096.0 * np.sqrt(np.pi / 2.0) * a * degree**-2.5)
+
+
+def _check(expected: str, values: NDArray[np.float64], holds: NDArray[np.bool_]) -> None:
+    if not (np.all(holds) and np.all(np.isfinite(values))):
+        raise InputError(f"{expected} and finite; got {values.tolist()}.")
