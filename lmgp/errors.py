@@ -37,6 +37,10 @@ class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 
 
+class ValidityWarning(UserWarning):
+    """Some rows are outside the bound within which an approximation is known to be near; the message says how many."""
+
+
 def nearest_names(name: str, known: Iterable[str]) -> str:
     """Say which known names come closest to one that is unknown.
 

@@ -1,0 +1,1 @@
+"""Fast prediction with fitted models that are sums of Gaussian kernels at support vectors."""
