@@ -30,11 +30,11 @@ def environment():
     }
 
 
-def seconds(action):
-    """Return how long an action takes."""
+def timed(action):
+    """Return how many seconds an action takes, and its result."""
     start = perf_counter()
-    action()
-    return perf_counter() - start
+    result = action()
+    return perf_counter() - start, result
 
 
 def write(name, results):

@@ -1,18 +1,19 @@
 """The Gaussian kernel."""
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
+from lmgp.composition import Kernel
 from lmgp.errors import InputError
 
 
-class GaussianKernel(BaseEstimator):
+class GaussianKernel(Kernel):
     """The Gaussian kernel k(x, z) = variance · exp(−½ Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ²).
 
     Parameters
@@ -43,31 +44,18 @@ class GaussianKernel(BaseEstimator):
         self.lengthscale = lengthscale
         self.variance = variance
 
-    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Evaluate the kernel between all rows of X and all rows of Z.
+    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], NDArray[np.float64]]:  # noqa: D102
+        scaled = self.scale(Z)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        Z : array-like of shape (m, d), optional
-            X itself if not given.
+        def section(X: ArrayLike) -> NDArray[np.float64]:
+            # Differences, not inner products: far from the origin the latter lose the distances between close rows.
+            values: NDArray[np.float64] = cdist(self.scale(X), scaled, "sqeuclidean")
+            values *= -0.5
+            np.exp(values, out=values)
+            values *= self.variance
+            return values
 
-        Returns
-        -------
-        ndarray of shape (n, m)
-
-        Raises
-        ------
-        InputError
-            If the lengthscale or the variance is not positive, or the lengthscale has not one value a column.
-        """
-        scaled = self.scale(X)
-        # Differences, not inner products: far from the origin the latter lose the distances between close rows.
-        values: NDArray[np.float64] = cdist(scaled, scaled if Z is None else self.scale(Z), "sqeuclidean")
-        values *= -0.5
-        np.exp(values, out=values)
-        values *= self.variance
-        return values
+        return section
 
     def diagonal(self, X: ArrayLike) -> NDArray[np.float64]:
         """Evaluate k(x, x) for each row: the variance.
@@ -103,7 +91,7 @@ class GaussianKernel(BaseEstimator):
         Raises
         ------
         InputError
-            As `__call__`.
+            If the lengthscale or the variance is not positive, or the lengthscale has not one value a column.
         """
         variance = self.variance
         try:

@@ -1,6 +1,6 @@
 """The contract of all feature maps."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -14,12 +14,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.clustering import nearest_centroids
+from lmgp.features.composition import Composable
 from lmgp.kernel import GaussianKernel
 from lmgp.statistics import Statistics
 from lmgp.validation import RandomState, Rows, as_tensor, generator
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class FeatureMap(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map φ from rows to columns with φ(x)ᵀφ(z) ≈ k(x, z) for the Gaussian kernel k.
 
     A scikit-learn transformer: `fit` draws what is random and decides how many columns there are, `transform` maps.
