@@ -38,13 +38,17 @@ def timed(action):
 
 
 def write(name, results):
-    """Keep results as results/NAME.json, with the command and the environment, a row of a table in each line."""
+    """Keep tables of results in results/NAME.json, a row a line; tables that are not given stay as they are.
+
+    Each table is kept with the command that made it, and where that ran.
+    """
+    path = RESULTS / f"{name}.json"
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    measured = {table: {"command": sys.argv, "environment": environment()} for table in results}
+    kept = {**kept, **results, "measured": {**kept.get("measured", {}), **measured}}
     parts = []
-    for key, value in {"command": sys.argv, "environment": environment(), **results}.items():
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            text = "[\n" + ",\n".join("  " + json.dumps(row) for row in value) + "\n ]"
-        else:
-            text = json.dumps(value)
-        parts.append(f" {json.dumps(key)}: {text}")
+    for key, value in kept.items():
+        text = "[\n" + ",\n".join("  " + json.dumps(row) for row in value) + "\n ]"
+        parts.append(f" {json.dumps(key)}: {text if isinstance(value, list) else json.dumps(value)}")
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text("{\n" + ",\n".join(parts) + "\n}\n")
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
