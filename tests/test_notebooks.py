@@ -48,6 +48,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Quick settings, one thread, and nothing read from or written to the user's own settings of Jupyter."""
     monkeypatch.setenv("LMGP_QUICK", "1")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("LMGP_CACHE_DIR", str(tmp_path / "cache"))
     for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.delenv("MPLBACKEND", raising=False)

@@ -101,11 +101,17 @@ def make_feature_map(features: Any, kernel: GaussianKernel, rng: np.random.Gener
             f"features must be a feature map such as TaylorFeatures(n_features=120), or another scikit-learn "
             f"transformer; got {features!r}."
         )
+    features = seeded_clone(features, rng)
+    if isinstance(features, FeatureMap):
+        return features.set_params(kernel=kernel)
+    return TransformerFeatures(features, kernel=kernel)
+
+
+def seeded_clone(features: Any, rng: np.random.Generator) -> Any:
+    """Clone a transformer, and seed every ``random_state`` parameter, nested ones included, that is None."""
     features = clone(features)
     parameters = features.get_params(deep=True)
     for name in sorted(parameters):
         if name.split("__")[-1] == "random_state" and parameters[name] is None:
             features.set_params(**{name: int(rng.integers(2**31))})
-    if isinstance(features, FeatureMap):
-        return features.set_params(kernel=kernel)
-    return TransformerFeatures(features, kernel=kernel)
+    return features

@@ -14,13 +14,13 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.clustering import nearest_centroids
-from lmgp.features.composition import Composable
+from lmgp.features.composition import TensorMap
 from lmgp.kernel import GaussianKernel
 from lmgp.statistics import Statistics
 from lmgp.validation import RandomState, Rows, as_tensor, generator
 
 
-class FeatureMap(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(TensorMap, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map φ from rows to columns with φ(x)ᵀφ(z) ≈ k(x, z) for the Gaussian kernel k.
 
     A scikit-learn transformer: `fit` draws what is random and decides how many columns there are, `transform` maps.

@@ -27,17 +27,13 @@ from lmgp.errors import InputError
 from lmgp.validation import as_tensor
 
 
-class Composable(ABC):
+class Composable:
     """Gives a feature map the operators of its kernel: ``map1 + map2``, ``map1 * map2``, ``3.0 * map1``.
 
     The other map may be any scikit-learn transformer.
     """
 
     __array_ufunc__ = None
-
-    @abstractmethod
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        """Map a checked float64 tensor of shape (n, d) to features of shape (n, n_features_out_)."""
 
     def __add__(self, other: Any) -> "SumFeatures":
         return SumFeatures(self, other) if hasattr(other, "transform") else NotImplemented
@@ -56,7 +52,15 @@ class Composable(ABC):
         return ProductFeatures(other, self) if hasattr(other, "transform") else NotImplemented
 
 
-class ComposedFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TensorMap(Composable, ABC):
+    """A feature map that can be evaluated without a further check of its rows."""
+
+    @abstractmethod
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        """Map a checked float64 tensor of shape (n, d) to features of shape (n, n_features_out_)."""
+
+
+class ComposedFeatures(TensorMap, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A scikit-learn transformer that is made from others, or from none.
 
     Subclasses implement `_fit` and `evaluate`.
@@ -348,7 +352,7 @@ def fitted(features: Any, X: NDArray[np.float64]) -> Any:
 
 def columns(features: Any, X: torch.Tensor) -> torch.Tensor:
     """Map checked rows by any fitted transformer; one of this package's does not check them again."""
-    if isinstance(features, Composable):
+    if isinstance(features, TensorMap):
         return features.evaluate(X)
     made = features.transform(X.numpy())
     made = np.ascontiguousarray(made.toarray() if issparse(made) else made, dtype=np.float64)

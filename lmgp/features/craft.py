@@ -5,12 +5,13 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.features.adapter import TransformerFeatures
+from lmgp.features.adapter import TransformerFeatures, seeded_clone
+from lmgp.features.composition import Composable
 from lmgp.features.sketches import padded_size
 from lmgp.validation import RandomState, generator
 
@@ -46,7 +47,7 @@ def walsh_hadamard(X: ArrayLike) -> Floats:
     return transformed
 
 
-class CraftFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A feature map with many columns, projected at random to few: unbiased for the map's own kernel.
 
     Where the columns of a map are redundant, as those of Maclaurin maps and of TensorSketch, the projection of a larger
@@ -122,13 +123,8 @@ class CraftFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self._validate_params()
         rows: Floats = validate_data(self, X, dtype=np.float64)
         rng = generator(self.random_state)
-        features = clone(self.features)
-        parameters = features.get_params(deep=True)
-        for name in sorted(parameters):
-            if name.split("__")[-1] == "random_state" and parameters[name] is None:
-                features.set_params(**{name: int(rng.integers(2**31))})
         # For its checks of what a transformer makes; at unit variance the columns are the transformer's own.
-        larger = TransformerFeatures(features).fit(rows)
+        larger = TransformerFeatures(seeded_clone(self.features, rng)).fit(rows)
         n_larger = larger.n_features_out_
         if n_larger < self.n_features:
             raise InputError(

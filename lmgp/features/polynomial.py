@@ -11,13 +11,14 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
+from lmgp.features.composition import Composable
 from lmgp.features.sketches import draw_sketch
 from lmgp.validation import RandomState, generator
 
 Floats = NDArray[np.float64]
 
 
-class PolynomialMaclaurinFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class PolynomialMaclaurinFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Random Maclaurin features for the polynomial kernel (gamma xᵀz + coef0)ᵖ = Σₙ aₙ (xᵀz)ⁿ.
 
     A column of degree n is √(aₙ/(D πₙ)) times a product of n random projections by signs; its degree is drawn with

@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
+from lmgp.features.composition import Composable
 from lmgp.features.radial import RadialFit, fit_radial
 from lmgp.validation import RandomState, as_tensor, generator
 
@@ -22,7 +23,7 @@ Floats = NDArray[np.float64]
 UNIT = 1e-6
 
 
-class SphericalFourierFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Random Fourier features for the polynomial kernel (1 − ‖x − z‖²/a²)ᵖ of rows of unit norm.
 
     φ(x) = √(2K̂(0)/D) [cos(Wx), sin(Wx)] with D/2 frequencies, the rows of W: their directions are uniform and their

@@ -34,7 +34,7 @@ from lmgp.composition import Kernel
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.adapter import TransformerFeatures, make_feature_map
 from lmgp.features.base import FeatureMap
-from lmgp.features.composition import Composable, exact_features
+from lmgp.features.composition import TensorMap, exact_features
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernel import GaussianKernel
 from lmgp.statistics import chunks
@@ -164,7 +164,7 @@ def feature_rows(features: Any, X: Any) -> RowMaker:
     callable
         Gives an array or CSR matrix of shape (m, D) for a slice of m inputs.
     """
-    if isinstance(features, Composable) and not issparse(X):
+    if isinstance(features, TensorMap) and not issparse(X):
         inputs = as_tensor(X)
         return lambda part: features.evaluate(inputs[part]).numpy()
     return lambda part: _rows(features.transform(X[part]), features, X[part].shape[0])

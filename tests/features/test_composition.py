@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lmgp import FeaturizedGPRegressor, GaussianKernel, OrthogonalFourierFeatures, RandomFourierFeatures, TaylorFeatures
+from lmgp import (
+    CraftFeatures,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    OrthogonalFourierFeatures,
+    PolynomialMaclaurinFeatures,
+    RandomFourierFeatures,
+    SphericalFourierFeatures,
+    TaylorFeatures,
+)
 from lmgp.composition import ExponentialKernel, Kernel, LinearKernel, ModulatedKernel, ScaledKernel
 from lmgp.errors import InputError
 from lmgp.features.composition import (
@@ -251,3 +261,26 @@ def test_rows_that_cannot_be_used_are_refused() -> None:
         SumFeatures(*parts()).fit(csr_array(X))
     with pytest.raises(NotFittedError, match="not fitted yet"):
         SumFeatures(*parts()).transform(X)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        SphericalFourierFeatures(20, random_state=0),
+        PolynomialMaclaurinFeatures(20, random_state=0),
+        CraftFeatures(PolynomialMaclaurinFeatures(40), 20, random_state=0),
+        TaylorFeatures(20),
+    ],
+    ids=lambda features: type(features).__name__,
+)
+def test_every_map_has_the_operators(features: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMGP_CACHE_DIR", str(tmp_path))
+    unit = X / np.linalg.norm(X, axis=1, keepdims=True)
+    own = clone(features).fit_transform(unit)
+    other = LinearFeatures().fit_transform(unit)
+    gram, linear = own @ own.T, other @ other.T
+    composed = {"sum": features + LinearFeatures(), "product": features * LinearFeatures(), "multiple": 3.0 * features}
+    expected = {"sum": gram + linear, "product": gram * linear, "multiple": 3.0 * gram}
+    for name, made in composed.items():
+        columns = made.fit_transform(unit)
+        np.testing.assert_allclose(columns @ columns.T, expected[name], rtol=1e-12, atol=1e-14)
