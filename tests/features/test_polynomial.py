@@ -1,20 +1,13 @@
 """Random Maclaurin features of the polynomial kernel."""
 
-import pickle
-from collections.abc import Callable
 from math import comb
 from typing import Any
 
-import joblib
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.stats import chisquare
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import polynomial_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp.errors import InputError
 from lmgp.features.polynomial import PolynomialMaclaurinFeatures
@@ -81,79 +74,17 @@ def test_high_degrees_do_not_overflow(degree: int, coef0: float) -> None:
     np.testing.assert_allclose(np.abs(large), 1.0)
 
 
-# ------------------------------------------------------------------------------------------------------ the transformer
-
-
-@pytest.mark.parametrize("n_features", [1, 7, 40])
-def test_makes_the_columns_asked_for_and_names_them(n_features: int) -> None:
-    X = rows()
-    fitted = make(n_features).fit(X)
-    assert fitted.transform(X).shape == (6, n_features)
-    assert fitted.transform(X[:1]).shape == (1, n_features)
-    assert fitted.get_feature_names_out().tolist() == [f"polynomialmaclaurinfeatures{i}" for i in range(n_features)]
-
-
-def test_fit_draws_as_the_random_state_says() -> None:
-    X = rows()
-    features = make(random_state=3).fit_transform(X)
-    np.testing.assert_array_equal(make(random_state=3).fit(X).transform(X), features)
-    np.testing.assert_array_equal(make(random_state=np.random.default_rng(3)).fit(X).transform(X), features)
-    for seed in (4, None):
-        assert not np.array_equal(make(random_state=seed).fit_transform(X), features)
-
-
-def test_the_global_random_state_is_not_touched() -> None:
-    before = joblib.hash(np.random.get_state())  # noqa: NPY002
-    make(random_state=None).fit(rows())
-    assert joblib.hash(np.random.get_state()) == before  # noqa: NPY002
-
-
-def test_a_clone_and_a_copy_give_the_same_columns() -> None:
-    X = rows()
-    fitted = make(degree=5, gamma=0.3).fit(X)
-    copied = clone(fitted)
-    with pytest.raises(NotFittedError):
-        copied.transform(X)
-    np.testing.assert_array_equal(copied.fit_transform(X), fitted.transform(X))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).transform(X), fitted.transform(X))
-
-
-@parametrize_with_checks([make(16)])
-def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) -> None:
-    check(estimator)
-
-
 # ------------------------------------------------------------------------------------------------------------ bad input
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        (np.array([[np.nan, 1.0, 0.0]]), "NaN"),
-        (np.array([[np.inf, 1.0, 0.0]]), "infinity"),
-        (np.array([1.0, 0.0, 0.0]), "Expected 2D array"),
-        (np.eye(4), "X has 4 features, but PolynomialMaclaurinFeatures is expecting 3 features"),
-        (csr_array(np.eye(3)), "[Ss]parse data was passed"),
-    ],
-    ids=["nan", "infinity", "one dimension", "columns", "sparse"],
-)
-def test_rows_that_cannot_be_used_are_refused(bad: Any, message: str) -> None:
-    fitted = make().fit(rows())
-    with pytest.raises((ValueError, TypeError), match=message):
-        fitted.transform(bad)
 
 
 @pytest.mark.parametrize(
     ("parameter", "value"),
     [
-        ("n_features", 0),
-        ("n_features", 2.5),
         ("degree", 0),
         ("degree", -2),
         ("degree", 2.5),
         ("gamma", "scale"),
         ("coef0", None),
-        ("random_state", "zero"),
     ],
 )
 def test_parameters_of_the_wrong_kind_are_refused(parameter: str, value: Any) -> None:
