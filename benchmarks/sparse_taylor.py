@@ -7,11 +7,11 @@ and of Pegasos. Then, at the same degrees, Taylor's weights against those of the
 and σ. After A. Cotter, J. Keshet and N. Srebro, "Explicit Approximations of the Gaussian Kernel", 2011, Figures 1 and 2
 and Table 2.
 
-    python benchmarks/sparse_taylor.py [--seeds 3] [--libsvm FILE ...] [--quick]
+    python benchmarks/sparse_taylor.py [--only machines weights speed] [--seeds 3] [--libsvm FILE ...] [--quick]
 
-Generated rows are unions of one-hot groups (as Adult) or groups with some real inputs (as Covertype); digits come with
-scikit-learn. A file in LIBSVM format (a9a, say) is one more set. Writes results/sparse_taylor.json and
-docs/sparse_taylor.png.
+The last part times the features of 20,000 sparse rows beside scikit-learn's PolynomialFeatures. Generated rows are
+unions of one-hot groups (as Adult) or groups with some real inputs (as Covertype); digits come with scikit-learn. A
+file in LIBSVM format (a9a, say) is one more set. Writes results/sparse_taylor.json and docs/sparse_taylor.png.
 """
 
 import argparse
@@ -21,11 +21,12 @@ from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
-from common import FIGURES, write
+from common import FIGURES, timed, write
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import LinearSVC
 
 from lmgp import GaussianKernel, RandomFourierFeatures, TaylorFeatures
@@ -245,8 +246,54 @@ def draw(runs):
     figure.savefig(FIGURES / "sparse_taylor.png", dpi=110)
 
 
+def machines(sets, args):
+    runs = []
+    for name in sets:
+        for run in compare(name, args):
+            runs.append(run)
+            svc = run.get("linear_svc", {})
+            print(
+                run["set"], run.get("width", ""), run["map"], run.get("size", ""), f"{run.get('operations', 0):.0f}",
+                *(f"{value:.4g}" for value in (svc.get("objective", np.nan), svc.get("test_error", np.nan),
+                                               run.get("kernel_error", np.nan))),
+                flush=True,
+            )  # fmt: skip
+    return runs
+
+
+def weights(sets, args):
+    table = []
+    for name in sets:
+        rows = list(best_weights(name, args))
+        for kind, degree in dict.fromkeys((row["kernel"], row["degree"]) for row in rows):
+            of_kind = [row for row in rows if (row["kernel"], row["degree"]) == (kind, degree)]
+            print("best:", min(of_kind, key=lambda row: row["test_error"]), flush=True)
+        table += rows
+    return table
+
+
+def speed(sets, args):
+    """Make all monomials of sparse rows, here and in scikit-learn, which has no weights for them."""
+    X = one_hot(500 if args.quick else 20_000, np.random.default_rng(0))
+    runs = []
+    for degree in (2, 3):
+        for _ in range(5):
+            ours, features = timed(lambda degree=degree: TaylorFeatures(degree=degree).fit_transform(X))
+            theirs, monomials = timed(lambda degree=degree: PolynomialFeatures(degree).fit_transform(X))
+            same = bool(features.nnz == monomials.nnz)
+            runs.append({"degree": degree, "non_zeros": features.nnz, "same_pattern_size": same, "taylor_s": ours,
+                         "polynomial_features_s": theirs, "ratio": theirs / ours})  # fmt: skip
+        ratio = np.median([run["ratio"] for run in runs if run["degree"] == degree])
+        print(f"degree {degree}: PolynomialFeatures takes {ratio:.2f} times as long", flush=True)
+    return runs
+
+
+PARTS = {"machines": machines, "weights": weights, "speed": speed}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--seeds", type=int, default=3, help="of the Fourier features")
     parser.add_argument("--C", type=float, default=1.0)
     parser.add_argument("--passes", type=int, default=20, help="of Pegasos over the rows")
@@ -254,23 +301,12 @@ def main():
     parser.add_argument("--quick", action="store_true", help="a tiny run, which keeps nothing")
     args = parser.parse_args()
     sets = ["one_hot", "mixed", "digits", *args.libsvm]
-    runs, table = [], []
-    for name in sets:
-        for run in compare(name, args):
-            runs.append(run)
-            svc = run.get("linear_svc", {})
-            print(run["set"], run.get("width", ""), run["map"], run.get("size", ""), f"{run.get('operations', 0):.0f}",
-                  *(f"{value:.4g}" for value in (svc.get("objective", np.nan), svc.get("test_error", np.nan),
-                                                 run.get("kernel_error", np.nan))), flush=True)  # fmt: skip
-        table += best_weights(name, args)
-        for kind, degree in dict.fromkeys(
-            (row["kernel"], row["degree"]) for row in table if row["set"] == Path(name).name
-        ):
-            of_kind = [r for r in table if (r["set"], r["kernel"], r["degree"]) == (Path(name).name, kind, degree)]
-            print("best:", min(of_kind, key=lambda r: r["test_error"]), flush=True)
-    if not args.quick:
-        write("sparse_taylor", {"runs": runs, "weights": table})
-        draw(runs)
+    for part in args.only:
+        table = PARTS[part](sets, args)
+        if not args.quick:
+            write("sparse_taylor", {part: table})
+            if part == "machines":
+                draw(table)
 
 
 if __name__ == "__main__":
