@@ -53,6 +53,8 @@ def hoeffding_bound(
     """
     counts, errors = np.asarray(n_features, dtype=np.float64), np.asarray(error, dtype=np.float64)
     _check("n_features must be positive", counts, counts > 0)
+    if pairs:
+        _check("n_features must be even, for pairs,", counts, counts % 2 == 0)
     _check("error must be positive", errors, errors > 0)
     if not (isinstance(variance, Real) and 0 < variance < np.inf):
         raise InputError(f"variance must be positive and finite; got {variance!r}.")
@@ -108,15 +110,17 @@ def svm_objective_gap(kernel_diagonal: ArrayLike, feature_squares: ArrayLike, re
     if exact.shape != projected.shape or exact.ndim != 1 or not len(exact):
         raise InputError(
             f"kernel_diagonal and feature_squares need one value for each row, shape (m,); got shapes {exact.shape} "
-            f"and {projected.shape}."
+            f"and {projected.shape}. Sums over the rows of a sparse matrix may need np.ravel."
         )
     if not (isinstance(regularization, Real) and 0 < regularization < np.inf):
         raise InputError(f"regularization must be positive and finite; got {regularization!r}.")
+    for name, values in (("kernel_diagonal", exact), ("feature_squares", projected)):
+        _check(f"{name} must not be negative", values, values >= 0)
     missing = exact - projected
     # Rounding alone can make a difference negative.
-    above = missing < -1e-9 * np.abs(exact)
-    if not np.isfinite(missing).all() or above.any():
-        at = int(np.argmax(above | ~np.isfinite(missing)))
+    above = missing < -1e-9 * exact
+    if above.any():
+        at = int(np.argmax(above))
         raise InputError(
             f"The bound is for projections, whose feature_squares are at most kernel_diagonal; row {at} has "
             f"{projected[at]:g} above {exact[at]:g}. Taylor and Nyström features are projections, random ones are not."
@@ -162,4 +166,5 @@ def spherical_fit_bound(degree: int, a: float = 4.0) -> float:
 
 def _check(expected: str, values: NDArray[np.float64], holds: NDArray[np.bool_]) -> None:
     if not (np.all(holds) and np.all(np.isfinite(values))):
-        raise InputError(f"{expected} and finite; got {values.tolist()}.")
+        at = np.argmin(np.isfinite(values) & holds)
+        raise InputError(f"{expected} and finite; got {values.flat[at]:g}.")

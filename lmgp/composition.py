@@ -119,15 +119,7 @@ class LinearKernel(Kernel):
         rows = check_array(Z, dtype=np.float64)
         weighted = rows if self.matrix is None else rows @ checked_matrix(self.matrix, rows.shape[1])
 
-        def section(X: ArrayLike) -> Floats:
-            checked: Floats = check_array(X, dtype=np.float64)
-            if checked.shape[1] != rows.shape[1]:
-                raise InputError(
-                    f"X and Z must have the same number of columns; got {checked.shape[1]} and {rows.shape[1]}."
-                )
-            return checked @ weighted.T
-
-        return section
+        return lambda X: same_columns(check_array(X, dtype=np.float64), rows) @ weighted.T
 
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
         rows: Floats = check_array(X, dtype=np.float64)
@@ -283,6 +275,13 @@ def checked_kernel(kernel: Any) -> Kernel:
             f"A part of a composed kernel must be a kernel of this package, such as GaussianKernel(); got {kernel!r}."
         )
     return kernel
+
+
+def same_columns(X: Floats, Z: Floats) -> Floats:
+    """Return X, or raise an InputError if it has not as many columns as Z."""
+    if X.shape[1] != Z.shape[1]:
+        raise InputError(f"X and Z must have the same number of columns; got {X.shape[1]} and {Z.shape[1]}.")
+    return X
 
 
 def checked_factor(factor: Any) -> float:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_array
 
-from lmgp.composition import Kernel
+from lmgp.composition import Kernel, same_columns
 from lmgp.errors import InputError
 
 
@@ -49,7 +49,7 @@ class GaussianKernel(Kernel):
 
         def section(X: ArrayLike) -> NDArray[np.float64]:
             # Differences, not inner products: far from the origin the latter lose the distances between close rows.
-            values: NDArray[np.float64] = cdist(self.scale(X), scaled, "sqeuclidean")
+            values: NDArray[np.float64] = cdist(same_columns(self.scale(X), scaled), scaled, "sqeuclidean")
             values *= -0.5
             np.exp(values, out=values)
             values *= self.variance

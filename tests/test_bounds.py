@@ -52,7 +52,7 @@ def test_the_maps_themselves_keep_hoeffdings_bound() -> None:
 
 
 def test_hoeffdings_bound_is_a_probability_of_every_shape() -> None:
-    bounds = hoeffding_bound([[1], [100], [10_000]], [1e-3, 0.1, 1.0])
+    bounds = hoeffding_bound([[2], [100], [10_000]], [1e-3, 0.1, 1.0])
     assert bounds.shape == (3, 3)
     assert bounds.max() == 1.0
     assert np.all(np.diff(bounds, axis=0) <= 0)
@@ -138,7 +138,9 @@ BAD: dict[str, tuple[Any, str]] = {
     "an error that is no number": (lambda: hoeffding_bound(10, np.nan), "error must be positive"),
     "variance": (lambda: hoeffding_bound(10, 0.1, variance=0.0), "variance must be positive"),
     "random features": (lambda: svm_objective_gap([1.0, 1.0], [0.9, 1.1], 0.1), "row 1 has 1.1 above 1"),
-    "nan": (lambda: svm_objective_gap([1.0, np.nan], [0.9, 0.9], 0.1), "row 1"),
+    "nan": (lambda: svm_objective_gap([1.0, np.nan], [0.9, 0.9], 0.1), "kernel_diagonal must not be .* got nan"),
+    "negative": (lambda: svm_objective_gap([1.0], [-5.0], 0.1), "feature_squares must not be negative .* got -5"),
+    "half a pair": (lambda: hoeffding_bound([2, 3], 0.1), "n_features must be even, for pairs, and finite; got 3"),
     "shapes": (lambda: svm_objective_gap([1.0], [0.9, 0.9], 0.1), r"shapes \(1,\) and \(2,\)"),
     "no rows": (lambda: svm_objective_gap([], [], 0.1), r"shape \(m,\)"),
     "regularization": (lambda: svm_objective_gap([1.0], [0.9], 0.0), "regularization must be positive"),

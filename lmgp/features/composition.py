@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.composition import (
     Function,
+    Kernel,
     LinearKernel,
     ModulatedKernel,
     ProductKernel,
@@ -312,6 +313,8 @@ def exact_features(kernel: Any) -> ComposedFeatures:
     >>> exact_features(LinearKernel() + 4.0 * LinearKernel()).fit_transform([[3.0]])
     array([[3., 6.]])
     """
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"{kernel!r} is no kernel of this package, such as LinearKernel(), whose map is known.")
     raise InputError(
         f"{kernel!r} has no finite feature map; approximate it: strategy 'approximate' with features=… a map "
         "that approximates it."

@@ -69,6 +69,8 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     ----------
     features_ : scikit-learn transformer
         The fitted larger map.
+    n_features_out_ : int
+        The number of columns made.
     n_features_in_ : int
         The number of input columns, d.
 
@@ -93,6 +95,7 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     }
 
     n_features_in_: int
+    _matrix: Floats | None
 
     def __init__(
         self,
@@ -131,12 +134,14 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 f"CraftFeatures projects to fewer columns: n_features is {self.n_features}, but {self.features!r} "
                 f"makes only {n_larger}. Give it more columns."
             )
+        self._matrix = None
         if self.projection == "gaussian":
             self._matrix = rng.standard_normal((n_larger, self.n_features)) / self.n_features**0.5
         else:
             self._order = padded_size(n_larger)
             self._signs = rng.choice([-1.0, 1.0], size=n_larger) / self.n_features**0.5
             self._kept = rng.permutation(self._order)[: self.n_features]
+        self.n_features_out_ = self.n_features
         self._larger, self.features_ = larger, larger.transformer_
         return self
 
@@ -153,7 +158,7 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         """
         check_is_fitted(self, "features_")
         columns = self._larger.transform(validate_data(self, X, dtype=np.float64, reset=False))
-        if self.projection == "gaussian":
+        if self._matrix is not None:
             return columns @ self._matrix
         padded = np.zeros((len(columns), self._order))
         padded[:, : columns.shape[1]] = columns * self._signs
@@ -161,4 +166,4 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_features
+        return self.n_features_out_

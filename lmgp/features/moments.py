@@ -6,6 +6,8 @@ moments are one matrix product: the monomials of one half of the inputs times th
 this takes a small part of the work of the Gram product.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,13 +39,21 @@ def plan(exponents: Exponents) -> list[Step]:
     """
     steps = []
     parent = np.zeros(len(exponents), dtype=np.int64)
-    for j in range(exponents.shape[1]):
-        _, first, inverse = np.unique(exponents[:, : j + 1], axis=0, return_index=True, return_inverse=True)
+    for j, (first, inverse) in enumerate(_groups(exponents)):
         if j == exponents.shape[1] - 1:
             first, inverse = np.arange(len(exponents)), np.arange(len(exponents))
         steps.append((parent[first], exponents[first, j]))
-        parent = inverse.ravel()
+        parent = inverse
     return steps
+
+
+def _groups(exponents: Exponents) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """For the first j + 1 inputs, yield where each distinct multi-index stands first, and which of them each one is."""
+    place = np.zeros(len(exponents), dtype=np.intp)
+    for powers in exponents.T:
+        # Two are the same where they were for one input fewer, and have the same power of the last.
+        _, first, place = np.unique(place * (powers.max() + 1) + powers, return_index=True, return_inverse=True)
+        yield first, place
 
 
 def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Tensor:
@@ -73,10 +83,10 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
 
 def scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
     """e^{−rate x²} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
-    if rate * x.square().max() < LARGEST_SQUARE:
+    if rate == 0.0 or rate * x.square().max() < LARGEST_SQUARE:
         powers = np.empty((degree + 1, len(x)))
         column = x.contiguous().numpy()
-        np.exp(-rate * np.square(column), out=powers[0])
+        powers[0] = 1.0 if rate == 0.0 else np.exp(-rate * np.square(column))
         for k in range(1, degree + 1):
             np.multiply(powers[k - 1], column, out=powers[k])
             powers[k] *= k**-0.5
@@ -177,7 +187,7 @@ class MomentPlan:
         n_features, n_inputs = exponents.shape
         gram = n_features * (n_features / 2 + n_inputs)
         halves = np.array_split(np.arange(n_inputs), [(n_inputs + 1) // 2])
-        distinct = [len(np.unique(exponents[:, half], axis=0)) for half in halves]
+        distinct = [len(deque(_groups(exponents[:, half]), maxlen=1)[0][0]) for half in halves]
         # A set of m points in h dimensions has at least (h + 1)m − h(h + 1)/2 sums of two (Freiman's lemma): most sets
         # that do not pay need not be summed.
         used = [int(np.any(exponents[:, half], axis=0).sum()) for half in halves]

@@ -296,7 +296,10 @@ def _fit(degree: int, a: float, n_inputs: int, n_gaussians: int) -> RadialFit:
             ).x
         )
     best = min(results, key=lambda parameters: loss(parameters)[0])
-    return RadialFit(degree, a, n_inputs, best[:n_gaussians], np.exp(best[n_gaussians:]))
+    c, sigma = best[:n_gaussians].copy(), np.exp(best[n_gaussians:])
+    for shared in (c, sigma):
+        shared.flags.writeable = False
+    return RadialFit(degree, a, n_inputs, c, sigma)
 
 
 def _path(degree: int, a: float, n_inputs: int, n_gaussians: int) -> Path:
@@ -313,13 +316,14 @@ def _read(path: Path, parameters: tuple[int, float, int], n_gaussians: int) -> R
     try:
         stored = json.loads(path.read_text())
         c, sigma = (np.array(stored[name], dtype=np.float64) for name in ("c", "sigma"))
-    except (OSError, ValueError, KeyError, TypeError, OverflowError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     if c.shape != (n_gaussians,) or c.shape != sigma.shape:
         return None
     usable = np.isfinite(c).all() and np.isfinite(sigma).all() and (sigma > 0).all()
     fitted = RadialFit(*parameters, c, sigma)
-    return fitted if usable and fitted.value > 0 else None
+    # K(0) is 1: another file than one of these fits would hardly come near.
+    return fitted if usable and abs(fitted.value - 1.0) < 0.5 else None
 
 
 def _write(path: Path, fitted: RadialFit) -> None:

@@ -34,7 +34,7 @@ def non_zeros(X: Any) -> Places:
     """
     if isinstance(X, np.ndarray):
         return np.count_nonzero(X, axis=1).astype(np.int64)
-    return np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[X.data != 0], minlength=X.shape[0])
+    return np.diff(canonical(X).indptr)
 
 
 def scale_columns(X: Any, lengthscale: ArrayLike) -> Any:
@@ -55,7 +55,8 @@ def row_squares(X: Any) -> Floats:
 def monomial_count(non_zeros: Places, degree: int) -> Floats:
     """Return C(s + degree, degree) for each s: how many monomials of s variables there are up to a total degree."""
     counts, place = np.unique(non_zeros, return_inverse=True)
-    return np.array([float(comb(int(s) + degree, degree)) for s in counts])[place]
+    numbers = [comb(int(s) + degree, degree) for s in counts]
+    return np.array([float(number) if number < 1e300 else np.inf for number in numbers])[place]
 
 
 def canonical(X: Any) -> Any:
@@ -161,7 +162,9 @@ def _recurrence(size: int, degree: int) -> list[tuple[Places, Places, Floats]]:
 def _values(x: Floats, rate: float, degree_factors: Floats) -> Floats:
     """Evaluate the monomials of dense rows without zeros, shape (m, s) to (m, C(s + p, p))."""
     degree = len(degree_factors) - 1
-    decay = np.exp(-rate * np.square(x).sum(axis=1, keepdims=True) / max(degree, 1))
+    decay = np.ones((len(x), 1))
+    if rate:
+        decay = np.exp(-rate * np.square(x).sum(axis=1, keepdims=True) / max(degree, 1))
     # The exponential goes in degree by degree: whole, it underflows where the power brings the product back.
     damped = x * decay
     blocks = [np.ones((len(x), 1))]

@@ -1,5 +1,6 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from math import comb
 from numbers import Integral, Real
@@ -155,16 +156,20 @@ class TaylorFeatures(TruncatedMap):
         A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, section 4.
         """
         counts = non_zeros(check_array(X, accept_sparse="csr"))
-        if not 1.0 <= budget < np.inf:
+        if not (isinstance(budget, Real) and 1.0 <= budget < np.inf):
             raise InputError(
-                f"budget must be a finite number of operations a row, at least 1 for the constant; got {budget}."
+                f"budget must be a finite number of operations a row, at least 1 for the constant; got {budget!r}."
             )
         if not counts.any():
             raise InputError("All rows are zero: only the constant feature is not, and no degree exceeds a budget.")
-        degree = 0
-        while monomial_count(counts, degree + 1).mean() <= budget:
-            degree += 1
-        return degree
+
+        def operations(degree: int) -> float:
+            return float(monomial_count(counts, degree).mean())
+
+        high = 1
+        while operations(high) <= budget:
+            high *= 2
+        return bisect_right(range(high), budget, key=operations) - 1
 
     def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
         if self.weights == "polynomial":
@@ -232,11 +237,7 @@ class TaylorFeatures(TruncatedMap):
         """
         check_is_fitted(self)
         rows = self._checked(X)
-        if issparse(rows):
-            return self._evaluate_sparse(rows)
-        if not hasattr(self, "exponents_"):  # fitted to sparse rows
-            return self._evaluate_sparse(csr_array(rows)).toarray()
-        return self.evaluate(as_tensor(rows)).numpy()
+        return self._evaluate_sparse(rows) if issparse(rows) else self.evaluate(as_tensor(rows)).numpy()
 
     def _checked(self, X: ArrayLike) -> Any:
         return validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
@@ -251,12 +252,12 @@ class TaylorFeatures(TruncatedMap):
             self._check_energy(X)
         scaled = scale_columns(canonical(X), self.kernel_.lengthscale)
         if self.weights == "polynomial":
-            return sparse_monomials(scaled, 0.0, self._degree_factors())
-        features = sparse_monomials(scaled, 0.5, self._degree_factors())
-        far = vanishing(torch.from_numpy(row_squares(scaled)), self.degree_).numpy()
-        if far.any():
+            features = sparse_monomials(scaled, 0.0, self._degree_factors())
+        else:
+            features = sparse_monomials(scaled, 0.5, self._degree_factors())
+            far = vanishing(torch.from_numpy(row_squares(scaled)), self.degree_).numpy()
             features.data[np.repeat(far, np.diff(features.indptr))] = 0.0
-            features.eliminate_zeros()
+        features.eliminate_zeros()
         return features
 
     def _degree_factors(self) -> NDArray[np.float64]:
@@ -289,6 +290,7 @@ class TaylorFeatures(TruncatedMap):
         rows = self._checked(X)
         if self.index_set == "total_degree":
             return monomial_count(non_zeros(rows), self.degree_)
+        self._check_energy(rows)
         uses_a_zero = (rows == 0).astype(np.float64) @ (self.exponents_ > 0).astype(np.float64).T > 0
         return np.asarray((~uses_a_zero).sum(axis=1), dtype=np.float64)
 
@@ -337,6 +339,8 @@ class TaylorFeatures(TruncatedMap):
         return (np.arange(n_columns), 1.0) if nested else None
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        if not hasattr(self, "exponents_"):  # fitted to sparse rows
+            return as_tensor(self._evaluate_sparse(csr_array(X.numpy())).toarray())
         scaled = self._scale(X)
         if self.weights == "polynomial":
             factors = as_tensor(self._degree_factors()[self.exponents_.sum(axis=1)])

@@ -94,7 +94,7 @@ class KernelSGD(BaseEstimator, ABC):
             parameter is out of its range. `lmgp.errors.InputError`, which is one, if the kernel or the map cannot be
             used by the strategy, or y has only one class.
         MemoryLimitError
-            If what the strategy stores takes more than `memory_limit`; it has not been made then.
+            If what the strategy stores, or the weights, take more than `memory_limit`.
         NumericalError
             If the steps diverge.
         """
@@ -137,7 +137,7 @@ class KernelSGD(BaseEstimator, ABC):
             raise InputError(
                 f"strategy={self.strategy!r} with features={self.features!r} takes dense rows only; got a sparse "
                 "matrix. Use X.toarray(), or strategy='approximate' with a map of sparse rows, such as "
-                "PolynomialCountSketch()."
+                "TaylorFeatures(degree=2) or scikit-learn's PolynomialCountSketch()."
             )
 
     def _order(self, n: int, rng: np.random.Generator) -> Iterator[int]:
@@ -210,7 +210,7 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     n_steps : int, optional
         T; 10 n if not given.
     memory_limit : float, default=4 GiB
-        In bytes: the most that a "cached" strategy may store.
+        In bytes: the most that a "cached" strategy may store, and that the weights may take.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seeds the order of the rows, and the map where that has no seed of its own.
 

@@ -28,7 +28,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
+from scipy.sparse import issparse, vstack
 
 from lmgp.composition import Kernel
 from lmgp.errors import InputError, MemoryLimitError
@@ -220,6 +220,11 @@ def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.rando
     features = RandomFourierFeatures() if features is None else features
     if isinstance(features, FeatureMap) and features.kernel is not None:
         kernel = features.kernel
+    if isinstance(features, FeatureMap) and not isinstance(kernel, GaussianKernel):
+        raise InputError(
+            f"{features!r} has no kernel of its own and would get {kernel!r}, but it is a map of GaussianKernel. Give "
+            "the map a kernel, or leave the model's out."
+        )
     features = make_feature_map(features, kernel, rng)
     return (features.transformer if isinstance(features, TransformerFeatures) else features).fit(X)
 
@@ -237,21 +242,28 @@ def expand(strategy: str, source: Any, X: Any, n_outputs: int, memory_limit: flo
     n_outputs : int
         K.
     memory_limit : float
-        For the rows that a "cached" strategy makes now, in bytes.
+        For the rows that a "cached" strategy makes now, and for the weights, in bytes.
 
     Raises
     ------
     MemoryLimitError
-        If all rows take more than `memory_limit`; they have not been made then.
+        If all rows or the weights take more than `memory_limit`. They have not been made then; of sparse rows, not many
+        more than fill it.
     """
     is_dual = strategy.startswith("kernel")
     make = kernel_rows(source, X, X) if is_dual else feature_rows(source, X)
     n, width = X.shape[0], make(slice(0, 1)).shape[1]
     if strategy.endswith("_cached"):
-        _check_memory(make, n, width, memory_limit, strategy)
-        read = partial(_entries, _all_rows(make, n, width))
+        read = partial(_entries, _all_rows(make, n, width, memory_limit, strategy))
     else:
         read = partial(_next_entries, make)
+    # Twice: as they are held, and once more when the common factor is multiplied in.
+    if 16.0 * n_outputs * width > memory_limit:
+        raise MemoryLimitError(
+            f"{n_outputs} function(s) of {width:,} weights take {_size(16.0 * n_outputs * width)}, above memory_limit="
+            f"{_size(memory_limit)}. Use fewer features (a lower degree, or hashed ones, such as "
+            "PolynomialCountSketch()), or a higher memory_limit (in bytes)."
+        )
     return (Dual if is_dual else Primal)(read, width, n_outputs)
 
 
@@ -271,34 +283,52 @@ def outputs(source: Any, weights: Floats, X: Any, support: Floats | None = None)
     Returns
     -------
     ndarray of shape (n, K)
+
+    Raises
+    ------
+    InputError
+        If a value is not finite.
     """
     make = feature_rows(source, X) if support is None else kernel_rows(source, X, support)
     is_sparse = issparse(make(slice(0, 1)))
     parts = chunks(X.shape[0], weights.shape[1], 8 * SPARSE_ROWS * weights.shape[1] if is_sparse else None)
-    return np.concatenate([make(part) @ weights.T for part in parts])
-
-
-def _check_memory(make: RowMaker, n: int, width: int, memory_limit: float, strategy: str) -> None:
-    needed = 8.0 * n * width
-    if issparse(make(slice(0, 1))):
-        sample = make(slice(None, None, -(-n // 100)))
-        needed = (sample.data.nbytes + sample.indices.nbytes) * n / sample.shape[0]
-    if needed > memory_limit:
-        raise MemoryLimitError(
-            f"strategy={strategy!r} stores {n:,} rows of {width:,} columns: {needed / 2**30:,.3g} GiB, above "
-            f"memory_limit={memory_limit / 2**30:,.3g} GiB. Use strategy={strategy.removesuffix('_cached')!r}, which "
-            "makes them one by one, or a higher memory_limit (in bytes)."
+    with np.errstate(all="ignore"):
+        values = np.concatenate([make(part) @ weights.T for part in parts])
+    finite = np.isfinite(values).all(axis=1)
+    if not finite.all():
+        raise InputError(
+            f"The function is not finite at row {int(np.argmin(finite))}: its features or its kernel overflow there. "
+            "Check that its columns have the scale of those of the training rows."
         )
+    return values
 
 
-def _all_rows(make: RowMaker, n: int, width: int) -> Any:
+def _all_rows(make: RowMaker, n: int, width: int, memory_limit: float, strategy: str) -> Any:
+    def check(needed: float, qualifier: str = "") -> None:
+        if needed > memory_limit:
+            raise MemoryLimitError(
+                f"strategy={strategy!r} stores {n:,} rows of {width:,} columns: {qualifier}{_size(needed)}, above "
+                f"memory_limit={_size(memory_limit)}. Use strategy={strategy.removesuffix('_cached')!r}, which makes "
+                "them one by one, or a higher memory_limit (in bytes)."
+            )
+
     if issparse(make(slice(0, 1))):
-        return make(slice(0, n))
+        parts, held = [], 0
+        for start in range(0, n, SPARSE_ROWS):
+            parts.append(make(slice(start, start + SPARSE_ROWS)))
+            held += parts[-1].data.nbytes + parts[-1].indices.nbytes
+            check(held, "more than " if start + SPARSE_ROWS < n else "")
+        return vstack(parts, format="csr")
+    check(8.0 * n * width)
     rows = np.empty((n, width))
     # Part by part: what a map or a kernel needs besides its result stays small.
     for part in chunks(n, width):
         rows[part] = make(part)
     return rows
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:,.3g} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.3g} MiB"
 
 
 def _next_entries(make: RowMaker, i: int) -> Entries:

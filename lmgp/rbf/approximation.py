@@ -51,8 +51,8 @@ class Sizes(NamedTuple):
 class ApproximateRBF(BaseEstimator, ABC):
     """An approximation of the outputs of a fitted model, which keeps none of its support vectors.
 
-    Subclasses implement what is abstract here; `_expand` sets `radius_` and `_error`,
-    which says what holds within it.
+    Subclasses implement what is abstract here; `_expand` sets `radius_`, `_error`, which says what holds within it, and
+    `_advice`, how more rows come to be within it.
     """
 
     readout: Readout
@@ -61,6 +61,7 @@ class ApproximateRBF(BaseEstimator, ABC):
     intercept_: Floats
     radius_: float
     _error: str
+    _advice: str
 
     def fit(self, model: Any) -> Self:
         """Approximate a fitted model; `from_estimator` does this and the constructor in one call.
@@ -178,8 +179,7 @@ class ApproximateRBF(BaseEstimator, ABC):
             warnings.warn(
                 f"{np.count_nonzero(~valid)} of {len(valid)} rows are outside the bound within which {self._error}: "
                 f"{self.radius_:.3g} lengthscales 1/√(2 gamma) from the centre; the farthest row is at "
-                f"{distances.max():.3g}. Train with gamma at most gamma_max(X), expand around the data (center), or "
-                "use TaylorRBF with a higher degree or with a threshold.",
+                f"{distances.max():.3g}. {self._advice}",
                 ValidityWarning,
                 stacklevel=3,
             )

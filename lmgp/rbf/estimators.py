@@ -67,11 +67,15 @@ def rbf_expansion(model: Any) -> RBFExpansion:
         raise InputError("Give the last step of a Pipeline, model[-1], and rows as that step sees them, model[:-1].")
     for kinds, extract in EXTRACTORS.items():
         if isinstance(model, kinds):
+            # scikit-learn's Gaussian process counts as fitted from the start: it predicts from its prior.
+            fitted = None if kinds != (GaussianProcessRegressor,) else ["X_train_"]
             try:
-                check_is_fitted(model)
+                check_is_fitted(model, fitted)
             except NotFittedError as error:
                 raise InputError(f"{type(model).__name__} is not fitted: fit it first.") from error
             return extract(model)
+    if hasattr(model, "best_estimator_"):
+        raise InputError(f"Give the model that {type(model).__name__} has found: its best_estimator_.")
     raise InputError(f"No kernel expansion is known of {type(model).__name__}. Supported: {SUPPORTED}.")
 
 
@@ -131,9 +135,20 @@ def _gaussian(kernel: Kernel) -> tuple[float, float | Floats]:
         case Product(k1=ConstantKernel() as constant, k2=other) | Product(k1=other, k2=ConstantKernel() as constant):
             variance, lengthscale = _gaussian(other)
             return constant.constant_value * variance, lengthscale
-        case Sum(k1=other, k2=WhiteKernel()) | Sum(k1=WhiteKernel(), k2=other):
-            return _gaussian(other)
+        case Sum(k1=signal, k2=noise) if _is_white(noise):
+            return _gaussian(signal)
+        case Sum(k1=noise, k2=signal) if _is_white(noise):
+            return _gaussian(signal)
     raise InputError(f"GaussianProcessRegressor has the kernel {kernel}. Supported: {SUPPORTED}.")
+
+
+def _is_white(kernel: Kernel) -> bool:
+    match kernel:
+        case WhiteKernel():
+            return True
+        case Product(k1=ConstantKernel(), k2=other) | Product(k1=other, k2=ConstantKernel()):
+            return _is_white(other)
+    return False
 
 
 def _from_exact_gp(model: ExactGPRegressor) -> RBFExpansion:

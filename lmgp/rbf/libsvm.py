@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError
+from lmgp.features.sparse import check_memory
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression, one_vs_one
 
@@ -67,9 +69,11 @@ def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> 
     >>> model.predict([[1.0, 2.0], [-1.0, 0.0]]).tolist()
     [1, -1]
     """
+    if n_features is not None and (isinstance(n_features, bool) or not isinstance(n_features, Integral)):
+        raise InputError(f"n_features must be a whole number; got {n_features!r}.")
     try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, TypeError, UnicodeDecodeError) as error:
         raise InputError(f"The model file {path} cannot be read: {error}.") from error
     return _Model(str(path), lines).expansion(n_features)
 
@@ -91,7 +95,7 @@ class _Model:
             if name in self.fields:
                 self.fail(number, f"{name} is there twice")
             self.fields[name] = (number, values)
-        self.fail(len(lines), "the file ends before the line 'SV'; it is truncated, or no LIBSVM model")
+        self.fail(max(1, len(lines)), "the file ends before the line 'SV'; it is truncated, or no LIBSVM model")
 
     def fail(self, number: int, what: str) -> NoReturn:
         raise InputError(f"{self.path}, line {number}: {what}.")
@@ -101,8 +105,9 @@ class _Model:
             value = convert(text)
         except ValueError:
             value = math.nan
-        if not math.isfinite(value):
-            self.fail(at, f"{text!r} is not a {'whole' if convert is int else 'finite'} number")
+        # Python's own digit separators are not LIBSVM's, and its whole numbers are 32-bit ones.
+        if "_" in text or not (abs(value) < 2**31 if convert is int else math.isfinite(value)):
+            self.fail(at, f"{text[:40]!r} is not a {'whole' if convert is int else 'finite'} number")
         return value
 
     def values(self, name: str, count: int, convert: Callable[[str], Any] = float) -> list[Any]:
@@ -179,6 +184,11 @@ class _Model:
             raise InputError(
                 f"n_features must be at least {largest}, the largest index in {self.path}; got {n_features}."
             )
+        check_memory(
+            8.0 * n_sv * largest,
+            f"The {n_sv:,} support vectors of {self.path} with {largest:,} columns",
+            "Is the largest index right?",
+        )
         vectors = np.zeros((n_sv, n_features or largest))
         vectors[rows, columns] = values
         return dual, vectors

@@ -1,7 +1,7 @@
 """Taylor expansions of fitted RBF models: prediction in a time that does not depend on their support vectors."""
 
 from functools import lru_cache
-from math import comb
+from math import comb, prod
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -14,6 +14,7 @@ from lmgp.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.errors import InputError
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
+from lmgp.features.sparse import check_memory
 from lmgp.rbf.approximation import ApproximateRBF
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
@@ -38,8 +39,8 @@ class QuadraticRBF(ApproximateRBF):
     Parameters
     ----------
     center : {"origin", "mean"} or array-like of shape (d,), default="origin"
-        What to expand around: the origin as in the paper, the mean of the support vectors, or a point. The kernel does
-        not depend on it; the bound holds for more rows where it is amid the data.
+        What to expand around: the origin as in the paper, the mean of the support vectors, or a point, such as the mean
+        of all training rows. The kernel does not depend on it; the bound holds for more rows where it is amid the data.
 
     Attributes
     ----------
@@ -140,6 +141,10 @@ class QuadraticRBF(ApproximateRBF):
                 matrix += (0.5 * weight * shifted.T) @ shifted
         self.radius_ = 0.5 / farthest if farthest else np.inf
         self._error = "each term of the sum errs by less than 3.05%"
+        self._advice = (
+            "Expand around the data (center), train with gamma at most gamma_max(X, center=...), or use TaylorRBF with "
+            "a higher degree or a threshold."
+        )
 
     def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
         shifted = rows - self.center_
@@ -286,17 +291,28 @@ class TaylorRBF(ApproximateRBF):
             farthest = float(np.linalg.norm((expansion.vectors - self.centers_) * self._scale, axis=1).max())
             self.radius_ = largest_exponent(degree, self.tolerance) / farthest if farthest else np.inf
             self._error = f"each term of the sum errs by less than {self.tolerance:.3%}"
+            self._advice = (
+                f"Expand around the data (center), train with gamma at most gamma_max(X, center=..., degree={degree}), "
+                "or use a higher degree or a threshold."
+            )
         elif isinstance(self.center, str) and self.center == "origin":
             self.centers_ = farthest_point_clustering(expansion.vectors * self._scale, self.threshold) / self._scale
             self.radius_ = largest_distance(degree, self.tolerance)
             self._error = f"each kernel value errs by less than {self.tolerance:.3g}"
+            self._advice = "Use a smaller threshold or a higher degree; rows far from all support vectors stay outside."
         else:
             raise InputError(f"center={self.center!r} and threshold={self.threshold!r} cannot both be given.")
         # No row has features of norm above 1, those of a support vector at r have the square Q(p + 1, r²): their inner
         # product is the support vector's part at that row.
         reach = gammainccinv(degree + 1, PRUNE**2) ** 0.5
         self._degree, steps = degree, _steps(self.n_features_in_, degree)
-        self.weights_ = np.zeros((len(self.centers_), n_monomials, len(self.intercept_)))
+        shape = len(self.centers_), n_monomials, len(self.intercept_)
+        check_memory(
+            8.0 * prod(shape),
+            f"The weights of {shape[1]:,} monomials at {shape[0]:,} centroids for {shape[2]} output(s)",
+            "Use a larger threshold or a lower degree.",
+        )
+        self.weights_ = np.zeros(shape)
         for weights, center in zip(self.weights_, self.centers_, strict=True):
             shifted = (expansion.vectors - center) * self._scale
             within = np.flatnonzero(np.square(shifted).sum(axis=1) <= reach**2)

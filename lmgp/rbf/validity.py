@@ -148,25 +148,32 @@ def resolve_center(center: str | ArrayLike, X: Floats) -> Floats:
     return point
 
 
-def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin") -> float:
-    """Return the largest gamma for which the quadratic approximation is valid at all rows like these, before training.
+def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin", degree: int = 2) -> float:
+    """Return the largest gamma for which an approximation around one centre is valid at all rows like these.
+
+    Before training: whichever of the rows become support vectors.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
         The rows to train on and to predict at.
     center : {"origin", "mean"} or array-like of shape (d,), default="origin"
-        What the approximation is to be expanded around; "mean" is that of X.
+        What the approximation is to be expanded around. "mean" is that of X, not of the support vectors, which are not
+        known yet: for rows to be valid for sure, give the approximation the same point, ``center=X.mean(axis=0)``.
+    degree : int, default=2
+        Of the approximation: 2 for `QuadraticRBF`.
 
     Returns
     -------
     float
-        1/(4 max‖x − center‖²), in one over squared units of X; infinite if all rows are at the centre.
+        t/(2 max‖x − center‖²), in one over squared units of X, with t the largest exponent of the degree, which is 1/2
+        for degree 2; infinite if all rows are at the centre.
 
     Raises
     ------
     ValueError
-        If X is not finite and numeric. `InputError`, which is one, if the center does not fit it.
+        If X is not finite and numeric. `InputError`, which is one, if the center does not fit it, or the degree is no
+        whole number.
 
     References
     ----------
@@ -176,9 +183,10 @@ def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin") -> float:
     Examples
     --------
     >>> from lmgp.rbf.validity import gamma_max
-    >>> gamma_max([[1.0, 1.0], [3.0, 1.0]]), gamma_max([[1.0, 1.0], [3.0, 1.0]], center="mean")
-    (0.025, 0.25)
+    >>> X = [[1.0, 1.0], [3.0, 1.0]]
+    >>> round(gamma_max(X), 6), round(gamma_max(X, center="mean"), 6), round(gamma_max(X, degree=4), 6)
+    (0.025, 0.25, 0.054001)
     """
     rows = check_array(X, dtype=np.float64, input_name="X")
     largest = float(np.square(rows - resolve_center(center, rows)).sum(axis=1).max())
-    return 0.25 / largest if largest else math.inf
+    return 0.5 * largest_exponent(degree) / largest if largest else math.inf

@@ -151,3 +151,12 @@ def test_a_map_to_numbers_that_are_not_finite_is_refused() -> None:
 def test_parameters_of_the_wrong_kind_are_refused(parameter: str, value: Any) -> None:
     with pytest.raises(ValueError, match=parameter):
         make().set_params(**{parameter: value}).fit(rows())
+
+
+def test_parameters_that_are_set_later_wait_for_the_next_fit() -> None:
+    fitted = make(9, projection="gaussian").fit(rows())
+    before = fitted.transform(rows())
+    fitted.set_params(projection="srht", n_features=4)
+    np.testing.assert_array_equal(fitted.transform(rows()), before)
+    assert len(fitted.get_feature_names_out()) == before.shape[1] == 9
+    assert fitted.fit_transform(rows()).shape == (6, 4)

@@ -19,6 +19,7 @@ from sklearn.svm import SVC, LinearSVC
 from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
+    KernelSGDClassifier,
     LocalizedGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
@@ -356,3 +357,44 @@ def test_sparse_rows_after_dense_ones_leave_nothing_behind() -> None:
     assert not hasattr(refitted, "exponents_")
     copy = pickle.loads(pickle.dumps(refitted))
     np.testing.assert_array_equal(copy.transform(X).toarray(), refitted.transform(X).toarray())
+
+
+@pytest.mark.parametrize("strategy", ["approximate", "approximate_cached"])
+def test_models_fitted_to_sparse_rows_predict_at_dense_ones(strategy: Any) -> None:
+    X = rows(60, 8, 0.4)
+    y = np.where(X.toarray()[:, 0] > 0, 1, -1)
+    model = KernelSGDClassifier(features=TaylorFeatures(degree=2), strategy=strategy, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X.toarray()), model.decision_function(X), rtol=1e-12)
+
+
+def test_counts_are_those_of_the_matrix_whatever_is_stored() -> None:
+    untidy = sp.csr_array(
+        (np.array([1.0, 2.0, 3.0, -3.0, 0.0]), np.array([1, 1, 2, 2, 3]), np.array([0, 2, 5])), shape=(2, 4)
+    )
+    fitted = TaylorFeatures(degree=2).fit(untidy)
+    assert fitted.operation_count(untidy).tolist() == fitted.operation_count(untidy.toarray()).tolist() == [3.0, 1.0]
+    assert TaylorFeatures.degree_for_budget(untidy, 5) == TaylorFeatures.degree_for_budget(untidy.toarray(), 5)
+    fourier = RandomFourierFeatures(10, random_state=0).fit(untidy.toarray())
+    assert fourier.operation_count(untidy).tolist() == [10.0, 0.0]
+
+
+def test_large_budgets_and_long_rows_are_no_trouble() -> None:
+    assert TaylorFeatures.degree_for_budget(np.ones((3, 1)), 1e12) == 10**12 - 1
+    X = np.ones((2, 150))
+    degree = TaylorFeatures.degree_for_budget(X, 1e200)
+    assert comb(150 + degree, 150) <= 1e200 < comb(151 + degree, 150)
+
+
+@pytest.mark.parametrize("as_rows", [sp.csr_array, np.asarray])
+def test_polynomial_features_of_large_rows_are_finite(as_rows: Any) -> None:
+    X = np.array([[1e160, 1.0], [0.0, 0.0]])
+    features = TaylorFeatures(degree=1, weights="polynomial").fit_transform(as_rows(X))
+    dense = features.toarray() if sp.issparse(features) else features
+    np.testing.assert_array_equal(dense, [[1.0, 1e160, 1.0], [1.0, 0.0, 0.0]])
+
+
+def test_without_a_constant_lower_degrees_are_not_stored() -> None:
+    X = rows(20, 6, 0.5)
+    features = TaylorFeatures(degree=2, weights="polynomial", coef0=0.0).fit_transform(X)
+    assert np.all(features.data != 0)
+    assert features.nnz == sum(comb(int(s) + 1, 2) for s in non_zeros(X))

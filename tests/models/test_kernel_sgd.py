@@ -337,7 +337,7 @@ def test_sparse_rows_are_refused_by_strategies_that_need_dense_ones(options: dic
         ),
         ({"strategy": "features", "kernel": ExponentialKernel(LinearKernel())}, "no finite feature map"),
         ({"kernel": LinearKernel()}, "map of its own for GaussianKernel only; got LinearKernel.*Give features="),
-        ({"kernel": LinearKernel(), "features": RandomFourierFeatures()}, "The 'kernel' parameter of RandomFourier"),
+        ({"kernel": LinearKernel(), "features": RandomFourierFeatures()}, "is a map of GaussianKernel. Give the map"),
         ({"kernel": GaussianKernel(-1.0), "strategy": "kernel"}, "lengthscale must be positive"),
         ({"kernel": GaussianKernel, "strategy": "kernel"}, "expected numbers, shape"),
         ({"kernel": 1e200 * LinearKernel() * LinearKernel() * 1e200, "strategy": "kernel"}, "not all finite: scale"),

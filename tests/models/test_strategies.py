@@ -13,8 +13,8 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures
 
-from lmgp import GaussianKernel, RandomFourierFeatures
-from lmgp.composition import Kernel, LinearKernel
+from lmgp import GaussianKernel, RandomFourierFeatures, TaylorFeatures
+from lmgp.composition import ExponentialKernel, Kernel, LinearKernel
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.models.losses import LOSSES, SCHEDULES
 from lmgp.models.strategies import STRATEGIES, Dual, Expansion, Primal, expand, make_source, outputs
@@ -202,7 +202,8 @@ def test_memory_is_stated_before_it_is_taken(strategy: str, needed: int, message
     with pytest.raises(MemoryLimitError, match=message):
         start(strategy, features=features, limit=needed - 1)
     start(strategy, features=features, limit=needed)
-    start(strategy.removesuffix("_cached"), features=features, limit=1)
+    # On the fly only the weights of two functions are held, twice.
+    start(strategy.removesuffix("_cached"), features=features, limit=2 * 2 * 8 * needed // (12 * 8))
 
 
 def test_nothing_is_made_above_the_limit() -> None:
@@ -267,3 +268,31 @@ def test_a_kernel_without_a_map_of_its_own_is_refused() -> None:
         start("approximate", kernel=LinearKernel() * GaussianKernel())
     with pytest.raises(InputError, match="no finite feature map; approximate it"):
         start("features", kernel=GaussianKernel())
+
+
+def test_weights_above_the_limit_are_refused() -> None:
+    X = csr_array(np.eye(3, 200))
+    features = TaylorFeatures(degree=3).fit(X)
+    with pytest.raises(MemoryLimitError, match=r"2 function\(s\) of 1,373,701 weights take 41.9 MiB.*lower degree"):
+        expand("approximate", features, X, 2, 40e6)
+    assert expand("approximate", features, X, 2, 50e6).weights.shape == (2, 1_373_701)
+
+
+def test_sparse_rows_of_unequal_length_are_counted_one_by_one() -> None:
+    dense = np.zeros((3000, 60))
+    dense[:, 0] = 1.0
+    dense[1] = 1.0  # among the first rows, and the heaviest by far
+    X = csr_array(dense)
+    features = TaylorFeatures(degree=2).fit(X)
+    stored = features.transform(X)
+    needed = stored.data.nbytes + stored.indices.nbytes
+    with pytest.raises(MemoryLimitError, match=r"approximate_cached.*above memory_limit"):
+        expand("approximate_cached", features, X, 1, needed - 1)
+    expand("approximate_cached", features, X, 1, needed)
+
+
+def test_outputs_that_are_not_finite_are_refused() -> None:
+    X = np.ones((3, 2))
+    X[1] = 1e5
+    with pytest.raises(InputError, match="not finite at row 1"):
+        outputs(ExponentialKernel(LinearKernel()), np.ones((1, 3)), X, np.ones((3, 2)))

@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
@@ -53,6 +54,9 @@ REGRESSORS: dict[str, Any] = {
     "gp, ard": GaussianProcessRegressor(RBF([1.0, 2.0, 0.5]) * ConstantKernel(4.0), alpha=0.1, optimizer=None),
     "gp, noise": GaussianProcessRegressor(
         WhiteKernel(0.1, "fixed") + ConstantKernel(2.0) * RBF([1.0, 2.0, 0.5]), normalize_y=True, random_state=0
+    ),
+    "gp, a multiple of noise": GaussianProcessRegressor(
+        RBF(1.5) + ConstantKernel(2.0) * WhiteKernel(0.1), optimizer=None
     ),
     "gp, noise within": GaussianProcessRegressor(
         ConstantKernel(2.0) * (RBF(2.0) + WhiteKernel(0.1)), normalize_y=True, optimizer=None
@@ -192,10 +196,19 @@ def test_other_models_are_refused(bad: str) -> None:
         rbf_expansion(fitted)
 
 
-@pytest.mark.parametrize("model", [SVC(), SVR(), KernelRidge(kernel="rbf"), ExactGPRegressor()], ids=str)
+@pytest.mark.parametrize(
+    "model", [SVC(), SVR(), KernelRidge(kernel="rbf"), GaussianProcessRegressor(), ExactGPRegressor()], ids=str
+)
 def test_a_model_that_is_not_fitted_is_refused(model: Any) -> None:
     with pytest.raises(InputError, match="is not fitted: fit it first"):
         rbf_expansion(model)
+
+
+def test_a_search_is_asked_for_its_best_model() -> None:
+    search = GridSearchCV(SVR(), {"C": [1.0, 2.0]}).fit(rows(), target(rows()))
+    with pytest.raises(InputError, match="its best_estimator_"):
+        rbf_expansion(search)
+    assert_same(rbf_expansion(search.best_estimator_).predict(rows()), search.predict(rows()))
 
 
 @pytest.mark.parametrize("model", [None, 3, SVC, np.zeros((2, 2))], ids=str)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
-from lmgp.errors import InputError
+from lmgp.errors import InputError, MemoryLimitError
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.libsvm import read_libsvm
 from lmgp.rbf.readouts import Classification
@@ -169,7 +169,11 @@ MALFORMED: dict[str, tuple[str, str, str]] = {
         "-1 2:1 2:3",
         "line 11: indices must start at 1 and ascend, got 2 after 2",
     ),
-    "an empty file": (GOOD, "", "line 0: the file ends"),
+    "an index too large": ("-1 2:1", "-1 99999999999:1", "line 11: '99999999999' is not a whole number"),
+    "an index beyond memory": ("-1 2:1", "-1 2147483647:1", "support vectors of .* with 2,147,483,647 columns take"),
+    "digits in groups": ("-1 2:1", "-1 1_0:1", "line 11: '1_0' is not a whole number"),
+    "a count of hundreds of digits": ("total_sv 2", "total_sv " + "9" * 400, "line 5: '9{40}' is not a whole number"),
+    "an empty file": (GOOD, "", "line 1: the file ends"),
 }
 
 
@@ -178,9 +182,24 @@ def test_a_malformed_file_is_refused_with_its_line(bad: str, tmp_path: Path) -> 
     old, new, message = MALFORMED[bad]
     assert GOOD.count(old) == 1
     path = write(tmp_path / "bad.model", GOOD.replace(old, new))
-    with pytest.raises(InputError, match=f"bad.model, {message}" if message.startswith("line") else message):
+    with pytest.raises(
+        (InputError, MemoryLimitError), match=f"bad.model, {message}" if message.startswith("line") else message
+    ):
         read_libsvm(path)
     assert read_libsvm(write(path, GOOD)).predict([[1.0, 0.0]]).tolist() == [1]
+    assert read_libsvm(write(path, "\ufeff" + GOOD)).predict([[1.0, 0.0]]).tolist() == [1]
+
+
+@pytest.mark.parametrize("n_features", ["5", 2.5, True])
+def test_a_number_of_columns_that_is_none_is_refused(n_features: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="n_features must be a whole number"):
+        read_libsvm(write(tmp_path / "good.model", GOOD), n_features=n_features)
+
+
+@pytest.mark.parametrize("path", [None, 3])
+def test_what_is_no_path_is_refused(path: Any) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_libsvm(path)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

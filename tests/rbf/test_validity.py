@@ -1,14 +1,18 @@
 """The bounds, against the kernel itself."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVR
 
-from lmgp.errors import InputError
+from lmgp.errors import InputError, MemoryLimitError, ValidityWarning
+from lmgp.rbf.taylor import TaylorRBF
 from lmgp.rbf.validity import PAPER_TOLERANCE, gamma_max, largest_distance, largest_exponent
 
 Floats = NDArray[np.float64]
@@ -95,3 +99,33 @@ def test_gamma_max_makes_the_worst_pair_of_rows_just_valid() -> None:
 def test_rows_and_centres_that_cannot_be_used_are_refused(X: Any, center: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gamma_max(X, center=center)
+
+
+@pytest.mark.parametrize("degree", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("around", ["origin", "a point"])
+def test_all_rows_are_valid_at_the_largest_gamma(degree: int, around: str) -> None:
+    X = np.random.default_rng(0).normal(size=(80, 2)) + 1.0
+    center = "origin" if around == "origin" else X.mean(axis=0)
+    gamma = gamma_max(X, center=center, degree=degree)
+    for factor, share in ((1.0, 1.0), (1.1, 0.999)):
+        model = KernelRidge(kernel="rbf", gamma=factor * gamma).fit(X, X[:, 0])
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            valid = TaylorRBF.from_estimator(model, degree, center=center).predict(X, return_valid=True)[1]
+        assert valid.mean() == 1.0 if share == 1.0 else valid.mean() < share
+
+
+def test_a_localized_model_advises_on_its_threshold() -> None:
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    fast = TaylorRBF.from_estimator(SVR(gamma=1.0).fit(X, X[:, 0]), 2, threshold=1.0)
+    with pytest.warns(ValidityWarning, match="Use a smaller threshold or a higher degree"):
+        fast.predict(X + 9.0)
+
+
+def test_weights_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).normal(size=(60, 5))
+    model = KernelRidge(kernel="rbf", gamma=1.0).fit(X, X)
+    monkeypatch.setattr("os.sysconf", lambda _: 500)  # pages of so many bytes, and so many of them
+    with pytest.raises(MemoryLimitError, match=r"126 monomials at 61 centroids for 5 output.* take .* GiB, above"):
+        TaylorRBF.from_estimator(model, 4, threshold=1e-3)
+    assert TaylorRBF.from_estimator(model, 4, threshold=3.0).sizes.approximate < 1e5
