@@ -229,15 +229,16 @@ PARTS = {"tables": tables, "digits": digits, "figure": figure, "degrees": degree
 
 
 def draw(results):
-    fig = Figure(figsize=(13, 3.8), layout="constrained")
+    fig = Figure(figsize=(14, 4), layout="constrained")
     axes = fig.subplots(1, 3)
     bars = results.get("tables", [])
-    names = [f"{bar['data']}\n{bar['d']} × {bar['n_sv']:,}\nγ/γmax {bar['gamma_over_max']:g}" for bar in bars]
+    names = [f"{bar['data']}, γ/γmax = {bar['gamma_over_max']:g}\n{bar['n_sv']:,} × {bar['d']:,}" for bar in bars]
     for key, label, shift in (("speedup", "prediction", -0.2), ("speedup_with_building", "with building", 0.2)):
-        axes[0].bar(np.arange(len(bars)) + shift, [bar[key] for bar in bars], 0.4, label=label)
-    axes[0].set(ylabel="times faster than SVC", yscale="log", title="The paper's sizes")
-    axes[0].set_xticks(range(len(bars)), names, fontsize=6)
-    axes[0].legend()
+        axes[0].barh(np.arange(len(bars)) + shift, [bar[key] for bar in bars], 0.4, label=label)
+    axes[0].set(xlabel="times faster than SVC", xscale="log", title="The paper's sizes: support vectors × columns")
+    axes[0].set_yticks(range(len(bars)), names, fontsize=8)
+    axes[0].invert_yaxis()
+    axes[0].legend(loc="lower right")
     for task, marker in (("ten classes", "o"), ("1 against the rest", "s")):
         for center, line in (("origin", "-"), ("mean", "--")):
             points = [p for p in results.get("digits", []) if (p["task"], p["center"]) == (task, center)]

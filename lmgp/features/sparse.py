@@ -17,8 +17,8 @@ from lmgp.errors import InputError, MemoryLimitError
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-# Monomials that are held at a time.
-BLOCK = 2_000_000
+# Monomials that are made at a time: few enough for the processor's cache.
+BLOCK = 50_000
 
 
 def non_zeros(X: Any) -> Places:
@@ -55,8 +55,12 @@ def row_squares(X: Any) -> Floats:
 def monomial_count(non_zeros: Places, degree: int) -> Floats:
     """Return C(s + degree, degree) for each s: how many monomials of s variables there are up to a total degree."""
     counts, place = np.unique(non_zeros, return_inverse=True)
-    numbers = [comb(int(s) + degree, degree) for s in counts]
-    return np.array([float(number) if number < 1e300 else np.inf for number in numbers])[place]
+    return np.array([as_float(comb(int(s) + degree, degree)) for s in counts])[place]
+
+
+def as_float(number: int) -> float:
+    """Return a whole number as a float, infinity where it is too large for one."""
+    return float(number) if number < 1e300 else np.inf
 
 
 def canonical(X: Any) -> Any:
@@ -97,8 +101,8 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
     n_columns = comb(n_inputs + degree, degree)
     if n_columns * max(degree, 1) >= 2**63:
         raise InputError(
-            f"{n_inputs:,} inputs have {n_columns:.2g} monomials up to degree {degree}, more columns than 64-bit "
-            "integers number. Use a lower degree."
+            f"{n_inputs:,} inputs have {as_float(n_columns):.2g} monomials up to degree {degree}, more columns than "
+            "64-bit integers number. Use a lower degree."
         )
     counts = np.diff(X.indptr)
     sizes = monomial_count(counts, degree)
@@ -111,7 +115,8 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
     )
     starts = np.concatenate(([0], np.cumsum(sizes.astype(np.int64))))
     values, columns = np.empty(starts[-1]), np.empty(starts[-1], dtype=index_type)
-    place = _ColumnTable(n_inputs, degree, np.unique(X.indices))
+    inputs, place = np.unique(X.indices, return_inverse=True)
+    table = _ColumnTable(n_inputs, degree, inputs)
     for size in np.unique(counts):
         rows = np.flatnonzero(counts == size)
         length = comb(int(size) + degree, degree)
@@ -119,7 +124,7 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
             entries = X.indptr[part][:, None] + np.arange(size)
             target = starts[part][:, None] + np.arange(length)
             values[target] = _values(X.data[entries], rate, degree_factors)
-            columns[target] = place.columns(X.indices[entries])
+            columns[target] = table.columns(place[entries])
     return type(X)((values, columns, starts.astype(index_type)), shape=(n_rows, n_columns))
 
 
@@ -167,15 +172,16 @@ def _values(x: Floats, rate: float, degree_factors: Floats) -> Floats:
         decay = np.exp(-rate * np.square(x).sum(axis=1, keepdims=True) / max(degree, 1))
     # The exponential goes in degree by degree: whole, it underflows where the power brings the product back.
     damped = x * decay
-    blocks = [np.ones((len(x), 1))]
-    for parent, variable, factor in _recurrence(x.shape[1], degree):
-        block = blocks[-1].take(parent, axis=1)
+    values = np.empty((len(x), comb(x.shape[1] + degree, degree)))
+    block, stop = np.ones((len(x), 1)), 1
+    values[:, :1] = degree_factors[0] * decay ** max(degree, 1)
+    for k, (parent, variable, factor) in enumerate(_recurrence(x.shape[1], degree), start=1):
+        block = block.take(parent, axis=1)
         block *= damped.take(variable, axis=1)
         block *= factor
-        blocks.append(block)
-    for k, block in enumerate(blocks):
-        block *= degree_factors[k] * decay ** (max(degree, 1) - k)
-    return np.concatenate(blocks, axis=1)
+        start, stop = stop, stop + len(parent)
+        np.multiply(block, degree_factors[k] * decay ** (degree - k), out=values[:, start:stop])
+    return values
 
 
 class _ColumnTable:
@@ -193,19 +199,23 @@ class _ColumnTable:
     """
 
     def __init__(self, n_inputs: int, degree: int, inputs: Places) -> None:
-        self._inputs = inputs
         self._last = [comb(n_inputs + k, k) - 1 for k in range(degree + 1)]
         after = n_inputs - 1 - inputs.astype(np.int64)
         self._terms = [np.ones_like(after)]  # of C(after + k − 1, k)
         for k in range(1, degree + 1):
             self._terms.append(self._terms[-1] * (after + k - 1) // k)
 
-    def columns(self, inputs: Places) -> Places:
-        """Return the columns of all monomials of rows with these inputs, shape (m, s) to (m, C(s + p, p))."""
-        place = np.searchsorted(self._inputs, inputs)
-        after = np.zeros((len(place), 1), dtype=np.int64)
-        blocks = [after]
-        for k, (parent, variable, _) in enumerate(_recurrence(place.shape[1], len(self._terms) - 1), start=1):
-            after = after.take(parent, axis=1) + self._terms[k][place].take(variable, axis=1)
-            blocks.append(self._last[k] - after)
-        return np.concatenate(blocks, axis=1)
+    def columns(self, place: Places) -> Places:
+        """Return the columns of all monomials of rows with these inputs, shape (m, s) to (m, C(s + p, p)).
+
+        The inputs are named by their place among those that occur.
+        """
+        degree = len(self._terms) - 1
+        result = np.zeros((len(place), comb(place.shape[1] + degree, degree)), dtype=np.int64)
+        after, stop = result[:, :1], 1
+        for k, (parent, variable, _) in enumerate(_recurrence(place.shape[1], degree), start=1):
+            after = after.take(parent, axis=1)
+            after += self._terms[k][place].take(variable, axis=1)
+            start, stop = stop, stop + len(parent)
+            np.subtract(self._last[k], after, out=result[:, start:stop])
+        return result

@@ -21,6 +21,7 @@ from lmgp.features.base import FeatureMap, TruncatedMap, relative_precision, sam
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
 from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, monomials, plan
 from lmgp.features.sparse import (
+    as_float,
     canonical,
     check_memory,
     monomial_count,
@@ -194,7 +195,7 @@ class TaylorFeatures(TruncatedMap):
             self.degree_, self.n_features_out_ = degree, comb(n_inputs + degree, degree)
             return
         else:
-            n_columns = comb(n_inputs + degree, degree)
+            n_columns = as_float(comb(n_inputs + degree, degree))
             check_memory(
                 8.0 * n_columns * n_inputs,
                 f"The exponents of {n_columns:.3g} monomials up to degree {degree}",

@@ -83,7 +83,7 @@ def test_the_pattern_is_that_of_all_monomials(degree: int) -> None:
 def test_columns_are_numbered_exactly_where_there_are_many() -> None:
     d, degree = 2_000_000, 3
     table = _ColumnTable(d, degree, np.array([0, 5, 1_999_999]))
-    found = table.columns(np.array([[0, 5, 1_999_999]]))[0]
+    found = table.columns(np.array([[0, 1, 2]]))[0]
 
     def place(chosen: tuple[int, ...]) -> int:
         """Count what comes before, in whole numbers: lower degrees, then smaller first inputs, and so on."""
@@ -398,3 +398,11 @@ def test_without_a_constant_lower_degrees_are_not_stored() -> None:
     features = TaylorFeatures(degree=2, weights="polynomial", coef0=0.0).fit_transform(X)
     assert np.all(features.data != 0)
     assert features.nnz == sum(comb(int(s) + 1, 2) for s in non_zeros(X))
+
+
+def test_degrees_beyond_all_numbers_are_refused_as_others_are() -> None:
+    with pytest.raises(MemoryLimitError, match="exponents of inf monomials up to degree 2000"):
+        TaylorFeatures(degree=2000).fit(np.ones((2, 2000)))
+    X = sp.csr_array(np.ones((2, 2000)))
+    with pytest.raises(InputError, match="inf monomials up to degree 2000, more columns than 64-bit"):
+        TaylorFeatures(degree=2000).fit(X).transform(X)
