@@ -72,12 +72,14 @@ class RBFExpansion:
             for name, n_dimensions in (("vectors", 2), ("coefficients", 2), ("intercept", 1)):
                 given = np.asarray(getattr(self, name))
                 if given.ndim != n_dimensions or not given.size:
-                    expected = f"a non-empty array of {n_dimensions} dimension(s)"
-                    raise InputError(f"{name} must be {expected}; got shape {given.shape}.")
+                    raise InputError(
+                        f"{name} must be a non-empty array of {n_dimensions} dimension(s), for at least one support "
+                        f"vector and one output; got shape {given.shape}."
+                    )
                 checked = check_array(given, dtype=np.float64, ensure_2d=False, input_name=name)
                 object.__setattr__(self, name, checked)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{error} A kernel expansion needs at least one support vector.") from error
+            raise InputError(str(error)) from error
         n_sv, n_inputs = self.vectors.shape
         n_outputs = len(self.intercept)
         if self.coefficients.shape != (n_sv, n_outputs):
