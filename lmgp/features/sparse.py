@@ -4,7 +4,6 @@ Rows with equally many non-zeros are small dense rows. Their monomials are made 
 from one of the degree below, and put in the columns that the monomials of all inputs have in `total_degree`'s order.
 """
 
-import os
 from functools import lru_cache
 from math import comb
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.errors import InputError
+from lmgp.validation import check_memory
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -126,23 +126,6 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
             values[target] = _values(X.data[entries], rate, degree_factors)
             columns[target] = table.columns(place[entries])
     return type(X)((values, columns, starts.astype(index_type)), shape=(n_rows, n_columns))
-
-
-def check_memory(n_bytes: float, subject: str, advice: str) -> None:
-    """Refuse what is larger than the machine's memory, where the system says how much that is.
-
-    Raises
-    ------
-    MemoryLimitError
-    """
-    try:
-        limit = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if n_bytes > limit:
-        raise MemoryLimitError(
-            f"{subject} take {n_bytes / 2**30:,.1f} GiB, above the {limit / 2**30:,.1f} GiB of this machine. {advice}"
-        )
 
 
 @lru_cache(maxsize=16)

@@ -23,7 +23,6 @@ from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, monomials, plan
 from lmgp.features.sparse import (
     as_float,
     canonical,
-    check_memory,
     monomial_count,
     non_zeros,
     row_squares,
@@ -32,7 +31,7 @@ from lmgp.features.sparse import (
 )
 from lmgp.kernel import GaussianKernel
 from lmgp.statistics import Statistics
-from lmgp.validation import RandomState, Rows, as_tensor
+from lmgp.validation import RandomState, Rows, as_tensor, check_memory
 
 # Rows whose differences to a centroid an index set is grown on, and the degree that sets how far from it they are.
 SAMPLE = 500

@@ -14,12 +14,11 @@ from lmgp.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.errors import InputError
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
-from lmgp.features.sparse import check_memory
 from lmgp.rbf.approximation import ApproximateRBF
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
 from lmgp.statistics import chunks
-from lmgp.validation import as_tensor
+from lmgp.validation import as_tensor, check_memory
 
 Floats = NDArray[np.float64]
 
