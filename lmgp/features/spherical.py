@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lmgp.errors import InputError
 from lmgp.features.composition import Composable
 from lmgp.features.radial import RadialFit, fit_radial
+from lmgp.features.sparse import non_zeros
 from lmgp.validation import RandomState, as_tensor, generator
 
 Floats = NDArray[np.float64]
@@ -171,6 +172,22 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         torch.cos(angles, out=features[:, :half])
         torch.sin(angles, out=features[:, half:])
         return features.mul_((self.radial_.value / half) ** 0.5).numpy()
+
+    def operation_count(self, X: ArrayLike) -> Floats:
+        """Count the floating point operations that the features of each row take.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows of unit norm, unless `normalize`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            D s for a row with s non-zeros, as for `RandomFourierFeatures`.
+        """
+        check_is_fitted(self, "frequencies_")
+        return np.asarray(self.n_features_out_ * non_zeros(self._rows(X)), dtype=np.float64)
 
     def exact_kernel(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
         """Evaluate the polynomial kernel (1 − ‖x − z‖²/a²)ᵖ between all rows of X and all rows of Z.

@@ -323,13 +323,15 @@ class TaylorFeatures(TruncatedMap):
                 "error_bound is for all monomials up to a total degree with the Gaussian kernel's weights; got "
                 f"index_set={self.index_set!r}, weights={self.weights!r}."
             )
-        left, right = (
-            np.sqrt(row_squares(scale_columns(self._checked(rows), self.kernel_.lengthscale)))
-            for rows in (X, X if Z is None else Z)
-        )
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            left, right = (
+                np.log(row_squares(scale_columns(self._checked(rows), self.kernel_.lengthscale))) / 2.0
+                for rows in (X, X if Z is None else Z)
+            )
+            product = left[:, None] + right
+        product[np.isnan(product)] = -np.inf  # zero times a norm beyond float64
         order = self.degree_ + 1.0
-        bound = np.exp(xlogy(order, np.outer(left, right)) - gammaln(order + 1.0))
-        return np.asarray(self.kernel_.variance * bound)
+        return np.asarray(self.kernel_.variance * np.exp(order * product - gammaln(order + 1.0)))
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_

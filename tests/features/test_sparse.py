@@ -249,6 +249,7 @@ def test_the_error_is_within_its_bound(degree: int) -> None:
     expected = 2.0 * np.outer(*norms) ** (degree + 1) / factorial(degree + 1)
     np.testing.assert_allclose(bound, expected, rtol=1e-12)
     np.testing.assert_allclose(fitted.error_bound(X), fitted.error_bound(X.toarray(), X), rtol=1e-12)
+    assert fitted.error_bound(np.zeros((1, 4)), np.full((1, 4), 1e300)).item() == 0.0
 
 
 def test_the_bound_is_tight_near_the_centre() -> None:

@@ -170,3 +170,8 @@ def test_parameters_that_cannot_be_used_are_refused(parameter: str, value: Any) 
 def test_the_fit_is_the_one_of_the_columns_and_parameters() -> None:
     fitted = make(degree=5, a=3.0, n_gaussians=3).fit(rows(d=4))
     np.testing.assert_array_equal(fitted.radial_.c, fit_radial(5, 3.0, 4, 3).c)
+
+
+def test_operations_are_s_for_each_column() -> None:
+    X = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0]])
+    assert make(n_features=41).fit(X).operation_count(X).tolist() == [40.0, 80.0]
