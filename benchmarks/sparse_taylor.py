@@ -11,10 +11,12 @@ and Table 2.
 
 The last part times the features of 20,000 sparse rows beside scikit-learn's PolynomialFeatures. Generated rows are
 unions of one-hot groups (as Adult) or groups with some real inputs (as Covertype); digits come with scikit-learn. A
-file in LIBSVM format (a9a, say) is one more set. Writes results/sparse_taylor.json and docs/sparse_taylor.png.
+file in LIBSVM format is one more set; a9a and others are taken from the folder in LMGP_DATA_DIR, or from this one.
+Writes results/sparse_taylor.json and docs/sparse_taylor.png.
 """
 
 import argparse
+import os
 import warnings
 from functools import partial
 from math import factorial
@@ -38,6 +40,7 @@ from lmgp.models.kernel_sgd import KernelSGDClassifier
 
 WIDTHS = (0.5, 1.0, 2.0)  # times the median distance between rows
 TRAIN, TEST, PAIRS = 1200, 597, 20_000
+LIBSVM_SETS = ("a9a", "w8a", "covtype.libsvm.binary", "rcv1_train.binary")
 MOST_FEATURES = 3e7  # monomials, that one fit may hold
 
 
@@ -316,7 +319,9 @@ def main():
     parser.add_argument("--seeds", type=int, default=3, help="of the Fourier features")
     parser.add_argument("--C", type=float, default=1.0)
     parser.add_argument("--passes", type=int, default=20, help="of Pegasos over the rows")
-    parser.add_argument("--libsvm", nargs="*", default=[], metavar="FILE", help="more sets, in LIBSVM format")
+    folder = Path(os.environ.get("LMGP_DATA_DIR", "."))
+    found = [str(folder / name) for name in LIBSVM_SETS if (folder / name).is_file()]
+    parser.add_argument("--libsvm", nargs="*", default=found, metavar="FILE", help="more sets, in LIBSVM format")
     parser.add_argument("--quick", action="store_true", help="a tiny run, which keeps nothing")
     args = parser.parse_args()
     sets = ["one_hot", "mixed", "digits", *args.libsvm]
