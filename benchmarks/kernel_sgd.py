@@ -25,9 +25,9 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from lmgp import GaussianKernel, RandomFourierFeatures
-from lmgp.composition import LinearKernel
-from lmgp.models.kernel_sgd import KernelSGDRegressor
-from lmgp.models.strategies import STRATEGIES, expand, make_source
+from lmgp.kernels.base import LinearKernel
+from lmgp.sgd.models import KernelSGDRegressor
+from lmgp.sgd.strategies import STRATEGIES, expand, make_source
 
 # What is measured of which strategy (1 to 6): sizes to start from, and for each size that is varied its values and its
 # exponent in the table. A step of strategies 2, 4 and 6 reads one row: it takes many columns to outweigh the rest.

@@ -46,9 +46,9 @@ import lmgp
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, TaylorFeatures
 from lmgp.datasets import load_dataset, split
 from lmgp.errors import ToleranceWarning
+from lmgp.inference.function_space import ExactPosterior
 from lmgp.metrics import kl_divergence
-from lmgp.models.costs import measured_costs
-from lmgp.models.dual import ExactPosterior
+from lmgp.selection.costs import measured_costs
 from lmgp.validation import Rows
 
 try:

@@ -5,15 +5,6 @@ Around that core: kernels and feature maps that compose, linear models on them, 
 models.
 """
 
-from lmgp.clustering import farthest_point_clustering
-from lmgp.composition import (
-    ExponentialKernel,
-    LinearKernel,
-    ModulatedKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-)
 from lmgp.datasets import load_dataset
 from lmgp.features.composition import (
     LinearFeatures,
@@ -34,15 +25,24 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.polynomial import PolynomialMaclaurinFeatures
 from lmgp.features.spherical import SphericalFourierFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.base import (
+    ExponentialKernel,
+    LinearKernel,
+    ModulatedKernel,
+    ProductKernel,
+    ScaledKernel,
+    SumKernel,
+)
+from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.clustering import farthest_point_clustering
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
-from lmgp.models.kernel_sgd import KernelSGDClassifier, KernelSGDRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.libsvm import read_libsvm
 from lmgp.rbf.taylor import QuadraticRBF, TaylorRBF
 from lmgp.rbf.validity import gamma_max
+from lmgp.sgd.models import KernelSGDClassifier, KernelSGDRegressor
 
 __version__ = "0.2.0"
 

@@ -16,8 +16,8 @@ from lmgp.experiments import sweep
 from lmgp.experiments.protocol import EXACT, METHODS, Cell, MapRequest, Protocol, Settings
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
+from lmgp.locality.placement import cover
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
-from lmgp.models.placement import cover
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ import numpy as np
 from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
-from lmgp.models.selection import Selection
+from lmgp.selection.search import Selection
 
 _COLUMNS = (
     "method", "threshold", "D", "centroids", "KL/row", "s.d.", "KL sum", "reverse KL",

@@ -43,7 +43,7 @@ class Row:
     converged : bool or None
         Whether learning the hyper-parameters ended at an optimum; None where they were given.
     selection : str
-        What the method "auto" tried, see `lmgp.models.selection.Selection.to_json`; empty for the others.
+        What the method "auto" tried, see `lmgp.selection.search.Selection.to_json`; empty for the others.
     """
 
     settings: str

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.blocks import Neighbourhoods
-from lmgp.clustering import nearest_centroids
 from lmgp.features.base import FeatureMap
-from lmgp.kernel import GaussianKernel
+from lmgp.inference.weight_space import WeightPosterior
+from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.blocks import Neighbourhoods
+from lmgp.locality.clustering import nearest_centroids
+from lmgp.locality.placement import negligible_share
 from lmgp.models.featurized import accumulate, evaluate
-from lmgp.models.placement import negligible_share
 from lmgp.parallel import parallel_map
-from lmgp.posterior import WeightPosterior
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]

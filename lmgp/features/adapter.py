@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import as_tensor
 
 

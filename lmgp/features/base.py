@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from lmgp.clustering import nearest_centroids
 from lmgp.features.composition import TensorMap
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.clustering import nearest_centroids
 from lmgp.statistics import Statistics
 from lmgp.validation import RandomState, Rows, as_tensor, generator
 

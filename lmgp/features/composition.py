@@ -12,7 +12,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lmgp.composition import (
+from lmgp.errors import InputError
+from lmgp.kernels.base import (
     Function,
     Kernel,
     LinearKernel,
@@ -24,7 +25,6 @@ from lmgp.composition import (
     checked_matrix,
     row_values,
 )
-from lmgp.errors import InputError
 from lmgp.validation import as_tensor
 
 
@@ -308,7 +308,7 @@ def exact_features(kernel: Any) -> ComposedFeatures:
 
     Examples
     --------
-    >>> from lmgp.composition import LinearKernel
+    >>> from lmgp.kernels.base import LinearKernel
     >>> from lmgp.features.composition import exact_features
     >>> exact_features(LinearKernel() + 4.0 * LinearKernel()).fit_transform([[3.0]])
     array([[3., 6.]])

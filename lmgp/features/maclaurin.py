@@ -14,7 +14,7 @@ from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
 from lmgp.features.base import FeatureMap, TruncatedMap, vanishing
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import RandomState, as_tensor, spawn
 
 

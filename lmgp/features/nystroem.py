@@ -10,11 +10,11 @@ from sklearn.cluster import kmeans_plusplus
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
-from lmgp.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.linalg import solve_lower
+from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.validation import RandomState, as_tensor
 
 # The share of the prior variance below which what a landmark adds to those before it is left out. It is a difference

@@ -29,7 +29,7 @@ from lmgp.features.sparse import (
     scale_columns,
     sparse_monomials,
 )
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.statistics import Statistics
 from lmgp.validation import RandomState, Rows, as_tensor, check_memory
 

@@ -11,8 +11,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.kernel import GaussianKernel
-from lmgp.models.likelihood import Hyperparameters, maximize_likelihood
+from lmgp.inference.likelihood import Hyperparameters, maximize_likelihood
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
 Floats = NDArray[np.float64]
@@ -135,7 +135,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             In units of y; only with `return_std`.
         error : ndarray of shape (n,)
             The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
-            expectation, best averaged over rows: see the notes of `lmgp.models.truncation.expected_divergence`.
+            expectation, best averaged over rows: see the notes of `lmgp.inference.truncation.expected_divergence`.
 
         Raises
         ------

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from lmgp.errors import MemoryLimitError
-from lmgp.kernel import GaussianKernel
+from lmgp.inference.function_space import ExactPosterior
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.models.base import GPRegressor
-from lmgp.models.dual import ExactPosterior
 from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]

@@ -11,11 +11,11 @@ from sklearn.utils._param_validation import StrOptions
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
-from lmgp.kernel import GaussianKernel
+from lmgp.inference.truncation import MissingVariance, expected_divergence
+from lmgp.inference.weight_space import WeightPosterior
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.models.base import GPRegressor
-from lmgp.models.truncation import MissingVariance, expected_divergence
 from lmgp.parallel import parallel_map
-from lmgp.posterior import WeightPosterior
 from lmgp.statistics import Statistics, chunks
 from lmgp.validation import RandomState, Rows, as_tensor
 

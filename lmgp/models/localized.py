@@ -14,24 +14,24 @@ from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array
 
-from lmgp.blocks import Neighbourhoods
-from lmgp.clustering import nearest_centroids
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import FeatureMap
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.kernel import GaussianKernel
+from lmgp.inference.function_space import ExactPosterior, predict_from_neighbours
+from lmgp.inference.truncation import MissingVariance, expected_divergence
+from lmgp.inference.weight_space import WeightPosterior
+from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.blocks import Neighbourhoods
+from lmgp.locality.clustering import nearest_centroids
+from lmgp.locality.placement import cover, negligible_share
 from lmgp.models.base import GPRegressor
-from lmgp.models.candidates import MAX_EXACT_ROWS, Allowed, families, max_centroids
-from lmgp.models.dual import ExactPosterior, predict_from_neighbours
 from lmgp.models.featurized import FeaturizedGPRegressor, accumulate, evaluate
-from lmgp.models.placement import cover, negligible_share
-from lmgp.models.probes import Probes
-from lmgp.models.selection import Choice, Model, select
-from lmgp.models.truncation import MissingVariance, expected_divergence
 from lmgp.parallel import parallel_map
-from lmgp.posterior import WeightPosterior
+from lmgp.selection.candidates import MAX_EXACT_ROWS, Allowed, families, max_centroids
+from lmgp.selection.probes import Probes
+from lmgp.selection.search import Choice, Model, select
 from lmgp.validation import RandomState, Rows, as_tensor
 
 Floats = NDArray[np.float64]
@@ -117,7 +117,7 @@ class LocalizedGPRegressor(GPRegressor):
         The fitted map, one for all centroids; None where rows were chosen in place of features.
     centroids_ : ndarray of shape (n_centroids, d)
         In the units of X; of no rows where every test row is its own.
-    selection_ : lmgp.models.selection.Selection
+    selection_ : lmgp.selection.search.Selection
         What was tried, what it cost and what was chosen; only with "auto". Printed, it is a table.
     reach_ : float
         The distance from a centroid, in lengthscales, beyond which rows are left out.

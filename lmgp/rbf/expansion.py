@@ -9,7 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.kernel import GaussianKernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.rbf.readouts import Readout, Regression
 from lmgp.statistics import chunks
 

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainccinv
 from sklearn.utils._param_validation import Interval
 
-from lmgp.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.errors import InputError
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
+from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.rbf.approximation import ApproximateRBF
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center

@@ -20,7 +20,7 @@ from lmgp.experiments import bench, runner
 from lmgp.experiments.bench import share
 from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, METHODS, PROTOCOLS, Cell, MapRequest, Settings
 from lmgp.experiments.results import ResultsFile, Row
-from lmgp.models.selection import Selection
+from lmgp.selection.search import Selection
 
 Make = Callable[..., Dataset]
 PAPER, CONVERGED = PROTOCOLS["paper"], PROTOCOLS["converged"]

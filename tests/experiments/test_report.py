@@ -8,7 +8,7 @@ from lmgp.experiments.protocol import PROTOCOLS, Cell, Settings
 from lmgp.experiments.report import selections, table
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
-from lmgp.models.selection import Selection, Trial
+from lmgp.selection.search import Selection, Trial
 
 
 def made_rows() -> list[Row]:

@@ -18,11 +18,11 @@ from lmgp import (
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.clustering import nearest_centroids
 from lmgp.experiments import sweep
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import FeatureMap
-from lmgp.models.placement import cover
+from lmgp.locality.clustering import nearest_centroids
+from lmgp.locality.placement import cover
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]

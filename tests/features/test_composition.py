@@ -27,7 +27,6 @@ from lmgp import (
     SphericalFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.composition import ExponentialKernel, Kernel, LinearKernel, ModulatedKernel, ScaledKernel
 from lmgp.errors import InputError
 from lmgp.features.composition import (
     ComposedFeatures,
@@ -38,6 +37,7 @@ from lmgp.features.composition import (
     SumFeatures,
     exact_features,
 )
+from lmgp.kernels.base import ExponentialKernel, Kernel, LinearKernel, ModulatedKernel, ScaledKernel
 
 Floats = NDArray[np.float64]
 

@@ -18,9 +18,9 @@ from lmgp import (
     RandomFourierFeatures,
     farthest_point_clustering,
 )
-from lmgp.clustering import nearest_centroids
 from lmgp.errors import InputError
 from lmgp.features import nystroem
+from lmgp.locality.clustering import nearest_centroids
 from lmgp.metrics import kl_divergence
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-import lmgp.models.likelihood
+import lmgp.inference.likelihood
 from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.errors import InputError, LmgpError, MemoryLimitError, NumericalWarning
 
@@ -279,7 +279,7 @@ class TestLearning:
     def test_the_best_start_is_refined_on_all_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         X, y = friedman()
         reference = ExactGPRegressor(random_state=0).fit(X, y)
-        monkeypatch.setattr(lmgp.models.likelihood, "START_ROWS", 30)
+        monkeypatch.setattr(lmgp.inference.likelihood, "START_ROWS", 30)
         model = ExactGPRegressor(random_state=0).fit(X, y)
         assert model.log_marginal_likelihood_ == pytest.approx(reference.log_marginal_likelihood_, rel=1e-9)
         assert model.kernel_.lengthscale == pytest.approx(reference.kernel_.lengthscale, rel=1e-4)
@@ -360,12 +360,12 @@ class TestLearning:
         assert learned(1) != first
 
     def test_says_so_when_the_optimiser_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        minimize = lmgp.models.likelihood.minimize
+        minimize = lmgp.inference.likelihood.minimize
 
         def cut_off(*args, options, **kwargs):
             return minimize(*args, options={**options, "maxiter": 1}, **kwargs)
 
-        monkeypatch.setattr(lmgp.models.likelihood, "minimize", cut_off)
+        monkeypatch.setattr(lmgp.inference.likelihood, "minimize", cut_off)
         X, y = friedman()
         with pytest.warns(
             ConvergenceWarning, match=r"not maximised to convergence.*1 iterations on 150 rows"

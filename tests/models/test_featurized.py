@@ -25,7 +25,7 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.errors import InputError
-from lmgp.posterior import WeightPosterior
+from lmgp.inference.weight_space import WeightPosterior
 from lmgp.statistics import Statistics
 
 LENGTHSCALE = np.array([1.0, 0.7, 2.0])

@@ -14,8 +14,8 @@ from lmgp.experiments.bench import Prepared
 from lmgp.experiments.paper.published import published
 from lmgp.experiments.protocol import PROTOCOLS, Settings
 from lmgp.features.allocation import ErrorTerms, allocate
+from lmgp.locality.placement import cover
 from lmgp.metrics import kl_divergence
-from lmgp.models.placement import cover
 from lmgp.validation import Rows
 
 pytestmark = pytest.mark.skipif("LMGP_DATA_DIR" not in os.environ, reason="needs the data sets in LMGP_DATA_DIR")

@@ -1,0 +1,1 @@
+"""How rows or statistics become a posterior."""

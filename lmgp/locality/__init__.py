@@ -1,0 +1,1 @@
+"""What is near: centroids and rows around them."""

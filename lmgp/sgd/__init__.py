@@ -1,0 +1,1 @@
+"""Stochastic gradient descent in the space of a kernel."""

@@ -1,0 +1,268 @@
+"""The estimate of the divergence from the exact GP: against smaller maps fitted anew, and against the true one."""
+
+from itertools import pairwise
+from math import comb
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    LocalizedGPRegressor,
+    NystroemFeatures,
+    OptimizedMaclaurinFeatures,
+    OrthogonalFourierFeatures,
+    TaylorFeatures,
+)
+from lmgp.errors import InputError
+from lmgp.inference.truncation import _partial_sums
+from lmgp.metrics import kl_divergence
+
+MISSING = ("add", "ignore", "fitc")
+NOISE = 0.05
+
+
+def draw(d: int = 2, n: int = 200, extent: float = 6.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X, T = rng.uniform(3.0, 3.0 + extent, (n, d)), rng.uniform(3.0, 3.0 + extent, (60, d))
+    return X, 4.0 + np.sin(2 * X[:, 0]) + NOISE**0.5 * rng.normal(size=n), T
+
+
+def kernel(lengthscale: float = 1.0) -> GaussianKernel:
+    return GaussianKernel(lengthscale, 1.3)
+
+
+def world(features: object, missing_variance: str = "add", **parameters: object) -> FeaturizedGPRegressor:
+    defaults = {"kernel": kernel(), "noise_variance": NOISE, "random_state": 0}
+    return FeaturizedGPRegressor(features, missing_variance=missing_variance, **{**defaults, **parameters})
+
+
+def around(features: object, **parameters: object) -> LocalizedGPRegressor:
+    defaults = {"kernel": kernel(), "noise_variance": NOISE, "random_state": 0}
+    return LocalizedGPRegressor(features, **{**defaults, **parameters})
+
+
+def true_divergence(model, X: np.ndarray, y: np.ndarray, T: np.ndarray) -> np.ndarray:
+    mean, std = model.predict(T, return_std=True, include_noise=True)
+    exact = ExactGPRegressor(model.kernel_, model.noise_variance_).fit(X, y)
+    expected, expected_std = exact.predict(T, return_std=True, include_noise=True)
+    return kl_divergence(mean, std**2, expected, expected_std**2)
+
+
+class TestSmallerMaps:
+    """Prediction by the leading columns of a factorised map."""
+
+    @pytest.mark.parametrize(("d", "degree", "less"), [(1, 12, 7), (2, 6, 4), (3, 4, 3), (2, 5, 0)])
+    def test_partial_sums_are_the_smaller_map(self, d: int, degree: int, less: int) -> None:
+        X, y, T = draw(d)
+        large, small = (world(TaylorFeatures(size)).fit(X, y) for size in (comb(d + degree, d), comb(d + less, d)))
+        features, posterior = large.features_, large._posterior
+        n_small, n_large = small.features_.n_features_out_, features.n_features_out_
+        columns = features.evaluate(torch.from_numpy(T - X.mean(axis=0)))
+        whitened = posterior.whiten(columns)
+        sizes = [n_small, n_large - n_small]
+        means = _partial_sums(posterior.coefficients[:, None] * whitened, sizes)
+        variances = _partial_sums(whitened.square(), sizes)
+        left_out = 1.3 - _partial_sums(columns.T.square(), sizes)
+        for index, model in enumerate((small, large)):
+            mean, std = model.predict(T, return_std=True)
+            np.testing.assert_allclose(y.mean() + means[index], mean, rtol=0, atol=1e-8)
+            np.testing.assert_allclose(variances[index] + left_out[index], std**2, rtol=0, atol=1e-8)
+
+    @pytest.mark.parametrize("missing_variance", ["add", "ignore"])
+    @pytest.mark.parametrize(
+        ("d", "index_set", "size"), [(1, "total_degree", 24), (1, "total_degree", 7), (2, "energy", 40)]
+    )
+    def test_the_estimate_is_that_of_maps_fitted_anew(
+        self, d: int, index_set: str, size: int, missing_variance: str
+    ) -> None:
+        """From one half to 15/16 of the columns; and what they leave out, which the data explain among the rows."""
+        X, y, T = draw(d)
+        T = np.concatenate((T[:20], X.max(axis=0) + np.linspace(0.1, 3.0, 6)[:, None]))
+        maps = {n: TaylorFeatures(n, index_set=index_set) for n in range(1, size + 1)}
+        model = world(maps[size], missing_variance).fit(X, y)
+        error = model.predict(T, return_error=True)[1]
+        assert model.features_.n_features_out_ == size
+        mean, std = world(maps[size]).fit(X, y).predict(T, return_std=True, include_noise=True)
+        parts = []
+        for n in sorted({size // 2 + (size - size // 2) * i // 8 for i in range(8)}):
+            smaller = world(maps[n]).fit(X, y).predict(T, return_std=True, include_noise=True)
+            parts.append(kl_divergence(smaller[0], smaller[1] ** 2, mean, std**2))
+        left_out = 1.3 - np.sum(model.features_.transform(T - X.mean(axis=0)) ** 2, axis=1)
+        outside = np.linalg.norm(np.maximum(T - X.max(axis=0), 0.0) + np.minimum(T - X.min(axis=0), 0.0), axis=1)
+        explained = np.exp(-(outside**2))
+        predicted = std**2 - left_out if missing_variance == "ignore" else std**2
+        rest = kl_divergence(
+            np.sqrt(np.maximum(explained * left_out, 0)), predicted, 0.0, std**2 - explained * left_out
+        )
+        np.testing.assert_allclose(error, np.mean(parts, axis=0) + rest, rtol=1e-5, atol=1e-8)
+
+    def test_blocks_are_summed_one_onto_the_other(self) -> None:
+        values = torch.arange(12.0, dtype=torch.float64).reshape(6, 2)
+        ends = [0, 1, 1, 4, 6]
+        found = _partial_sums(values, [stop - start for start, stop in pairwise(ends)])
+        np.testing.assert_array_equal(found, [values[:end].sum(dim=0).numpy() for end in ends[1:]])
+
+
+class TestValues:
+    @pytest.mark.parametrize("missing_variance", MISSING)
+    @pytest.mark.parametrize("index_set", ["total_degree", "energy"])
+    @pytest.mark.parametrize("size", [1, 2, 3, 20])
+    def test_finite_and_not_negative(self, size: int, index_set: str, missing_variance: str) -> None:
+        X, y, T = draw()
+        T = np.concatenate((T, X[:3], T[:1] + 1e3, T[:1] - 1e150))
+        features = TaylorFeatures(size, index_set=index_set)
+        for model in (
+            world(features, missing_variance),
+            around(features, missing_variance=missing_variance),
+            around(features, missing_variance=missing_variance, centroids=X[:2]),
+            around(features, missing_variance=missing_variance, centroids="test_rows"),
+        ):
+            error = model.fit(X, y).predict(T, return_error=True)[1]
+            assert error.shape == (len(T),)
+            assert np.all(np.isfinite(error))
+            assert np.all(error >= 0.0)
+
+    @pytest.mark.parametrize("missing_variance", ["add", "fitc"])
+    def test_far_away_the_prediction_is_the_prior_and_right(self, missing_variance: str) -> None:
+        X, y, T = draw()
+        for model in (world(TaylorFeatures(36), missing_variance), around(TaylorFeatures(36), missing_variance="add")):
+            model.fit(X, y)
+            far = T[:5] + 40.0
+            assert np.all(true_divergence(model, X, y, far) < 1e-10)
+            assert np.all(model.predict(far, return_error=True)[1] < 1e-10)
+
+    @pytest.mark.parametrize(
+        "model", [world(TaylorFeatures(36), "ignore"), around(TaylorFeatures(36), missing_variance="ignore")]
+    )
+    def test_far_away_without_the_missing_variance_it_is_what_that_would_change(self, model) -> None:
+        X, y, T = draw()
+        error = model.fit(X, y).predict(T[:5] + 40.0, return_error=True)[1]
+        # From none to σ², the features being zero.
+        np.testing.assert_allclose(error, kl_divergence(0.0, NOISE, 0.0, 1.3 + NOISE)[0], rtol=1e-6)
+        np.testing.assert_allclose(true_divergence(model, X, y, T[:5] + 40.0), error, rtol=1e-6)
+
+    def test_at_the_edge_of_a_map_that_is_too_small_it_is_not_blind(self) -> None:
+        """The change over the last columns is, among data which the map does not reach."""
+        X, y, _ = draw(1, extent=40.0)
+        at_the_edge = np.array([[3.5], [42.5]])
+        model = world(TaylorFeatures(12)).fit(X, y)
+        assert np.all(true_divergence(model, X, y, at_the_edge) > 0.5)
+        assert np.all(model.predict(at_the_edge, return_error=True)[1] > 0.5)
+
+    def test_more_columns_have_less_of_it(self) -> None:
+        X, y, T = draw()
+        means = [
+            around(TaylorFeatures(size), threshold=1.5).fit(X, y).predict(T, return_error=True)[1].mean()
+            for size in (6, 28, 66, 150)
+        ]
+        assert means == sorted(means, reverse=True)
+        assert means[-1] < 1e-2 * means[0]
+
+
+class TestAgainstTheTruth:
+    @pytest.mark.parametrize(
+        ("d", "extent", "lengthscale", "size", "threshold"),
+        [(2, 8.0, 1.0, 28, 1.5), (3, 4.0, 1.5, 56, 1.0), (2, 8.0, 2.0, 45, 4.0)],
+    )
+    def test_the_mean_is_of_the_order_of_the_true_one(
+        self, d: int, extent: float, lengthscale: float, size: int, threshold: float
+    ) -> None:
+        X, y, T = draw(d, 400, extent)
+        model = around(
+            TaylorFeatures(size), threshold=threshold, kernel=kernel(lengthscale), missing_variance="fitc"
+        ).fit(X, y)
+        estimate = model.predict(T, return_error=True)[1].mean()
+        truth = true_divergence(model, X, y, T).mean()
+        assert truth > 1e-8
+        assert 0.1 * truth < estimate < 10.0 * truth
+
+    @pytest.mark.parametrize("missing_variance", ["add", "fitc"])
+    def test_orders_configurations(self, missing_variance: str) -> None:
+        X, y, T = draw(2, 400, 8.0)
+        estimates, truths = [], []
+        for size in (6, 15, 36, 78):
+            for threshold in (0.7, 1.4, 2.8):
+                model = around(TaylorFeatures(size), threshold=threshold, missing_variance=missing_variance).fit(X, y)
+                estimates.append(model.predict(T, return_error=True)[1].mean())
+                truths.append(true_divergence(model, X, y, T).mean())
+        assert max(truths) > 100 * min(truths)
+        assert spearmanr(estimates, truths).statistic > 0.7
+
+    def test_finds_the_bad_rows_of_one_model(self) -> None:
+        """Those far from their centroid."""
+        X, y, T = draw(2, 400, 8.0)
+        model = around(TaylorFeatures(28), threshold=2.5, missing_variance="fitc").fit(X, y)
+        estimate, truth = model.predict(T, return_error=True)[1], true_divergence(model, X, y, T)
+        assert spearmanr(estimate, truth).statistic > 0.4
+
+
+class TestWhatIsReturned:
+    @pytest.mark.parametrize(
+        "model", [world(TaylorFeatures(15)), around(TaylorFeatures(15)), ExactGPRegressor(kernel(), NOISE)]
+    )
+    def test_mean_then_std_then_error(self, model) -> None:
+        X, y, T = draw()
+        model.fit(X, y)
+        mean, std = model.predict(T, return_std=True)
+        pair, triple = model.predict(T, return_error=True), model.predict(T, return_std=True, return_error=True)
+        assert (type(pair), len(pair), type(triple), len(triple)) == (tuple, 2, tuple, 3)
+        np.testing.assert_array_equal(pair[0], mean)
+        np.testing.assert_array_equal(triple[:2], (mean, std))
+        np.testing.assert_array_equal(triple[2], pair[1])
+        noisy = model.predict(T, return_std=True, return_error=True, include_noise=True)
+        np.testing.assert_array_equal(noisy[2], pair[1])
+        np.testing.assert_allclose(noisy[1] ** 2, std**2 + NOISE, rtol=1e-10)
+        assert isinstance(model.predict(T), np.ndarray)
+
+    @pytest.mark.parametrize(
+        "model",
+        [
+            world(TaylorFeatures(21)),
+            around(TaylorFeatures(21)),
+            around(TaylorFeatures(21), solver="auto", prune=0.5),
+            around(TaylorFeatures(21), centroids="test_rows"),
+        ],
+    )
+    def test_each_rows_own_whatever_the_others_are(self, model) -> None:
+        X, y, T = draw()
+        model.fit(X, y)
+        T = np.concatenate((T, T[:2], T[:1] + 30.0))
+        error = model.predict(T, return_error=True)[1]
+        assert error.max() > 0.0
+        alone = [model.predict(row[None, :], return_error=True)[1][0] for row in T]
+        np.testing.assert_allclose(alone, error, rtol=1e-6, atol=1e-12)
+        np.testing.assert_allclose(model.predict(T[::-1], return_error=True)[1][::-1], error, rtol=1e-6, atol=1e-12)
+
+    def test_nothing_for_exact_predictions(self) -> None:
+        X, y, T = draw()
+        for model in (ExactGPRegressor(kernel(), NOISE), around(TaylorFeatures(15), solver="dual")):
+            np.testing.assert_array_equal(model.fit(X, y).predict(T, return_error=True)[1], np.zeros(len(T)))
+
+    def test_nothing_where_the_smaller_form_is_that_of_the_rows(self) -> None:
+        X, y, T = draw(n=60, extent=12.0)
+        model = around(TaylorFeatures(21), solver="auto", prune=0.5).fit(X, y)
+        error = model.predict(T, return_error=True)[1]
+        assert 0 < np.count_nonzero(error == 0.0) < len(T)
+
+    @pytest.mark.parametrize(
+        "features", [OrthogonalFourierFeatures(20), OptimizedMaclaurinFeatures(20), NystroemFeatures(20)]
+    )
+    @pytest.mark.parametrize("make", [world, around])
+    def test_maps_that_are_no_series_are_an_error(self, features: object, make) -> None:
+        X, y, T = draw()
+        model = make(features).fit(X, y)
+        with pytest.raises(InputError, match=rf"(?s)needs TaylorFeatures.*{type(features).__name__}.*ExactGPRegressor"):
+            model.predict(T, return_error=True)
+        assert model.predict(T).shape == (60,)
+
+    @pytest.mark.parametrize("centroids", ["test_rows", "farthest_point"])
+    def test_a_number_of_neighbours_is_an_error(self, centroids: str) -> None:
+        X, y, T = draw()
+        model = around(TaylorFeatures(15), solver="dual", n_neighbors=9, centroids=centroids).fit(X, y)
+        with pytest.raises(InputError, match="beyond the nearest 9 would change"):
+            model.predict(T, return_error=True)

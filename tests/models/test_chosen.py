@@ -1,0 +1,315 @@
+"""Maps, sizes and thresholds chosen by measurement: the chosen model against the exact GP on rows of its own.
+
+The test on real data reads the folder in LMGP_DATA_DIR, and is reported as skipped without it.
+"""
+
+import os
+import pickle
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from lmgp import ExactGPRegressor, GaussianKernel, LocalizedGPRegressor, TaylorFeatures
+from lmgp.catalogue import CATALOGUE
+from lmgp.datasets import load_dataset, split
+from lmgp.errors import InputError, ToleranceWarning
+from lmgp.metrics import kl_divergence
+from lmgp.models import localized
+from lmgp.selection import probes
+from lmgp.selection.candidates import MAX_EXACT_ROWS
+
+NOISE, VARIANCE = 0.05, 2.0
+
+
+def draw(n: int = 500, d: int = 2, extent: float = 10.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Training rows away from the origin, with y away from zero, and test rows among them."""
+    rng = np.random.default_rng(seed)
+    X, T = rng.uniform(3.0, 3.0 + extent, (n, d)), rng.uniform(3.0, 3.0 + extent, (100, d))
+    return X, 7.0 + np.sin(X).sum(axis=1) + NOISE**0.5 * rng.normal(size=n), T
+
+
+def auto(lengthscale: float | np.ndarray = 1.0, **parameters: object) -> LocalizedGPRegressor:
+    defaults = {"kernel": GaussianKernel(lengthscale, VARIANCE), "noise_variance": NOISE, "random_state": 0}
+    return LocalizedGPRegressor("auto", "auto", **{**defaults, **parameters})
+
+
+def divergence(model: LocalizedGPRegressor, X, y, T, **arguments: np.ndarray) -> float:
+    """Mean KL from the exact GP of the same rows."""
+    exact = ExactGPRegressor(model.kernel_, model.noise_variance).fit(X, y, **arguments)
+    mean, std = model.predict(T, return_std=True, include_noise=True)
+    expected, expected_std = exact.predict(T, return_std=True, include_noise=True)
+    return float(kl_divergence(mean, std**2, expected, expected_std**2).mean())
+
+
+def assert_no_warning(model: LocalizedGPRegressor, *arguments: object, **more: object) -> LocalizedGPRegressor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return model.fit(*arguments, **more)
+
+
+class TestNearTheExactProcess:
+    @pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-4])
+    @pytest.mark.parametrize("solver", [None, "primal", "dual"])
+    @pytest.mark.parametrize(
+        ("lengthscale", "extent", "d"), [(1.0, 10.0, 2), (4.0, 10.0, 2), (0.5, 30.0, 1), (2.0, 3.0, 6)]
+    )
+    def test_on_rows_that_it_has_not_seen(
+        self, lengthscale: float, extent: float, d: int, solver: str | None, tolerance: float
+    ) -> None:
+        X, y, T = draw(500, d, extent)
+        model = assert_no_warning(auto(lengthscale, tolerance=tolerance, solver=solver), X, y)
+        assert divergence(model, X, y, T) < 3.0 * tolerance
+        assert model.selection_.chosen.kl <= tolerance
+
+    def test_many_predictions_of_a_rough_function_are_localized(self) -> None:
+        X, y, T = draw(1200, extent=20.0)
+        model = assert_no_warning(auto(n_predict=10**8, tolerance=1e-2), X, y)
+        assert model.selection_.chosen.method.startswith("local_")
+        assert len(model.centroids_) > 10
+        assert divergence(model, X, y, T) < 3e-2
+
+    def test_many_predictions_of_a_smooth_function_are_of_one_model(self) -> None:
+        X, y, T = draw(1200)
+        model = assert_no_warning(auto(8.0, n_predict=10**8), X, y)
+        assert model.selection_.chosen.threshold is None
+        assert model.centroids_.shape == (1, 2)
+        assert divergence(model, X, y, T) < 3e-3
+
+    def test_few_predictions_are_not_worth_a_fit(self) -> None:
+        """One prediction of a rough function is from its nearest rows, or from all."""
+        X, y, _ = draw(1200, extent=20.0)
+        model = assert_no_warning(auto(n_predict=1), X, y)
+        assert model.selection_.chosen.method in ("nearest_rows", "exact")
+        assert model.selection_.n_predict == 1
+        assert auto().fit(X[:100], y[:100]).selection_.n_predict == 100
+
+    def test_in_groups_of_probes_of_many_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in {"ALL_ROWS": 1000, "FIRST_NEIGHBOURS": 64, "LAST_NEIGHBOURS": 512}.items():
+            monkeypatch.setattr(probes, name, value)
+        X, y, T = draw(1500, extent=20.0)
+        model = assert_no_warning(auto(tolerance=1e-2), X, y)
+        assert model.selection_.reference_rows <= 512
+        assert 0.0 < model.selection_.reference_change < 5e-3
+        assert divergence(model, X, y, T) < 3e-2
+
+    @pytest.mark.parametrize("n", [2, 5, 12])
+    def test_of_a_few_rows_as_exact_as_can_be(self, n: int) -> None:
+        X, y, T = draw(n)
+        model = assert_no_warning(auto(), X, y)
+        assert divergence(model, X, y, T) < 1e-10
+
+    def test_a_tolerance_that_nothing_else_reaches(self) -> None:
+        X, y, T = draw(400)
+        model = assert_no_warning(auto(tolerance=1e-12), X, y)
+        assert divergence(model, X, y, T) < 1e-12
+        assert model.selection_.chosen.kl < 1e-12
+
+    def test_all_rows_are_fitted_in_the_end(self) -> None:
+        """Those that were held out, too."""
+        X, y, T = draw(400)
+        model = assert_no_warning(auto(tolerance=1e-12, solver="dual"), X, y)
+        exact = ExactGPRegressor(model.kernel_, NOISE).fit(X, y)
+        np.testing.assert_allclose(
+            model.predict(T, return_std=True), exact.predict(T, return_std=True), rtol=0, atol=1e-9
+        )
+
+    def test_noise_and_weights_of_each_row(self) -> None:
+        X, y, T = draw(400)
+        rng = np.random.default_rng(1)
+        arguments = {"sample_weight": rng.integers(1, 4, 400), "noise_variances": rng.uniform(0.01, 0.5, 400)}
+        model = assert_no_warning(auto(), X, y, **arguments)
+        assert divergence(model, X, y, T, **arguments) < 3e-3
+        assert divergence(model, X, y, T) > 1e-2  # without them
+
+    def test_weights_are_repetitions(self) -> None:
+        X, y, T = draw(200)
+        counts = np.random.default_rng(1).integers(0, 4, 200)
+        weighted = assert_no_warning(auto(tolerance=1e-6), X, y, sample_weight=counts)
+        again = np.repeat(X, counts, axis=0), np.repeat(y, counts)
+        assert divergence(weighted, *again, T) < 3e-6
+        repeated = assert_no_warning(auto(tolerance=1e-6), *again)
+        np.testing.assert_allclose(repeated.predict(T), weighted.predict(T), rtol=0, atol=2e-3)
+
+    @pytest.mark.parametrize("lengthscale", [1.0, np.array([1.0, 0.3])])
+    def test_a_constant_column(self, lengthscale: float | np.ndarray) -> None:
+        X, y, T = draw(300)
+        X[:, 1] = T[:, 1] = 2.5
+        model = assert_no_warning(auto(lengthscale), X, y)
+        assert divergence(model, X, y, T) < 3e-3
+
+    def test_repeated_rows(self) -> None:
+        X, y, T = draw(120)
+        X, y = np.repeat(X, 4, axis=0), np.repeat(y, 4) + 0.1 * np.random.default_rng(1).normal(size=480)
+        assert divergence(assert_no_warning(auto(), X, y), X, y, T) < 3e-3
+
+    @pytest.mark.parametrize("lengthscale", [1.0, 3.0])
+    def test_far_away_it_is_the_prior(self, lengthscale: float) -> None:
+        X, y, _ = draw()
+        for n_predict in (1, 500, 10**8):
+            model = assert_no_warning(auto(lengthscale, n_predict=n_predict), X, y)
+            assert model.selection_.chosen.method != "orf"
+            mean, std = model.predict(X[:3] + 1000.0, return_std=True)
+            np.testing.assert_allclose(mean, y.mean(), rtol=1e-9)
+            np.testing.assert_allclose(std**2, VARIANCE, rtol=1e-9)
+
+    def test_no_target_of_a_test_row_is_needed(self) -> None:
+        """What is chosen does not depend on the scale of y where the mean is right: only predictions are compared."""
+        X, y, _ = draw()
+        chosen = assert_no_warning(auto(tolerance=1e-2), X, y).selection_.chosen
+        assert chosen.kl == pytest.approx(
+            auto(tolerance=1e-2).fit(X, y + 1000.0).selection_.chosen.kl, rel=1e-3, abs=1e-9
+        )
+
+
+class TestWhatIsOpen:
+    @pytest.mark.parametrize("missing_variance", ["add", "ignore", "fitc"])
+    def test_missing_variance(self, missing_variance: str) -> None:
+        X, y, _ = draw(300)
+        model = auto(missing_variance=missing_variance, n_predict=10**7).fit(X, y)
+        for trial in model.selection_:
+            allowed = {"fitc"} if missing_variance == "add" and trial.threshold else {missing_variance}
+            assert {trial.missing_variance} == allowed
+        assert missing_variance != "ignore" or all(trial.n_probes for trial in model.selection_)
+
+    def test_solver(self) -> None:
+        X, y, _ = draw(300)
+        primal = {trial.method for trial in auto(solver="primal", max_features=64, tolerance=0.1).fit(X, y).selection_}
+        dual = {trial.method for trial in auto(solver="dual", tolerance=1e-8).fit(X, y).selection_}
+        assert not primal & {"nearest_rows", "exact"}
+        assert dual <= {"nearest_rows", "exact"}
+
+    def test_a_threshold_leaves_the_features_open(self) -> None:
+        X, y, T = draw(300)
+        model = auto(solver="primal", max_features=256).set_params(threshold=1.0).fit(X, y)
+        assert {trial.threshold for trial in model.selection_} == {1.0}
+        np.testing.assert_array_equal(model.centroids_, clone(model).set_params(features=None).fit(X, y).centroids_)
+        assert divergence(model, X, y, T) < 3e-3
+
+    @pytest.mark.parametrize("largest", [8, 50])
+    def test_max_features(self, largest: int) -> None:
+        X, y, _ = draw(200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ToleranceWarning)
+            model = auto(max_features=largest, solver="primal").fit(X, y)
+        assert max(trial.n_features for trial in model.selection_) <= largest
+        assert model.features_.n_features_out_ <= largest
+
+    @pytest.mark.parametrize("features", ["Auto", "taylor"])
+    def test_another_name_is_an_error(self, features: str) -> None:
+        X, y, _ = draw(50)
+        with pytest.raises(InputError, match=rf"features must be .* or 'auto'; got '{features}'"):
+            LocalizedGPRegressor(features, kernel=GaussianKernel(1.0), noise_variance=0.1).fit(X, y)
+
+    @pytest.mark.parametrize("given", [{"features": TaylorFeatures(10)}, {"threshold": 1.0}, {}])
+    def test_what_would_be_chosen_cannot_be_given(self, given: dict[str, object]) -> None:
+        X, y, _ = draw(50)
+        for centroids, name in (("test_rows", "centroids='test_rows'"), (X[:3], "centroids='an array'")):
+            with pytest.raises(InputError, match=name):
+                auto(centroids=centroids).set_params(**given).fit(X, y)
+        with pytest.raises(InputError, match="n_neighbors=7"):
+            auto(n_neighbors=7).set_params(**given).fit(X, y)
+
+    @pytest.mark.parametrize(
+        "wrong", [{"tolerance": 0.0}, {"max_features": 1}, {"n_predict": 0}, {"threshold": "Auto"}, {"solver": "Auto"}]
+    )
+    def test_parameters_out_of_range(self, wrong: dict[str, object]) -> None:
+        X, y, _ = draw(50)
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            auto().set_params(**wrong).fit(X, y)
+
+
+class TestWarning:
+    def test_says_how_far_off_the_nearest_is(self) -> None:
+        X, y, T = draw(600, extent=20.0)
+        with pytest.warns(ToleranceWarning) as caught:
+            model = auto(max_features=40, solver="primal").fit(X, y)
+        (text,) = (str(one.message) for one in caught)
+        chosen = model.selection_.chosen
+        assert chosen.kl > 1e-3
+        assert "max_features=40" in text
+        assert "tolerance=0.001" in text
+        assert f"{chosen.method} of size {chosen.n_features}" in text
+        assert f"{chosen.kl / 1e-3:.2g} times the tolerance" in text
+        assert f"{chosen.kl:.2g} nats" in text
+        assert "ExactGPRegressor" in text
+        # And it is the best of all that were tried on all probes.
+        whole = [trial.kl for trial in model.selection_ if trial.n_probes == chosen.n_probes]
+        assert chosen.kl == min(whole)
+        # On other rows it is about as far off.
+        assert 0.2 * chosen.kl < divergence(model, X, y, T) < 5.0 * chosen.kl
+
+    def test_the_exact_regressor_is_recommended_only_where_it_is_possible(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert MAX_EXACT_ROWS >= 10_000
+        monkeypatch.setattr(localized, "MAX_EXACT_ROWS", 100)
+        X, y, _ = draw(200)
+        with pytest.warns(ToleranceWarning, match=r"Raise max_features or tolerance\.$"):
+            auto(max_features=8, solver="primal").fit(X, y)
+
+
+class TestEstimator:
+    def test_the_same_seed_gives_the_same_predictions(self) -> None:
+        X, y, T = draw()
+        for parameters in ({}, {"tolerance": 0.3, "solver": "primal"}):
+            first, again = (auto(3.0, **parameters).fit(X, y) for _ in range(2))
+            assert [trial[:6] for trial in first.selection_] == [trial[:6] for trial in again.selection_]
+            np.testing.assert_array_equal(first.predict(T, return_std=True), again.predict(T, return_std=True))
+
+    @pytest.mark.parametrize("n_predict", [1, 10**5])
+    def test_pickle_and_clone(self, n_predict: int) -> None:
+        X, y, T = draw(300)
+        model = auto(n_predict=n_predict).fit(X, y)
+        expected = model.predict(T, return_std=True)
+        copied = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(copied.predict(T, return_std=True), expected)
+        assert copied.selection_ == model.selection_
+        anew = clone(model)
+        assert not hasattr(anew, "selection_")
+        assert anew.get_params()["features"] == anew.get_params()["threshold"] == "auto"
+        np.testing.assert_array_equal(anew.fit(X, y).predict(T, return_std=True), expected)
+
+    def test_only_what_was_chosen_has_a_selection(self) -> None:
+        X, y, _ = draw(100)
+        assert not hasattr(auto().set_params(features=TaylorFeatures(10), threshold=1.0).fit(X, y), "selection_")
+
+    def test_hyperparameters_are_learned_first(self) -> None:
+        X, y, T = draw(80)
+        model = auto(kernel=None, noise_variance=None).fit(X, y)
+        exact = ExactGPRegressor(random_state=0).fit(X, y)
+        assert model.noise_variance_ == exact.noise_variance_
+        np.testing.assert_allclose(model.predict(T), exact.predict(T), rtol=0, atol=0.1)
+
+    def test_data_may_change_after_the_fit(self) -> None:
+        X, y, T = draw(300)
+        expected = auto().fit(X, y).predict(T)
+        arrays = X.copy(), y.copy()
+        model = auto().fit(*arrays)
+        for array in arrays:
+            array *= 3.0
+        np.testing.assert_array_equal(model.predict(T), expected)
+
+    def test_error_of_the_exact_choice_is_none(self) -> None:
+        X, y, T = draw(100)
+        model = auto(tolerance=1e-12, solver="dual").fit(X, y)
+        assert model.selection_.chosen.method == "exact"
+        np.testing.assert_array_equal(model.predict(T, return_error=True)[1], 0.0)
+
+
+def test_uk_flats() -> None:
+    """Of 2,000 real flats, for as many predictions as there are in all."""
+    name, folder = "uk_flats_2020-12", os.environ.get("LMGP_DATA_DIR")
+    if not folder or CATALOGUE[name].local_file(Path(folder).expanduser()) is None:
+        pytest.skip(f"LMGP_DATA_DIR names no folder with {name}")
+    data = load_dataset(name)
+    train, test = split(data, 0, n_train=2000, published=False)
+    X, y, T = data.X[train], data.y[train], data.X[test[:300]]
+    noise = 0.2 * y.var()
+    kernel = GaussianKernel(0.1 * float(X.std()), 0.8 * y.var())
+    model = assert_no_warning(auto(kernel=kernel, noise_variance=noise, n_predict=10**6, tolerance=1e-3), X, y)
+    assert divergence(model, X, y, T) < 3e-3
+    far = model.predict(X[:2] + 1e6, return_std=True)
+    np.testing.assert_allclose(far, [[y.mean()] * 2, [kernel.variance**0.5] * 2], rtol=1e-9)

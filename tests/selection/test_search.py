@@ -1,0 +1,351 @@
+"""Choosing among candidates: which are tried, on how many probes, and which is taken."""
+
+import pickle
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from lmgp import GaussianKernel, LocalizedGPRegressor
+from lmgp.metrics import kl_divergence
+from lmgp.models import localized
+from lmgp.selection.probes import Probes
+from lmgp.selection.search import Candidate, Choice, Family, Model, Selection, Trial, select
+from lmgp.validation import Rows
+
+NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
+N_PROBES = 100
+FLAT, STEEP = 0.0, 30.0  # powers with which no, and any, larger candidate can be near enough
+
+
+class Bench:
+    """Made families, whose candidates have the divergence that is asked for, and a record of what was done."""
+
+    def __init__(self, n_probes: int = N_PROBES, change: float = 0.0) -> None:
+        X = np.arange(float(n_probes))[:, None]
+        rest = Rows(np.zeros((5, 1)), np.zeros(5))
+        group = np.arange(n_probes)
+        self.probes = Probes(X, np.zeros(n_probes), np.full(n_probes, VARIANCE), group, rest, 5, change, 3.0)
+        self.divergence: dict[tuple[str, int], Callable[[np.ndarray], np.ndarray]] = {}
+        self.missing: dict[tuple[str, int], float] = {}
+        self.built: list[tuple[str, int]] = []
+        self.predicted: list[tuple[str, int, int]] = []
+
+    def family(self, method: str, table: dict[int, tuple[float, object]], power: float = STEEP) -> Family:
+        """Make candidates of sizes, each with its seconds and its divergence: one for all probes, or one for each."""
+        for size, (_, kl) in table.items():
+            self.divergence[method, size] = kl if callable(kl) else lambda X, kl=kl: np.full(len(X), kl)
+        choices = [Choice(method, size, None, 1.0, "farthest_point", "primal", "add") for size in table]
+        return Family([Candidate(choice, table[choice.size][0]) for choice in choices], power)
+
+    def build(self, choice: Choice) -> Model:
+        key = choice.method, choice.size
+        self.built.append(key)
+
+        def predict(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            self.predicted.append((*key, len(X)))
+            # KL = m²/(2v) for Gaussians of the same variance.
+            return np.sqrt(2.0 * (VARIANCE + NOISE) * self.divergence[key](X[:, 0])), np.full(len(X), VARIANCE)
+
+        return Model(lambda X: np.full(len(X), self.missing.get(key, 0.0)), predict)
+
+    def select(self, families: Sequence[Family], tolerance: float = TOLERANCE) -> tuple[Choice, Selection]:
+        return select(self.probes, families, self.build, NOISE, tolerance, 77)
+
+
+class TestWithinTheTolerance:
+    def test_the_cheapest_is_taken_even_if_a_later_one_is_nearer(self) -> None:
+        bench = Bench()
+        families = [
+            bench.family("near", {32: (4.0, 1e-9), 64: (5.0, 1e-12)}),
+            bench.family("cheap", {32: (1.0, 1e-1), 64: (3.0, 9e-4), 128: (9.0, 1e-9)}),
+            bench.family("bad", {32: (2.0, 1e-2)}),
+        ]
+        choice, selection = bench.select(families)
+        assert (choice.method, choice.size) == ("cheap", 64)
+        assert bench.built == [("cheap", 32), ("bad", 32), ("cheap", 64)]
+        assert [trial.chosen for trial in selection] == [False, False, True]
+        assert selection.chosen.kl == pytest.approx(9e-4, rel=1e-9)
+
+    def test_the_tolerance_decides(self) -> None:
+        for tolerance, size in ((0.126, 32), (0.124, 64)):
+            bench = Bench()
+            families = [bench.family("a", {32: (1.0, 0.125), 64: (2.0, 0.0)})]
+            assert bench.select(families, tolerance)[0].size == size
+
+    def test_all_probes_count(self) -> None:
+        """The first ones are near, the others are not."""
+        bench = Bench()
+        late = {32: (1.0, lambda X: np.where(X < 32, 0.0, 1.0)), 64: (2.0, 1e-6)}
+        choice, selection = bench.select([bench.family("late", late)])
+        assert choice.size == 64
+        assert selection[0].kl == pytest.approx(0.68, rel=1e-9)
+        assert selection[0].n_probes == N_PROBES
+
+    def test_a_family_that_cannot_be_near_enough_is_tried_once(self) -> None:
+        """1.0 at 32 columns is no less than 1/16 at 128, where it falls by size^(−2)."""
+        bench = Bench()
+        table = {32: (1.0, 1.0), 64: (2.0, 1.0), 128: (3.0, 0.0)}
+        families = [bench.family("slow", table, power=2.0), bench.family("other", {32: (4.0, 0.0)})]
+        assert bench.select(families, 0.0624)[0].method == "other"
+        assert bench.built == [("slow", 32), ("other", 32)]
+        bench = Bench()
+        families = [bench.family("slow", table, power=2.0), bench.family("other", {32: (4.0, 0.0)})]
+        # At 64 columns it is 1.0 still: of that, a quarter is left at 128.
+        assert bench.select(families, 0.0626)[0].method == "other"
+        assert bench.built == [("slow", 32), ("slow", 64), ("other", 32)]
+        bench = Bench()
+        assert bench.select([bench.family("slow", table, power=2.0)], 0.26)[0].size == 128
+
+
+class TestUncertainty:
+    @staticmethod
+    def uneven(X: np.ndarray) -> np.ndarray:
+        """Of mean 0.5 and standard deviation 0.5: of 100 probes, with a standard error of 0.05."""
+        return X % 2
+
+    @pytest.mark.parametrize(("tolerance", "size"), [(0.59, 64), (0.61, 32)])
+    def test_two_standard_errors_are_added(self, tolerance: float, size: int) -> None:
+        bench = Bench()
+        choice, selection = bench.select([bench.family("a", {32: (1.0, self.uneven), 64: (2.0, 0.0)})], tolerance)
+        assert choice.size == size
+        assert (selection[0].kl, selection[0].spread) == pytest.approx((0.5, 0.05))
+
+    @pytest.mark.parametrize(("change", "size"), [(0.0, 64), (0.2, 32)])
+    def test_no_nearer_than_the_reference_is_sure(self, change: float, size: int) -> None:
+        bench = Bench(change=change)
+        choice, _ = bench.select([bench.family("a", {32: (1.0, 0.25), 64: (2.0, 0.0)})], 0.1)
+        assert choice.size == size
+
+
+class TestLooks:
+    def test_one_that_is_far_off_is_looked_at_with_the_first_probes_only(self) -> None:
+        bench = Bench()
+        table = {32: (1.0, 6e-3), 64: (2.0, 4e-3), 128: (3.0, 1e-4)}
+        _, selection = bench.select([bench.family("a", table)])
+        assert bench.predicted == [("a", 32, 32), ("a", 64, 32), ("a", 64, 100), ("a", 128, 32), ("a", 128, 100)]
+        assert [trial.n_probes for trial in selection] == [32, 100, 100]
+        assert [trial.kl for trial in selection] == pytest.approx([6e-3, 4e-3, 1e-4])
+
+    def test_few_probes_are_looked_at_once(self) -> None:
+        bench = Bench(7)
+        _, selection = bench.select([bench.family("a", {32: (1.0, 1e-4)})])
+        assert bench.predicted == [("a", 32, 7)]
+        assert selection.chosen.n_probes == 7
+
+    def test_variance_left_out_rules_one_out_before_it_predicts(self) -> None:
+        bench = Bench()
+        families = [bench.family("cut", {32: (1.0, 0.0)}), bench.family("whole", {32: (2.0, 0.0)})]
+        bench.missing["cut", 32] = 4.0
+        choice, selection = bench.select(families)
+        assert choice.method == "whole"
+        assert [method for method, *_ in bench.predicted] == ["whole", "whole"]
+        # KL(N(0, 4 + noise) ‖ N(0, 1.5 + noise))
+        assert selection[0].kl == pytest.approx(kl_divergence(0.0, 4.5, 0.0, 2.0)[0], rel=1e-12)
+        assert selection[0].n_probes == 0
+
+    def test_variance_left_out_below_the_exact_one_says_nothing(self) -> None:
+        bench = Bench()
+        family = bench.family("a", {32: (1.0, 0.0)})
+        bench.missing["a", 32] = 0.9 * VARIANCE
+        assert bench.select([family])[1].chosen.kl == 0.0
+
+
+class TestRivals:
+    @staticmethod
+    def pair(bench: Bench, left: dict[int, tuple[float, object]], right: dict[int, tuple[float, object]]) -> list:
+        families = [bench.family("left", left), bench.family("right", right)]
+        families[0].rival, families[1].rival = families[1], families[0]
+        return families
+
+    def test_the_one_behind_is_given_up(self) -> None:
+        bench = Bench()
+        families = self.pair(
+            bench,
+            {32: (1.0, 0.30), 64: (3.0, 1e-9)},
+            {32: (2.0, 0.20), 64: (4.0, 0.01), 128: (5.0, 1e-9)},
+        )
+        assert bench.select(families)[0].method == "right"
+        assert bench.built == [("left", 32), ("right", 32), ("right", 64), ("right", 128)]
+
+    def test_the_last_size_of_both_says_which(self) -> None:
+        bench = Bench()
+        families = self.pair(
+            bench,
+            {32: (1.0, 0.2), 64: (3.0, 0.05), 128: (6.0, 1e-9)},
+            {32: (2.0, 0.2), 64: (4.0, 0.06), 128: (5.0, 1e-9)},
+        )
+        choice, _ = bench.select(families)
+        assert (choice.method, choice.size) == ("left", 128)
+        assert ("right", 128) not in bench.built
+
+    def test_nothing_in_common_says_nothing(self) -> None:
+        bench = Bench()
+        families = self.pair(bench, {32: (1.0, 0.9), 64: (2.0, 1e-9)}, {128: (1.5, 0.1)})
+        assert bench.select(families)[0].method == "left"
+
+
+class TestNoneWithinTheTolerance:
+    def test_the_nearest_of_the_largest_is_taken(self) -> None:
+        bench = Bench()
+        families = [
+            bench.family("a", {32: (1.0, 0.5), 64: (2.0, 0.3)}),
+            # Given up early, and the nearest in the end.
+            bench.family("b", {32: (1.5, 0.4), 64: (9.0, 0.2), 128: (10.0, 0.1)}, power=1.0),
+            bench.family("c", {32: (1.2, 0.9), 64: (3.0, 0.7)}),
+        ]
+        choice, selection = bench.select(families)
+        assert (choice.method, choice.size) == ("b", 128)
+        assert selection.chosen.kl == pytest.approx(0.1)
+        assert selection.chosen.n_probes == N_PROBES
+        assert sum(trial.chosen for trial in selection) == 1
+        assert ("b", 64) not in bench.built
+
+    def test_what_cannot_be_the_nearest_is_left_alone(self) -> None:
+        bench = Bench()
+        families = [
+            bench.family("a", {32: (1.0, 0.5), 64: (2.0, 0.01)}),
+            bench.family("b", {32: (1.5, 0.4), 64: (9.0, 0.1)}, power=1.0),
+        ]
+        assert bench.select(families)[0].method == "a"
+        assert ("b", 64) not in bench.built
+
+    def test_a_first_look_is_not_enough_to_be_taken(self) -> None:
+        """On the first probes the one is nearer, on all the other."""
+        bench = Bench()
+        families = [
+            bench.family("a", {32: (1.0, lambda X: np.where(X < 32, 0.10, 0.9))}),
+            bench.family("b", {32: (2.0, 0.2)}),
+        ]
+        choice, selection = bench.select(families)
+        assert choice.method == "b"
+        assert selection.chosen.n_probes == N_PROBES
+
+    def test_each_candidate_has_one_line_with_all_that_it_took(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from lmgp.selection import search as module
+
+        clock = iter(float(tick) for tick in range(10**6))
+        monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
+        bench = Bench()
+        _, selection = bench.select([bench.family("a", {32: (1.0, 0.5)})])
+        assert bench.built == [("a", 32), ("a", 32)]
+        assert [trial.trial_seconds for trial in selection] == [2.0]
+
+    def test_a_lower_bound_is_not_taken_for_a_divergence(self) -> None:
+        """It leaves out more variance than the other, and is farther off still than that says."""
+        bench = Bench()
+        families = [bench.family("cut", {32: (1.0, 0.9)}), bench.family("whole", {32: (2.0, 0.3)})]
+        bench.missing["cut", 32] = 2.0
+        choice, selection = bench.select(families)
+        assert choice.method == "whole"
+        assert selection.chosen.kl == pytest.approx(0.3)
+
+
+class TestTable:
+    TRIALS = (
+        Trial("global_taylor", 32, None, "add", 4.5, 0.0, 0, 0.001, 0.0026),
+        Trial("local_taylor", 64, 0.25, "fitc", 0.00042, 3e-5, 256, 0.5, 0.25, chosen=True),
+    )
+    SELECTION = Selection(TRIALS, 1e-3, 12345, 2048, 4e-5, 1.5)
+
+    def test_is_a_sequence_of_trials(self) -> None:
+        assert len(self.SELECTION) == 2
+        assert list(self.SELECTION) == list(self.TRIALS)
+        assert self.SELECTION[-1] is self.SELECTION.chosen is self.TRIALS[1]
+        assert self.SELECTION[:1] == self.TRIALS[:1]
+        assert pickle.loads(pickle.dumps(self.SELECTION)) == self.SELECTION
+
+    def test_prints_a_table(self) -> None:
+        lines = str(self.SELECTION).splitlines()
+        assert [line.split() for line in lines[1:3]] == [
+            ["global_taylor", "32", "-", "add", ">", "4.5", "-", "0", "0.001", "0.0026"],
+            ["*", "local_taylor", "64", "0.25", "fitc", "0.00042", "3e-05", "256", "0.5", "0.25"],
+        ]
+        assert len({len(line) for line in lines[:3]}) == 1
+        assert "12,345" in lines[3]
+        assert "0.001 nats" in lines[3]
+        assert "2,048 rows" in lines[4]
+        assert "4e-05" in lines[4]
+
+    def test_of_exact_probes_names_no_change(self) -> None:
+        text = str(Selection(self.TRIALS, 1e-3, 12345, 2048, 0.0, 1.5))
+        assert "changed" not in text
+
+    def test_can_be_written_and_read(self) -> None:
+        assert Selection.from_json(self.SELECTION.to_json()) == self.SELECTION
+
+    def test_becomes_a_data_frame(self) -> None:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(self.SELECTION)
+        assert list(frame.columns) == list(Trial._fields)
+        assert frame["kl"].tolist() == [4.5, 0.00042]
+        assert frame.loc[frame["chosen"], "method"].tolist() == ["local_taylor"]
+
+    def test_says_what_was_asked_for(self) -> None:
+        bench = Bench(change=0.25)
+        _, selection = bench.select([bench.family("a", {32: (1.25, 0.0)})])
+        assert (selection.tolerance, selection.n_predict) == (TOLERANCE, 77)
+        assert (selection.reference_rows, selection.reference_change, selection.reference_seconds) == (5, 0.25, 3.0)
+        trial = selection.chosen
+        assert (trial.method, trial.n_features, trial.threshold, trial.missing_variance) == ("a", 32, 1.0, "add")
+        assert trial.seconds == 1.25
+        assert 0.0 <= trial.trial_seconds < 5.0
+
+
+@pytest.mark.filterwarnings("ignore::lmgp.errors.ToleranceWarning")
+@pytest.mark.parametrize("missing_variance", ["add", "ignore", "fitc"])
+@pytest.mark.parametrize(("lengthscale", "noise", "max_features"), [(1.0, 0.05, 256), (0.4, 0.5, 64), (3.0, 1e-3, 64)])
+def test_of_real_models_what_is_written_is_true(
+    lengthscale: float, noise: float, max_features: int, missing_variance: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every divergence, and every lower bound of one, by predicting all probes with every model that was tried."""
+    selections = []
+
+    def checked(probes: Probes, families: list[Family], build: Callable, *arguments: float) -> tuple[Choice, Selection]:
+        """Within the fit, so that random maps are drawn as they were."""
+        choice, selection = select(probes, families, build, *arguments)
+        candidates = [candidate for family in families for candidate in family.candidates]
+        tried = {(one.choice.method, one.choice.size, one.choice.threshold): one for one in candidates}
+        for trial in selection:
+            candidate = tried[trial.method, trial.n_features, trial.threshold]
+            assert trial.seconds == candidate.seconds
+            mean, variance = build(candidate.choice).predict(probes.X)
+            divergence = kl_divergence(mean, variance + noise, probes.mean, probes.variance + noise)
+            if trial.n_probes:
+                assert trial.kl == pytest.approx(divergence[: trial.n_probes].mean(), rel=1e-6, abs=1e-12)
+            else:
+                assert TOLERANCE < trial.kl <= divergence.mean()
+        selections.append(selection)
+        return choice, selection
+
+    monkeypatch.setattr(localized, "select", checked)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 8, (350, 2))
+    y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
+    kernel = GaussianKernel(lengthscale, 1.0)
+    parameters = {"max_features": max_features, "missing_variance": missing_variance, "random_state": 0}
+    LocalizedGPRegressor("auto", "auto", kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
+    (selection,) = selections
+    assert (missing_variance == "ignore") or any(trial.n_probes == 0 for trial in selection)
+
+
+class TestShortfall:
+    def of(self, kl: float, change: float) -> str | None:
+        trials = (Trial("orf", 64, None, "add", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
+        return Selection(trials, 1e-3, 10, 4096, change, 1.0).shortfall(128)
+
+    def test_none_within_the_tolerance(self) -> None:
+        assert self.of(1e-3, 0.0) is None
+        assert self.of(0.0, 1e-4) is None
+        assert "1.6 times the tolerance" in str(self.of(1.6e-3, 1e-4))
+
+    def test_how_far_off(self) -> None:
+        text = str(self.of(0.04, 0.0))
+        for part in ("max_features=128", "tolerance=0.001", "orf of size 64", "0.04 nats", "200 rows", "40 times"):
+            assert part in text
+
+    def test_a_reference_that_is_not_sure_enough(self) -> None:
+        text = str(self.of(1e-4, 0.02))
+        assert "cannot be checked" in text
+        assert "4,096" in text
+        assert "changed by 0.02" in text
