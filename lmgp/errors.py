@@ -33,6 +33,10 @@ class NumericalWarning(UserWarning):
     """A result was obtained only after a numerical correction, which the message states."""
 
 
+class KernelWarning(UserWarning):
+    """A part of a model keeps another kernel than the model's; the message says which."""
+
+
 class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 

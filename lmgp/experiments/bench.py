@@ -216,9 +216,7 @@ class Bench:
             models.append(sweep.Model(features, centroids, LocalizedGPRegressor().prune if localized else 0.0))
         centre = self.rows.y_train.mean()
         rows = Rows(X, self.rows.y_train - centre)
-        predictions = sweep.predict(
-            models, rows, self.rows.X_test, kernel, noise_variance, self.protocol.missing_variance
-        )
+        predictions = sweep.predict(models, rows, self.rows.X_test, kernel, noise_variance, self.protocol.approximation)
         for cell, model, (mean, variance) in zip(unit, models, predictions, strict=True):
             yield (
                 cell,

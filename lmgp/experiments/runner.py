@@ -125,7 +125,7 @@ def fingerprint(dataset: Dataset, settings: Settings) -> str:
     protocol = settings.protocol
     described = {
         "versions": {name: version(name) for name in _NUMERICAL},
-        "protocol": [protocol.name, protocol.missing_variance, protocol.allocation, protocol.published_splits],
+        "protocol": [protocol.name, protocol.approximation, protocol.allocation, protocol.published_splits],
         "published": protocol.published_for(dataset),
         "standardised": _standardises(dataset, settings),
         "columns": [*dataset.feature_names, dataset.target_name],

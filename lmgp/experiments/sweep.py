@@ -13,13 +13,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.features.base import FeatureMap
-from lmgp.inference.weight_space import WeightPosterior
+from lmgp.features.base import KernelMap
+from lmgp.inference.weight_space import WeightPosterior, accumulate, evaluate
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.clustering import nearest_centroids
 from lmgp.locality.placement import negligible_share
-from lmgp.models.featurized import accumulate, evaluate
+from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows
 
@@ -33,7 +33,7 @@ class Model:
 
     Attributes
     ----------
-    features : FeatureMap
+    features : KernelMap
         Fitted.
     centroids : ndarray of shape (n_centroids, d)
         In the units of X.
@@ -41,7 +41,7 @@ class Model:
         See `LocalizedGPRegressor`.
     """
 
-    features: FeatureMap
+    features: KernelMap
     centroids: Floats
     prune: float
 
@@ -49,11 +49,11 @@ class Model:
 class _Family:
     """Maps that are part of the largest one among them."""
 
-    def __init__(self, largest: FeatureMap) -> None:
+    def __init__(self, largest: KernelMap) -> None:
         self.largest = largest
-        self.parts: list[tuple[FeatureMap, torch.Tensor, float]] = []
+        self.parts: list[tuple[KernelMap, torch.Tensor, float]] = []
 
-    def takes(self, features: FeatureMap) -> bool:
+    def takes(self, features: KernelMap) -> bool:
         """Add a map, if it is a part."""
         part = features.columns_in(self.largest)
         if part is not None:
@@ -77,7 +77,7 @@ def predict(
     X: Floats,
     kernel: GaussianKernel,
     noise_variance: float,
-    missing_variance: Literal["add", "ignore"],
+    approximation: Literal["dtc", "sor"],
 ) -> list[tuple[Floats, Floats]]:
     """Predict with several models fitted to the same rows, each as the regressors of `lmgp.models` would.
 
@@ -90,13 +90,14 @@ def predict(
     X : ndarray of shape (m, d)
     kernel : GaussianKernel
     noise_variance : float
-    missing_variance : {"add", "ignore"}
+    approximation : {"dtc", "sor"}
 
     Returns
     -------
     list of (mean, variance), each ndarray of shape (m,)
         Of the latent function, one pair a model; the mean is that of the centred y.
     """
+    noise = Noise(noise_variance, approximation)
     neighbourhoods, scaled_X = Neighbourhoods(kernel.scale(rows.X)), kernel.scale(X)
     families = _families(models)
     reaches = [
@@ -122,15 +123,15 @@ def predict(
         centroid = places[key]
         for family, reach in zip(families, reaches, strict=True):
             reached = rows.take(neighbourhoods.within(reach, kernel.scale(centroid[None, :])[0]))
-            # "add" and "ignore" differ in the prediction only.
-            statistics = accumulate(family.largest, reached, centroid, noise_variance, "ignore")
+            # The two approximations differ in the prediction only.
+            statistics = accumulate(family.largest, reached, centroid, noise).expanded()
             for features, columns, factor in family.parts:
                 users = [(number, index) for number, index in members[key] if models[number].features is features]
                 if not users:
                     continue
-                posterior = WeightPosterior(statistics.of_columns(columns, factor), noise_variance)
+                posterior = WeightPosterior(statistics.of_columns(columns, factor), center=0.0)
                 wanted = np.unique(np.concatenate([index for _, index in users]))
-                mean, variance = evaluate(posterior, features, X[wanted], centroid, missing_variance)
+                mean, variance = evaluate(posterior, features, X[wanted], centroid, noise)
                 for number, index in users:
                     at = np.searchsorted(wanted, index)
                     predictions[number][0][index], predictions[number][1][index] = mean[at], variance[at]

@@ -8,8 +8,8 @@ from scipy.spatial import KDTree
 from lmgp.inference.likelihood import noise_and_weights
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.linalg import cholesky, solve_lower
+from lmgp.memory import chunks
 from lmgp.parallel import parallel_map
-from lmgp.statistics import chunks
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]

@@ -3,73 +3,20 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
 from lmgp.features.adapter import make_feature_map
-from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
-from lmgp.inference.truncation import MissingVariance, expected_divergence
-from lmgp.inference.weight_space import WeightPosterior
+from lmgp.inference.truncation import expected_divergence
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.models.base import GPRegressor
-from lmgp.parallel import parallel_map
-from lmgp.statistics import Statistics, chunks
-from lmgp.validation import RandomState, Rows, as_tensor
+from lmgp.noise import APPROXIMATIONS, Approximation, Noise
+from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
-
-
-def accumulate(
-    features: FeatureMap, rows: Rows, centre: Floats, noise_variance: float, missing_variance: MissingVariance
-) -> Statistics:
-    """Sum the statistics of X − centre over the rows, chunk by chunk.
-
-    Parameters
-    ----------
-    features : FeatureMap
-        Fitted.
-    rows : Rows
-        With y centred.
-    centre : ndarray of shape (d,)
-    noise_variance : float
-    missing_variance : {"add", "ignore", "fitc"}
-        With ``"fitc"``, what the map leaves out of a row's variance counts as noise of that row.
-
-    Returns
-    -------
-    Statistics
-    """
-    parts = list(chunks(len(rows.y), features.row_size))
-    # One sum a thread, over every so many-th chunk: added in a fixed order, so that the result is always the same.
-    n_sums = max(1, min(len(parts), torch.get_num_threads()))
-
-    def sum_chunks(first: int) -> Statistics:
-        taken = (rows.take(part) for part in parts[first::n_sums])
-        centred = (Rows(chunk.X - centre, chunk.y, chunk.weights, chunk.noise_variances) for chunk in taken)
-        return features.summed(centred, noise_variance, missing_is_noise=missing_variance == "fitc")
-
-    statistics, *others = parallel_map(sum_chunks, range(n_sums))
-    for other in others:
-        statistics += other
-    return statistics
-
-
-def evaluate(
-    posterior: WeightPosterior, features: FeatureMap, X: Floats, centre: Floats, missing_variance: MissingVariance
-) -> tuple[Floats, Floats]:
-    """Return the latent mean and variance at rows X of one model around a centre, each of shape (n,)."""
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-    for part in chunks(len(X), features.n_features_out_):
-        rows = as_tensor(X[part] - centre)
-        columns = features.evaluate(rows)
-        part_mean, part_variance = posterior.predict(columns)
-        missing = None if missing_variance == "ignore" else features.missing_variance(rows, columns)
-        mean[part] = part_mean.numpy()
-        variance[part] = (part_variance if missing is None else part_variance + missing).numpy()
-    return mean, variance
 
 
 class FeaturizedGPRegressor(GPRegressor):
@@ -86,10 +33,10 @@ class FeaturizedGPRegressor(GPRegressor):
         Learned by maximum marginal likelihood of the exact GP if not given.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    missing_variance : {"add", "ignore", "fitc"}, default="add"
-        What becomes of the prior variance that a truncated map leaves out at a row (zero for Fourier features):
-        added to the prediction's variance, which keeps it honest far from the centre of the map; ignored, as in the
-        paper's formula; or added both to the prediction's variance and to the noise of the training rows.
+    approximation : {"dtc", "sor", "fitc"}, default="fitc"
+        What becomes of the prior variance that the map leaves out at a row (zero for Fourier features). "sor" ignores
+        it, as the paper's formula does; "dtc" adds it to the prediction's variance, which keeps that honest far from
+        the centre of the map; "fitc" also adds it to the noise of the training rows.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_rows : int, default=2000
@@ -123,7 +70,7 @@ class FeaturizedGPRegressor(GPRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GPRegressor._parameter_constraints,
-        "missing_variance": [StrOptions({"add", "ignore", "fitc"})],
+        "approximation": [StrOptions(set(APPROXIMATIONS))],
     }
 
     def __init__(
@@ -132,7 +79,7 @@ class FeaturizedGPRegressor(GPRegressor):
         *,
         kernel: GaussianKernel | None = None,
         noise_variance: float | None = None,
-        missing_variance: MissingVariance = "add",
+        approximation: Approximation = "fitc",
         ard: bool = False,
         max_rows: int = 2000,
         random_state: RandomState = None,
@@ -140,7 +87,7 @@ class FeaturizedGPRegressor(GPRegressor):
         self.features = features
         self.kernel = kernel
         self.noise_variance = noise_variance
-        self.missing_variance = missing_variance
+        self.approximation = approximation
         self.ard = ard
         self.max_rows = max_rows
         self.random_state = random_state
@@ -149,18 +96,18 @@ class FeaturizedGPRegressor(GPRegressor):
         features = OrthogonalFourierFeatures() if self.features is None else self.features
         self.features_ = make_feature_map(features, self.kernel_, rng)
         self._centre = self.features_.centre_of(rows.X, rows.weights)
+        check_model(self.features_, *rows.X.shape)
         self.features_.fit_around(rows.X, self._centre[None, :])
-        statistics = accumulate(self.features_, rows, self._centre, self.noise_variance_, self.missing_variance)
-        self._posterior = WeightPosterior(statistics, self.noise_variance_)
+        self._noise = Noise(self.noise_variance_, self.approximation)
+        statistics = accumulate(self.features_, rows, self._centre, self._noise)
+        self._posterior = WeightPosterior(statistics, center=0.0)
         self._box = rows.X.min(axis=0), rows.X.max(axis=0)
         self.log_marginal_likelihood_ = self._posterior.log_marginal_likelihood
 
     def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        return evaluate(self._posterior, self.features_, X, self._centre, self.missing_variance)
+        return evaluate(self._posterior, self.features_, X, self._centre, self._noise)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         outside = X - np.clip(X, *self._box)
         beyond = np.sqrt(np.square(self.kernel_.scale(outside)).sum(axis=1))
-        return expected_divergence(
-            self._posterior, self.features_, X - self._centre, beyond, self.noise_variance_, self.missing_variance
-        )
+        return expected_divergence(self._posterior, self.features_, X - self._centre, beyond, self._noise)

@@ -16,18 +16,19 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import KernelMap
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.inference.function_space import ExactPosterior, predict_from_neighbours
-from lmgp.inference.truncation import MissingVariance, expected_divergence
-from lmgp.inference.weight_space import WeightPosterior
+from lmgp.inference.truncation import expected_divergence
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.clustering import nearest_centroids
 from lmgp.locality.placement import cover, negligible_share
 from lmgp.models.base import GPRegressor
-from lmgp.models.featurized import FeaturizedGPRegressor, accumulate, evaluate
+from lmgp.models.featurized import FeaturizedGPRegressor
+from lmgp.noise import Approximation, Noise
 from lmgp.parallel import parallel_map
 from lmgp.selection.candidates import MAX_EXACT_ROWS, Allowed, families, max_centroids
 from lmgp.selection.probes import Probes
@@ -86,11 +87,11 @@ class LocalizedGPRegressor(GPRegressor):
         more than this many predictive standard deviations of the latent function, and no standard deviation by more
         than this share. 0 keeps all rows. Maps without a degree (Fourier, Kar-Karnick, other transformers) reach
         every row.
-    missing_variance : {"add", "ignore", "fitc"}, default="add"
-        See `FeaturizedGPRegressor`. With "add" and "fitc", rows far from all centroids are predicted by the prior. With
+    approximation : {"dtc", "sor", "fitc"}, default="fitc"
+        See `FeaturizedGPRegressor`. With "dtc" and "fitc", rows far from all centroids are predicted by the prior. With
         many training rows within a lengthscale and little noise, "fitc" is much nearer to the exact GP: rows at the
         edge of a map's reach, which it represents only in part, otherwise distort the fit. Where features or threshold
-        are chosen, "add" allows "fitc" for models around several centroids.
+        are chosen, "dtc" allows "fitc" for models around several centroids.
     tolerance : float, default=1e-3
         For "auto": the divergence from the exact GP that is aimed at, KL per row with noise, in nats.
     max_features : int, default=2048
@@ -189,7 +190,7 @@ class LocalizedGPRegressor(GPRegressor):
         solver: Literal["primal", "dual", "auto"] | None = None,
         n_neighbors: int | None = None,
         prune: float = 1e-3,
-        missing_variance: MissingVariance = "add",
+        approximation: Approximation = "fitc",
         tolerance: float = 1e-3,
         max_features: int = 2048,
         n_predict: int | None = None,
@@ -206,7 +207,7 @@ class LocalizedGPRegressor(GPRegressor):
         self.solver = solver
         self.n_neighbors = n_neighbors
         self.prune = prune
-        self.missing_variance = missing_variance
+        self.approximation = approximation
         self.tolerance = tolerance
         self.max_features = max_features
         self.n_predict = n_predict
@@ -234,9 +235,7 @@ class LocalizedGPRegressor(GPRegressor):
         self.__dict__.pop("selection_", None)  # of an earlier fit
         if not isinstance(features, str) and not isinstance(self.threshold, str):
             solver, threshold = self.solver or "primal", float(self.threshold)
-            return Choice(
-                "given", 0, features, threshold, self.centroids, solver, self.missing_variance, self.n_neighbors
-            )
+            return Choice("given", 0, features, threshold, self.centroids, solver, self.approximation, self.n_neighbors)
         if not isinstance(self.centroids, str) or self.centroids != "farthest_point":
             raise InputError(
                 "features='auto' and threshold='auto' choose among models around farthest-point centroids; got "
@@ -252,7 +251,7 @@ class LocalizedGPRegressor(GPRegressor):
             None if isinstance(features, str) else features,
             None if isinstance(self.threshold, str) else float(self.threshold),
             self.solver,
-            self.missing_variance,
+            self.approximation,
             int(self.max_features),
         )
         if allowed.solver == "dual" and not (allowed.features is None and allowed.threshold is None):
@@ -292,6 +291,7 @@ class LocalizedGPRegressor(GPRegressor):
     ) -> None:
         """Become the model of a choice, for these rows and around these centroids."""
         self._choice = choice
+        self._noise = Noise(self.noise_variance_, choice.approximation)
         self._rows = rows
         self._neighbourhoods = neighbourhoods
         self._tree: Any = None if choice.n_neighbors is None else KDTree(self.kernel_.scale(rows.X))
@@ -300,6 +300,7 @@ class LocalizedGPRegressor(GPRegressor):
         self.features_: Any = None
         if choice.features is not None:
             self.features_ = make_feature_map(choice.features, self.kernel_, rng)
+            check_model(self.features_, *rows.X.shape)
             self.features_.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
             self.reach_ = self.features_.reach(negligible_share(rows, self.kernel_, self.noise_variance_, self.prune))
 
@@ -335,9 +336,7 @@ class LocalizedGPRegressor(GPRegressor):
             if isinstance(posterior, ExactPosterior):
                 mean[part], variance[part] = posterior.predict(X[part])
             else:
-                mean[part], variance[part] = evaluate(
-                    posterior, self.features_, X[part], centroid, choice.missing_variance
-                )
+                mean[part], variance[part] = evaluate(posterior, self.features_, X[part], centroid, self._noise)
 
         self._with_models(X, predict)
         return mean, variance
@@ -364,8 +363,7 @@ class LocalizedGPRegressor(GPRegressor):
                     self.features_,
                     X[part] - centroid,
                     beyond[part],
-                    self.noise_variance_,
-                    choice.missing_variance,
+                    self._noise,
                 )
 
         self._with_models(X, estimate)
@@ -402,8 +400,7 @@ class LocalizedGPRegressor(GPRegressor):
         features = self._map_for(len(rows.y))
         posterior: WeightPosterior | ExactPosterior
         if features is not None:
-            statistics = accumulate(features, rows, centroid, self.noise_variance_, choice.missing_variance)
-            posterior = WeightPosterior(statistics, self.noise_variance_)
+            posterior = WeightPosterior(accumulate(features, rows, centroid, self._noise), center=0.0)
         else:
             if choice.n_neighbors is not None and choice.n_neighbors < len(rows.y):
                 (scaled,) = self.kernel_.scale(centroid[None, :])
@@ -425,7 +422,7 @@ class LocalizedGPRegressor(GPRegressor):
         (scaled,) = self.kernel_.scale(centroid[None, :])
         return self._neighbourhoods.within(self.reach_, scaled)
 
-    def _map_for(self, n: int) -> FeatureMap | None:
+    def _map_for(self, n: int) -> KernelMap | None:
         """Return the map by which a model with n rows within reach is solved; None where it is solved by its rows."""
         solver, features = self._choice.solver, self.features_
         if features is None or solver == "dual" or (solver == "auto" and n < features.n_features_out_):
@@ -435,7 +432,7 @@ class LocalizedGPRegressor(GPRegressor):
     def _missing(self, X: Floats) -> Floats:
         """Return the prior variance that is added to each row's prediction, without solving anything; shape (n,)."""
         missing = np.zeros(len(X))
-        if self._choice.missing_variance == "ignore":
+        if not self._noise.predicts_missing:
             return missing
         for index, members in self._by_centroid(X, self.centroids_):
             centroid = self.centroids_[index]
