@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import torch
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class _BlasHolders:
                 self._keeper.shutdown()
 
     def _set(self) -> None:
-        # To look for BLAS libraries takes 3 ms, to set them 20 µs. They come with modules: no new module, no new library.
+        # To look for BLAS libraries takes 3 ms, to set them 20 µs. They come with modules: no new module, none of them.
         if self._n_modules != len(sys.modules):
             self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
         self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
@@ -66,6 +66,16 @@ def single_threaded_blas() -> Iterator[None]:
     stay.
     """
     with _BLAS_HOLDERS:
+        yield
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Keep the operations of the calling thread in that thread: `single_threaded_blas`, and its own OpenMP number.
+
+    For many operations that are each shorter than a wait for other threads.
+    """
+    with single_threaded_blas(), threadpool_limits(1, user_api="openmp"):
         yield
 
 

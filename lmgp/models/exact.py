@@ -4,8 +4,10 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import MemoryLimitError
 from lmgp.inference.function_space import ExactPosterior
@@ -125,11 +127,34 @@ class ExactGPRegressor(GPRegressor):
             state["_solved"] = []
         return state
 
-    def _predict(self, X: Floats) -> tuple[Floats, Floats]:
+    def dual_coefficients(self) -> tuple[Floats, Floats]:
+        """Return the rows and weights that the mean is made of: center_ + Σᵢ alphaᵢ k(xᵢ, x).
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            The training rows.
+        alpha : ndarray of shape (n,)
+            (K + Σ)⁻¹ (y − center_), where Σ holds the noise variance of each row.
+
+        Raises
+        ------
+        MemoryLimitError
+            As `predict`.
+        """
+        check_is_fitted(self)
+        posterior = self._posterior()
+        alpha = torch.linalg.solve_triangular(posterior.factor.T, posterior.coefficients[:, None], upper=True)
+        return posterior.X.copy(), alpha[:, 0].numpy()
+
+    def _posterior(self) -> ExactPosterior:
         if not self._solved:
             check_memory(len(self._rows.y), self.max_memory_gib)
             self._solved.append(ExactPosterior(self.kernel_, self._rows, self.noise_variance_))
-        return self._solved[0].predict(X)
+        return self._solved[0]
+
+    def _predict(self, X: Floats) -> tuple[Floats, Floats]:
+        return self._posterior().predict(X)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         return np.zeros(len(X))
