@@ -32,6 +32,8 @@ class FourierFit(KernelFit):
 class _FourierMap(KernelMap):
     """φ(x) = σ √(2/D) [cos(Ωx̃), sin(Ωx̃)] with D/2 frequencies, the rows of Ω."""
 
+    needs = "gaussian_components"  # until frequencies are drawn by the kernel
+
     frequencies_ = OfFit[NDArray[np.float64]]()
 
     def _draw(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> FourierFit:
@@ -83,7 +85,8 @@ class _FourierMap(KernelMap):
         return np.asarray(self.n_features_out_ * non_zeros(rows), dtype=np.float64)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        angles = self._scale(X) @ as_tensor(self.frequencies_).T
+        lengthscale = np.asarray(self.kernel_.lengthscale, dtype=np.float64)
+        angles = (X / as_tensor(lengthscale)) @ as_tensor(self.frequencies_).T
         features = torch.empty((len(X), self.n_features_out_), dtype=torch.float64)
         half = self.n_features_out_ // 2
         torch.cos(angles, out=features[:, :half])

@@ -111,6 +111,8 @@ class NystroemFeatures(KernelMap):
         "landmarks": [StrOptions({"kmeans++", "farthest_point"}), "array-like"],
     }
 
+    needs = "gaussian_components"  # until the kernel itself is evaluated
+
     landmarks_ = OfFit[NDArray[np.float64]]()
 
     def __init__(
@@ -173,7 +175,10 @@ class NystroemFeatures(KernelMap):
         return X[sample[picked]]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        correlations = GaussianKernel()(self.kernel_.scale(self.landmarks_), self._scale(X).numpy())
+        correlations = GaussianKernel()(
+            self.kernel_.scale(self.landmarks_),
+            self.kernel_.scale(X.numpy()),
+        )
         features = solve_lower(as_tensor(self._fitted.factor), as_tensor(correlations))
         return features.mul_(self.kernel_.variance**0.5).T
 

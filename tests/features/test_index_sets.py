@@ -83,7 +83,11 @@ def test_unequal_extents_are_where_energy_pays() -> None:
     X, Z = (rng.uniform(-1.0, 1.0, (n, 5)) * [4.0, 3.0, 0.1, 0.05, 0.02] for n in (400, 200))
     y = np.sin(X[:, 0]) + np.cos(X[:, 1]) + 0.1 * rng.normal(size=400)
     shared = {"kernel": GaussianKernel(1.0), "noise_variance": 0.01, "approximation": "dtc"}
-    mean, std = ExactGPRegressor(shared["kernel"], shared["noise_variance"]).fit(X, y).predict(Z, return_std=True, include_noise=True)
+    mean, std = (
+        ExactGPRegressor(shared["kernel"], shared["noise_variance"])
+        .fit(X, y)
+        .predict(Z, return_std=True, include_noise=True)
+    )
     kl = {}
     for index_set in ("total_degree", "energy"):
         model = LocalizedGPRegressor(TaylorFeatures(126, index_set=index_set), 1.0, **shared).fit(X, y)
