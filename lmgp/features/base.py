@@ -290,7 +290,8 @@ class KernelMap(FeatureMap):
 
     def n_bytes(self, n_rows: int, n_inputs: int) -> float:
         """Return about how many bytes the map's parameters and its columns for one row take, fitted to `n_rows`."""
-        return 8.0 * self.work(n_inputs).columns * (n_inputs + 1.0)
+        # What is drawn is held twice while blocks of it are put together.
+        return 8.0 * self.work(n_inputs).columns * (2.0 * n_inputs + 1.0)
 
     @property
     def row_size(self) -> int:
