@@ -182,9 +182,7 @@ class GPRegressor(GaussianProcess):
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
-    def _choose(
-        self, probes: Probes, n_rows: int, kernel: Kernel, noise: Noise, seed: int
-    ) -> tuple[Choice, Selection]:
+    def _choose(self, probes: Probes, n_rows: int, kernel: Kernel, noise: Noise, seed: int) -> tuple[Choice, Selection]:
         """Try candidates on probes, each made of the rows that are not held out."""
         rest, n_predict = probes.rest, n_rows if self.n_predict is None else int(self.n_predict)
         mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]

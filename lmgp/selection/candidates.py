@@ -220,8 +220,8 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
     if not found:
         raise InputError(
             f"None of methods={list(allowed.methods)} can serve {kernel!r} for {prices.n_rows:,} rows of "
-            f"{prices.n_inputs} columns with max_features={allowed.max_features} and max_memory_gib={allowed.max_memory_gib:g}. Allow "
-            "more of these."
+            f"{prices.n_inputs} columns, with max_features={allowed.max_features} and "
+            f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
     return _affordable(found, max(LIMITS.long, prices.of_exact() * (1.0 if allowed.rows_serve else LIMITS.patience)))
 

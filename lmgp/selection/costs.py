@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -148,34 +149,26 @@ class _Stopwatch:
         fourier = [RandomFourierFeatures(size, random_state=0).fit(self.X) for size in SAMPLING.columns]
         taylor = [TaylorFeatures(math.comb(degree + 2, 2)).fit(self.X[:, :2]) for degree in SAMPLING.degrees]
         sums = [accumulate(features, self.rows(2048), self.X[0], self.noise, origin=0.0) for features in fourier]
-        weights = [WeightPosterior(one, center=0.0) for one in sums]
-        posteriors = [self._exact(size)() for size in SAMPLING.rows]
-        tree, moments = KDTree(self.X[:, :2]), [(2 * degree + 1) ** 2 for degree in SAMPLING.degrees]
+        factorise = [partial(WeightPosterior, one, center=0.0) for one in sums]
+        predict = [
+            partial(evaluate, posterior(), features, self.X[:256], self.X[0], self.noise)
+            for posterior, features in zip(factorise, fourier, strict=True)
+        ]
+        exact = [partial(RowPosterior, self.kernel, self.rows(size), self.noise) for size in SAMPLING.rows]
+        predict_exact = [partial(posterior().predict, self.X[:256]) for posterior in exact]
+        near, tree = self.rows(2048, 2), KDTree(self.X[:, :2])
+        neighbours = [
+            partial(predict_from_neighbours, self.kernel, near, self.noise, tree, near.X[:32], k)
+            for k in SAMPLING.neighbours
+        ]
+        moments = [(2 * degree + 1) ** 2 for degree in SAMPLING.degrees]
         return Costs(
-            model=self.seconds(self.summing(taylor[0], 2)) + self.seconds(lambda: WeightPosterior(sums[0], center=0.0)),
-            factorise=self.rate(SAMPLING.columns, [lambda one=one: WeightPosterior(one, center=0.0) for one in sums]),
+            model=self.seconds(self.summing(taylor[0], 2)) + self.seconds(factorise[0]),
+            factorise=self.rate(SAMPLING.columns, factorise),
             product_row=self.rate(SAMPLING.columns, [self.summing(features, 1024) for features in fourier], 1024),
             moment_row=self.rate(moments, [self.summing(features, 2048) for features in taylor], 2048),
-            predict_row=self.rate(
-                SAMPLING.columns,
-                [
-                    lambda posterior=posterior, features=features: evaluate(
-                        posterior, features, self.X[:256], self.X[0], self.noise
-                    )
-                    for posterior, features in zip(weights, fourier, strict=True)
-                ],
-                256,
-            ),
-            exact=self.rate(SAMPLING.rows, [self._exact(size) for size in SAMPLING.rows]),
-            exact_row=self.rate(
-                SAMPLING.rows, [lambda posterior=posterior: posterior.predict(self.X[:256]) for posterior in posteriors], 256
-            ),
-            neighbours_row=self.rate(SAMPLING.neighbours, [self._nearest(tree, k) for k in SAMPLING.neighbours], 32),
+            predict_row=self.rate(SAMPLING.columns, predict, 256),
+            exact=self.rate(SAMPLING.rows, exact),
+            exact_row=self.rate(SAMPLING.rows, predict_exact, 256),
+            neighbours_row=self.rate(SAMPLING.neighbours, neighbours, 32),
         )
-
-    def _exact(self, n_rows: int) -> Callable[[], RowPosterior]:
-        return lambda: RowPosterior(self.kernel, self.rows(n_rows), self.noise)
-
-    def _nearest(self, tree: KDTree, k: int) -> Callable[[], object]:
-        rows = self.rows(2048, 2)
-        return lambda: predict_from_neighbours(self.kernel, rows, self.noise, tree, rows.X[:32], k)
