@@ -142,7 +142,7 @@ def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
     for name in names:
         if name not in METHOD_NAMES:
             known = nearest_names(str(name), METHOD_NAMES)
-            raise InputError(f"methods has the name {name!r}, which is no method that can be chosen; {known}.")
+            raise InputError(f"methods has the name {name!r}, which is no method that can be chosen; {known}")
     if not names:
         raise InputError(
             f"methods is empty: nothing can be chosen. Leave it out, or name one or more of {', '.join(METHOD_NAMES)}."
