@@ -1,5 +1,7 @@
 """The exact Gaussian process given some rows: all of them, or the nearest ones to each test row."""
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -76,6 +78,11 @@ def _batched_cholesky(covariances: torch.Tensor) -> torch.Tensor:
     return factors
 
 
+def max_rows_within(max_memory_gib: float) -> int:
+    """Return the largest number of rows whose two n × n matrices fit into memory, in GiB."""
+    return math.isqrt(int(max_memory_gib * 2**30 / 16.0))
+
+
 def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
     """Refuse an exact prediction whose two n × n matrices do not fit.
 
@@ -95,8 +102,8 @@ def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
         16.0 * n_rows**2,
         f"The two matrices of an exact prediction from {n_rows:,} rows",
         lambda limit: (
-            f"At most {int((limit / 16) ** 0.5):,} rows fit. Use LocalizedGPRegressor or FeaturizedGPRegressor with "
-            "kernel= and noise_variance= of a reference that was fitted to fewer rows, or a higher max_memory_gib."
+            f"At most {max_rows_within(limit / 2**30):,} rows fit. Use LocalizedGPRegressor or FeaturizedGPRegressor "
+            "with kernel= and noise_variance= of a reference that was fitted to fewer rows, or a higher max_memory_gib."
         ),
         max_memory_gib,
     )
