@@ -32,7 +32,6 @@ Floats = NDArray[np.float64]
 # Which maps serve a kernel that has a capability.
 SERVING = (
     ("frequencies", "RandomFourierFeatures, OrthogonalFourierFeatures"),
-    ("metric", "NystroemFeatures"),
     ("gaussian_components", "TaylorFeatures, OptimizedMaclaurinFeatures, RandomMaclaurinFeatures"),
 )
 
@@ -368,8 +367,10 @@ class KernelMap(FeatureMap):
         kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
         if self.needs is not None and not kernel.can(self.needs):
             serving = [maps for need, maps in SERVING if kernel.can(need)]
-            others = f" Maps that serve this kernel: {', '.join(serving)}." if serving else ""
-            raise InputError(f"{unsupported(kernel, self.needs, type(self).__name__)}{others}")
+            others = ", ".join([*serving, "NystroemFeatures"])
+            raise InputError(
+                f"{unsupported(kernel, self.needs, type(self).__name__)} Maps that serve this kernel: {others}."
+            )
         return kernel.checked(n_inputs)
 
     @abstractmethod
