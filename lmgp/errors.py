@@ -33,6 +33,10 @@ class NumericalWarning(UserWarning):
     """A result was obtained only after a numerical correction, which the message states."""
 
 
+class DuplicateRowsWarning(UserWarning):
+    """Exact copies of rows made a learned noise variance collapse; the message says how many copies, and what to do."""
+
+
 class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 
