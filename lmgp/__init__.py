@@ -25,15 +25,9 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.polynomial import PolynomialMaclaurinFeatures
 from lmgp.features.spherical import SphericalFourierFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.kernels.base import (
-    ExponentialKernel,
-    LinearKernel,
-    ModulatedKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-)
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel
+from lmgp.kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.locality.clustering import farthest_point_clustering
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
@@ -57,6 +51,7 @@ __all__ = [
     "LinearFeatures",
     "LinearKernel",
     "LocalizedGPRegressor",
+    "MaternKernel",
     "ModulatedFeatures",
     "ModulatedKernel",
     "NystroemFeatures",
@@ -68,6 +63,7 @@ __all__ = [
     "QuadraticRBF",
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",
+    "RationalQuadraticKernel",
     "ScaledFeatures",
     "ScaledKernel",
     "SphericalFourierFeatures",

@@ -13,18 +13,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.kernels.base import (
-    Function,
-    Kernel,
-    LinearKernel,
-    ModulatedKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-    checked_factor,
-    checked_matrix,
-    row_values,
-)
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel, checked_factor
+from lmgp.kernels.dot_product import Function, LinearKernel, ModulatedKernel, checked_matrix, row_values
 from lmgp.validation import as_tensor
 
 
@@ -308,7 +299,7 @@ def exact_features(kernel: Any) -> ComposedFeatures:
 
     Examples
     --------
-    >>> from lmgp.kernels.base import LinearKernel
+    >>> from lmgp import LinearKernel
     >>> from lmgp.features.composition import exact_features
     >>> exact_features(LinearKernel() + 4.0 * LinearKernel()).fit_transform([[3.0]])
     array([[3., 6.]])
