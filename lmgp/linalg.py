@@ -6,7 +6,6 @@ import torch
 
 from lmgp.errors import NumericalError, NumericalWarning
 
-
 # A correction of the diagonal by more than this multiple of the noise in it would be another model, not a correction.
 LARGEST_CORRECTION = 100.0
 

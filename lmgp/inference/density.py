@@ -13,7 +13,7 @@ class NotPositiveDefiniteError(NumericalError):
 
 
 class _LogDensity(torch.autograd.Function):
-    """log N(y | 0, K + diag(noise)). With α = (K + diag(noise))⁻¹y its derivative in K is ½(ααᵀ − (K + diag(noise))⁻¹)."""
+    """log N(y | 0, C) with C = K + diag(noise) and α = C⁻¹y; its derivative in K is ½(ααᵀ − C⁻¹)."""
 
     @staticmethod
     def forward(ctx: Any, covariance: torch.Tensor, noise: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

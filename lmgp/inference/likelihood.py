@@ -78,59 +78,86 @@ def log_likelihood_and_gradient(rows: Rows, kernel: Kernel, noise_variance: floa
     C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 5.9.
     """
     kernel.checked(rows.X.shape[1])
-    likelihood = ExactLikelihood(rows)
-    return likelihood(kernel, torch.from_numpy(kernel.theta), math.log(noise_variance))
+    return ExactLikelihood(rows)(kernel, np.append(kernel.theta, math.log(noise_variance)))
 
 
 class ExactLikelihood:
     """The log marginal likelihood of some rows, as a function of a kernel's free parameters and of the noise.
 
-    Another likelihood that `lmgp.inference.learning.maximize_likelihood` may maximise is a class with the same
-    constructor and the same call.
+    `lmgp.inference.learning.maximize_likelihood` maximises any class with this constructor, this call and `n_bytes`.
 
     Parameters
     ----------
     rows : Rows
         With y centred.
-    input_shift : ndarray of shape (d,), default=0
-        Subtracted from the rows of X. The values of a stationary kernel do not change, but keep their digits.
-    target_unit : float, default=1
-        y, its noise and the kernel's values are divided by it, or by its square.
     """
 
-    # Matrices of n × n float64 that are held at once by a call: of the kernel with its derivatives, and of the density.
-    N_MATRICES = 9
-
-    def __init__(self, rows: Rows, input_shift: float | Floats = 0.0, target_unit: float = 1.0) -> None:
-        self.X = as_tensor(rows.X - input_shift)
-        self.y = as_tensor(rows.y / target_unit)
+    def __init__(self, rows: Rows) -> None:
+        self.X, self.y = as_tensor(rows.X), as_tensor(rows.y)
         noise, self.weights = noise_and_weights(rows, 1.0)
-        self.row_noise = None if rows.noise_variances is None else noise / target_unit / target_unit
-        self.target_unit = target_unit
+        self.row_noise = None if rows.noise_variances is None else noise
 
-    def __call__(self, kernel: Kernel, theta: torch.Tensor, log_noise: float) -> tuple[float, Floats]:
-        """Return the value in nats, and the gradient of shape (n_free + 1,) by `theta` and by the logarithm of noise.
+    def __call__(self, kernel: Kernel, free: Floats) -> tuple[float, Floats]:
+        """Return the value in nats and its gradient.
 
         Parameters
         ----------
         kernel : Kernel
-            In the caller's units.
-        theta : Tensor of shape (n_free,)
-            Logarithms of the kernel's free parameters.
-        log_noise : float
-            Of the noise variance in squared target units.
+        free : ndarray of shape (n_free + 1,)
+            Logarithms of the kernel's free parameters and of the noise variance, where the gradient is taken.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (n_free + 1,)
 
         Raises
         ------
         NotPositiveDefiniteError
             If float64 does not allow a Cholesky factorisation.
         """
-        free = torch.cat((theta, torch.tensor([log_noise], dtype=torch.float64))).requires_grad_()
-        noise = torch.exp(free[-1]).expand_as(self.y) if self.row_noise is None else self.row_noise
-        covariance = kernel.evaluate(self.X, self.X, free[:-1]) / self.target_unit / self.target_unit
+        logarithms = torch.from_numpy(np.array(free, dtype=np.float64)).requires_grad_()
+        noise = torch.exp(logarithms[-1]).expand_as(self.y) if self.row_noise is None else self.row_noise
+        covariance = kernel.evaluate(self.X, self.X, logarithms[:-1])
         value = log_density(covariance, noise / self.weights, self.y) - 0.5 * repetitions(noise, self.weights)
-        (gradient,) = torch.autograd.grad(value, free)
+        (gradient,) = torch.autograd.grad(value, logarithms, materialize_grads=True)
         return value.item(), gradient.numpy()
+
+    @staticmethod
+    def n_bytes(n: int, kernel: Kernel) -> int:
+        """Return the memory that a call takes, in bytes: 4 matrices for the density, 5 for each part of the kernel."""
+        n_parts = sum(one.name.endswith("variance") for one in kernel.parameters)
+        return 8 * n * n * (4 + 5 * max(1, n_parts))
+
+
+class NoiseLikelihood:
+    """The log marginal likelihood of a given kernel as a function of the noise variance alone.
+
+    One eigendecomposition of the covariance, in O(n³); each value then takes O(n).
+
+    Parameters
+    ----------
+    rows : Rows
+        With y centred, and no noise variances of their own.
+    kernel : Kernel
+    """
+
+    def __init__(self, rows: Rows, kernel: Kernel) -> None:
+        # With W the weights and λᵢ, qᵢ of W^½KW^½: K + σ²W⁻¹ has the determinant Π(λᵢ + σ²)/Πwᵢ.
+        roots = np.sqrt(np.ones(len(rows.y)) if rows.weights is None else rows.weights)
+        covariance = roots[:, None] * kernel(rows.X) * roots
+        eigenvalues, vectors = torch.linalg.eigh(as_tensor(covariance))
+        self.eigenvalues = eigenvalues.clamp(min=0.0).numpy()
+        self.squares = np.square(vectors.T.numpy() @ (roots * rows.y))
+        self.total_weight = float(np.square(roots).sum())
+
+    def __call__(self, noise_variance: float) -> float:
+        """Return log p(y) in nats."""
+        noisy = self.eigenvalues + noise_variance
+        n, repeated = len(noisy), self.total_weight - len(noisy)
+        fit = float(np.sum(self.squares / noisy) + np.sum(np.log(noisy)))
+        # The weights' logarithms cancel: of the determinant, and of what equal rows add.
+        return -0.5 * (fit + n * math.log(2.0 * math.pi) + repeated * math.log(2.0 * math.pi * noise_variance))
 
 
 def noise_and_weights(rows: Rows, noise_variance: float) -> tuple[torch.Tensor, torch.Tensor]:

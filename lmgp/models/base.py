@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.inference.likelihood import Hyperparameters, maximize_likelihood
+from lmgp.inference.learning import Hyperparameters, maximize_likelihood
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
@@ -161,7 +161,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             kernel=None if self.kernel is None else clone(self.kernel),
             noise_variance=self.noise_variance,
             ard=self.ard,
-            max_rows=self.max_rows,
+            max_learning_rows=self.max_rows,
             rng=rng,
         )
 
