@@ -70,9 +70,10 @@ def cholesky(
 def _check_correction(jitter: float, noise_variance: float, diagonal_share: float) -> None:
     """Refuse a correction that drowns the noise: it would answer for another, noisier model."""
     if jitter > LARGEST_CORRECTION * diagonal_share:
-        works = noise_variance * (jitter / diagonal_share)
+        # Twice, so that rounding to one digit leaves enough.
+        works = 2.0 * noise_variance * (jitter / diagonal_share)
         raise NumericalError(
-            f"noise_variance={noise_variance:.3g} is too small for float64 beside the kernel: the matrix is not "
+            f"The noise variance is too small for float64 beside the kernel, noise_variance={noise_variance:.3g}: the matrix is not "
             f"positive definite. The smallest noise_variance that works here is about {works:.1g}."
         )
 

@@ -81,10 +81,10 @@ class Search:
         collapsed because of them if the rows without copies give one that is `collapse` times as large.
     """
 
-    rounds: tuple[Round, ...] = (Round(250, 15, 3), Round(800, 40, 1))
+    rounds: tuple[Round, ...] = (Round(250, 15, 3), Round(800, 150, 1))
     n_iterations: int = 500
-    round_tolerance: float = 1e-6
-    tolerance: float = 1e-13
+    round_tolerance: float = 1e-8
+    tolerance: float = 1e-11
     gradient: float = 1e-6
     rounding_gradient: float = 1e-4
     same_start: float = 0.05
@@ -341,6 +341,6 @@ def _check_memory(n: int, kernel: Kernel, max_memory_gib: float) -> None:
     if needed > max_memory_gib:
         fits = int(n * math.sqrt(max_memory_gib / needed))
         raise MemoryLimitError(
-            f"Learning hyper-parameters from {n:,} rows takes {needed:,.1f} GiB, above max_memory_gib="
+            f"The matrices to learn hyper-parameters from {n:,} rows take {needed:,.1f} GiB, above max_memory_gib="
             f"{max_memory_gib:g}. Lower max_learning_rows: {fits:,} would fit."
         )
