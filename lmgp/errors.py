@@ -37,6 +37,14 @@ class DuplicateRowsWarning(UserWarning):
     """Exact copies of rows made a learned noise variance collapse; the message says how many copies, and what to do."""
 
 
+class ImplausibleMeanWarning(UserWarning):
+    """Predicted means are impossible under the model's own prior; the message says which, and names the cure."""
+
+
+class KernelWarning(UserWarning):
+    """A part of a model keeps another kernel than the model's; the message says which."""
+
+
 class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 

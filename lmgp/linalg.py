@@ -73,11 +73,16 @@ def _check_correction(jitter: float, noise_variance: float, diagonal_share: floa
         # Twice, so that rounding to one digit leaves enough.
         works = 2.0 * noise_variance * (jitter / diagonal_share)
         raise NumericalError(
-            f"The noise variance is too small for float64 beside the kernel, noise_variance={noise_variance:.3g}: the matrix is not "
-            f"positive definite. The smallest noise_variance that works here is about {works:.1g}."
+            f"The noise variance is too small for float64 beside the kernel, noise_variance={noise_variance:.3g}: the "
+            f"matrix is not positive definite. The smallest noise_variance that works here is about {works:.1g}."
         )
 
 
 def solve_lower(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Solve L Z = right for lower triangular L of shape (n, n) and right of shape (n, m)."""
     return torch.linalg.solve_triangular(factor, right, upper=False)
+
+
+def solve_upper(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Solve U Z = right for upper triangular U of shape (n, n) and right of shape (n, m)."""
+    return torch.linalg.solve_triangular(factor, right, upper=True)

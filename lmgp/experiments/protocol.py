@@ -40,7 +40,7 @@ class Protocol:
     Attributes
     ----------
     name : str
-    missing_variance : {"add", "ignore"}
+    approximation : {"dtc", "sor"}
         What the models do about the prior variance that a truncated map leaves out.
     allocation : {"local", "mean"}
         The pairs of rows for which a Maclaurin map spreads its columns over the degrees.
@@ -55,7 +55,7 @@ class Protocol:
     """
 
     name: str
-    missing_variance: Literal["add", "ignore"]
+    approximation: Literal["dtc", "sor"]
     allocation: Literal["local", "mean"]
     published_splits: bool
     n_features: tuple[int, ...]
@@ -88,7 +88,7 @@ PROTOCOLS = {
     for protocol in (
         Protocol(
             name="converged",
-            missing_variance="add",
+            approximation="dtc",
             allocation="local",
             published_splits=True,
             n_features=(32, 128, 512),
@@ -96,7 +96,7 @@ PROTOCOLS = {
         ),
         Protocol(
             name="paper",
-            missing_variance="ignore",
+            approximation="sor",
             allocation="mean",
             published_splits=False,
             n_features=(32, 128, 512, 1024),
@@ -155,7 +155,7 @@ class Method:
         shared: dict[str, Any] = {
             "kernel": request.kernel,
             "noise_variance": noise_variance,
-            "missing_variance": request.protocol.missing_variance,
+            "approximation": request.protocol.approximation,
             "random_state": request.seed,
         }
         if self.chooses:

@@ -1,6 +1,8 @@
 """Random Fourier features: independent, orthogonal, and structured orthogonal frequencies."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,18 +10,31 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, same_kernel
+from lmgp.features.base import FeatureMap, KernelFit, KernelMap, same_kernel
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
+from lmgp.fitted import OfFit
 from lmgp.validation import as_tensor
 
 
-class _FourierMap(FeatureMap):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FourierFit(KernelFit):
+    """What a Fourier map draws.
+
+    Attributes
+    ----------
+    frequencies : ndarray of shape (n_features_out / 2, d)
+    """
+
+    frequencies: NDArray[np.float64]
+
+
+class _FourierMap(KernelMap):
     """φ(x) = σ √(2/D) [cos(Ωx̃), sin(Ωx̃)] with D/2 frequencies, the rows of Ω."""
 
-    frequencies_: NDArray[np.float64]
+    frequencies_ = OfFit[NDArray[np.float64]]()
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
+    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> FourierFit:
         n_frequencies = self.n_features // 2
         if n_frequencies == 0:
             raise InputError(
@@ -29,8 +44,8 @@ class _FourierMap(FeatureMap):
         blocks = [self._draw_block(X.shape[1], rng)]
         while len(blocks) * len(blocks[0]) < n_frequencies:
             blocks.append(self._draw_block(X.shape[1], rng))
-        self.frequencies_ = np.concatenate(blocks)[:n_frequencies].copy()
-        self.n_features_out_ = 2 * n_frequencies
+        frequencies = np.concatenate(blocks)[:n_frequencies].copy()
+        return FourierFit(n_features_out=2 * n_frequencies, kernel=kernel, frequencies=frequencies)
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
         half = len(self.frequencies_)

@@ -1,5 +1,6 @@
 """Nyström features: the kernel, projected onto its sections at a few landmarks."""
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import KernelFit, KernelMap, Work
+from lmgp.fitted import OfFit
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.linalg import solve_lower
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
@@ -28,13 +30,28 @@ MAX_ROWS = 10_000
 ROWS_PER_LANDMARK = 10
 
 
-class NystroemFeatures(FeatureMap):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NystroemFit(KernelFit):
+    """What a Nyström map learns.
+
+    Attributes
+    ----------
+    landmarks : ndarray of shape (n_features_out, d)
+    factor : ndarray of shape (n_features_out, n_features_out)
+        The Cholesky factor of their correlations.
+    """
+
+    landmarks: NDArray[np.float64]
+    factor: NDArray[np.float64] = field(compare=False)
+
+
+class NystroemFeatures(KernelMap):
     """Nyström features: the kernel between a row and m landmarks, whitened.
 
     φ(x) = L⁻¹ k(Z, x) with K_ZZ = L Lᵀ, so that φ(x)ᵀφ(z) = k(x, Z) K_ZZ⁻¹ k(Z, z): exact at the landmarks Z, and
     nowhere larger than the kernel, for k − φᵀφ is positive semi-definite. In a regressor these are the sparse Gaussian
-    processes with inducing points: ``missing_variance="ignore"`` is the subset of regressors (SoR), ``"add"`` the
-    deterministic training conditional (DTC) and ``"fitc"`` the fully independent one (FITC).
+    processes with inducing points: ``approximation="sor"`` is the subset of regressors, ``"dtc"`` the
+    deterministic training conditional and ``"fitc"`` the fully independent one.
 
     Parameters
     ----------
@@ -90,11 +107,11 @@ class NystroemFeatures(FeatureMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FeatureMap._parameter_constraints,
+        **KernelMap._parameter_constraints,
         "landmarks": [StrOptions({"kmeans++", "farthest_point"}), "array-like"],
     }
 
-    landmarks_: NDArray[np.float64]
+    landmarks_ = OfFit[NDArray[np.float64]]()
 
     def __init__(
         self,
@@ -111,15 +128,27 @@ class NystroemFeatures(FeatureMap):
         """Return zeros: landmarks are in the coordinates of the rows."""
         return np.zeros(X.shape[1])
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
-        candidates = self._candidates(X, rng)
-        correlations = GaussianKernel()(self.kernel_.scale(candidates))
-        factor, order, rank, _ = dpstrf(correlations, tol=NEGLIGIBLE, lower=1)
-        self.landmarks_ = candidates[order[:rank] - 1]  # LAPACK counts from 1
-        self.n_features_out_ = int(rank)
-        self._factor = np.tril(factor[:rank, :rank])
+    def work(self, n_inputs: int) -> Work:
+        """Return what this map will cost: a triangular system for each row."""
+        n_landmarks = self.n_features if isinstance(self.landmarks, str) else len(np.asarray(self.landmarks))
+        return Work(n_landmarks, solved=n_landmarks)
 
-    def _candidates(self, X: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def n_bytes(self, n_rows: int, n_inputs: int) -> float:  # noqa: D102
+        n_landmarks = min(self.work(n_inputs).columns, n_rows) if isinstance(self.landmarks, str) else 0
+        return 8.0 * n_landmarks * (n_inputs + 2.0 * n_landmarks)
+
+    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> NystroemFit:
+        candidates = self._candidates(X, rng, kernel)
+        correlations = GaussianKernel()(kernel.scale(candidates))
+        factor, order, rank, _ = dpstrf(correlations, tol=NEGLIGIBLE, lower=1)
+        return NystroemFit(
+            n_features_out=int(rank),
+            kernel=kernel,
+            landmarks=candidates[order[:rank] - 1],  # LAPACK counts from 1
+            factor=np.tril(factor[:rank, :rank]),
+        )
+
+    def _candidates(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> NDArray[np.float64]:
         """Return the landmarks to choose from, shape (m, d), in the units of X."""
         if not isinstance(self.landmarks, str):
             given: NDArray[np.float64] = check_array(self.landmarks, dtype=np.float64, input_name="landmarks")
@@ -128,7 +157,7 @@ class NystroemFeatures(FeatureMap):
             return given
         if len(X) <= self.n_features:
             return X
-        scaled = self.kernel_.scale(X)
+        scaled = kernel.scale(X)
         if self.landmarks == "farthest_point":
             (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
             # A row closer than this to another adds too little to it.
@@ -145,7 +174,7 @@ class NystroemFeatures(FeatureMap):
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         correlations = GaussianKernel()(self.kernel_.scale(self.landmarks_), self._scale(X).numpy())
-        features = solve_lower(as_tensor(self._factor), as_tensor(correlations))
+        features = solve_lower(as_tensor(self._fitted.factor), as_tensor(correlations))
         return features.mul_(self.kernel_.variance**0.5).T
 
     def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor:

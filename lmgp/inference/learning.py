@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize, minimize_scalar
 from sklearn.exceptions import ConvergenceWarning
 
-from lmgp.errors import DuplicateRowsWarning, MemoryLimitError
+from lmgp.errors import DuplicateRowsWarning
 from lmgp.inference.density import NotPositiveDefiniteError
 from lmgp.inference.duplicates import without_copies
 from lmgp.inference.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
 from lmgp.inference.scales import RANGES, Scale, Units, scales_of, units_of
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
+from lmgp.memory import check_memory
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows
 
@@ -183,7 +184,12 @@ def maximize_likelihood(
     used = samples[-1]
     if fixed is not None and noise_variance is not None:
         return Hyperparameters(fixed, noise_variance, log_likelihood(used, fixed, noise_variance), converged=True)
-    _check_memory(len(used.y), fixed or form, max_memory_gib)
+    check_memory(
+        ExactLikelihood.n_bytes(len(used.y), form),
+        f"The matrices to learn hyper-parameters from {len(used.y):,} rows",
+        "Lower max_learning_rows.",
+        max_memory_gib,
+    )
     units = units_of(samples[-2], learns_kernel=fixed is None)
     if fixed is not None:
         found = _learn_noise(used, fixed.checked(n_inputs), units)
@@ -308,7 +314,7 @@ def _optimize(
 def _learn_noise(rows: Rows, kernel: Kernel, units: Units) -> Hyperparameters:
     """Learn the noise beside a given kernel: the best of a grid, refined between its neighbours."""
     likelihood = NoiseLikelihood(rows, kernel)
-    grid = np.log(units.variance) + np.linspace(*np.log(RANGES.noise), SEARCH.n_noises)
+    grid = np.log(units.variance) + np.linspace(math.log(RANGES.noise[0]), math.log(RANGES.noise[1]), SEARCH.n_noises)
     values = [likelihood(math.exp(point)) for point in grid]
     at = int(np.argmax(values))
     between = (grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)])
@@ -333,14 +339,4 @@ def _warn_of_copies(rows: Rows, found: Hyperparameters, learn: Callable[[Rows], 
             "one row of each, or give noise_variance or, for weights that mean precision, noise_variances.",
             DuplicateRowsWarning,
             stacklevel=4,
-        )
-
-
-def _check_memory(n: int, kernel: Kernel, max_memory_gib: float) -> None:
-    needed = ExactLikelihood.n_bytes(n, kernel) / 2**30
-    if needed > max_memory_gib:
-        fits = int(n * math.sqrt(max_memory_gib / needed))
-        raise MemoryLimitError(
-            f"The matrices to learn hyper-parameters from {n:,} rows take {needed:,.1f} GiB, above max_memory_gib="
-            f"{max_memory_gib:g}. Lower max_learning_rows: {fits:,} would fit."
         )

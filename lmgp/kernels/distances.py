@@ -5,7 +5,6 @@ from typing import Any
 import torch
 from scipy.spatial.distance import cdist
 
-
 # Squared distances below this multiple of the mean square of a row have a gradient by differences, pair by pair.
 CLOSE = 1e-10
 

@@ -86,5 +86,5 @@ def test_every_method_fits_and_follows_the_protocol(name: str, make: Callable[..
         assert np.all(np.isfinite(mean))
         assert np.all(np.isfinite(std))
         parameters = model.get_params()
-        assert parameters["missing_variance"] == protocol.missing_variance
+        assert parameters["approximation"] == protocol.approximation
         assert parameters.get("features__allocation", protocol.allocation) == protocol.allocation

@@ -146,7 +146,7 @@ def test_changed_settings_are_never_mixed(changed: str, dataset: Dataset, fixed:
         published = {"made": fixed.protocol.published["made"]._replace(noise_variance=0.03)}
         other = replace(fixed, protocol=replace(fixed.protocol, published=published))
     else:
-        other = replace(fixed, protocol=replace(fixed.protocol, missing_variance="add"))
+        other = replace(fixed, protocol=replace(fixed.protocol, approximation="dtc"))
     new = runner.compare(other_data, other, tmp_path, quiet=True)
     assert {row.settings for row in new.rows}.isdisjoint(row.settings for row in old.rows)
     assert len(new.rows) == len(old.rows)

@@ -94,7 +94,9 @@ class TestLikelihood:
 
     def test_is_of_the_sampled_rows_where_there_are_more_than_max_rows(self) -> None:
         X, y, _, lengthscale, variance, noise_variance = given("friedman", ard=False)
-        model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance, max_rows=149, random_state=0)
+        model = ExactGPRegressor(
+            GaussianKernel(lengthscale, variance), noise_variance, max_learning_rows=149, random_state=0
+        )
         likelihood = model.fit(X, y).log_marginal_likelihood_
         centred = y - y.mean()
         candidates = [
@@ -244,7 +246,7 @@ class TestLearning:
         X, y = friedman()
 
         def learned(random_state: int) -> tuple[float, ...]:
-            model = ExactGPRegressor(max_rows=40, random_state=random_state).fit(X, y)
+            model = ExactGPRegressor(max_learning_rows=40, random_state=random_state).fit(X, y)
             kernel = model.kernel_
             return kernel.lengthscale, kernel.variance, model.noise_variance_, model.log_marginal_likelihood_
 
@@ -404,6 +406,6 @@ class TestProcess:
     def test_memory_is_checked_before_anything_is_allocated(self) -> None:
         rng = np.random.default_rng(0)
         rows = Rows(rng.normal(size=(40_000, 2)), rng.normal(size=40_000))
-        with pytest.raises(MemoryLimitError, match=r"40,000 rows take.*max_learning_rows.*fit") as caught:
+        with pytest.raises(MemoryLimitError, match=r"40,000 rows take.*Lower max_learning_rows") as caught:
             maximize_likelihood(rows, max_learning_rows=50_000, max_memory_gib=1.0, rng=rng)
         assert "max_memory_gib=1" in str(caught.value)

@@ -55,7 +55,7 @@ def test_a_constant_sample_of_a_target_is_named() -> None:
     y = np.zeros(2000)
     y[0] = 1.0
     with pytest.raises(InputError, match=r"y is constant in the random sample of 20 rows.*max_learning_rows"):
-        ExactGPRegressor(max_rows=20, random_state=0).fit(X, y)
+        ExactGPRegressor(max_learning_rows=20, random_state=0).fit(X, y)
 
 
 def test_equal_rows_are_named() -> None:

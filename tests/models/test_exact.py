@@ -1,4 +1,4 @@
-"""The exact Gaussian process against dense algebra."""
+"""The exact Gaussian process against dense algebra, and its hyper-parameters against scikit-learn's."""
 
 import pickle
 import tracemalloc
@@ -157,7 +157,7 @@ class TestPrediction:
         X, y, T, lengthscale, variance, noise_variance = given("diabetes", ard=False)
         model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance).fit(X, y)
         whole = model.predict(T, return_std=True)
-        monkeypatch.setattr("lmgp.statistics.CHUNK_BYTES", 3 * 8 * len(X))
+        monkeypatch.setattr("lmgp.memory.CHUNK_BYTES", 3 * 8 * len(X))
         np.testing.assert_allclose(model.predict(T, return_std=True), whole, rtol=1e-12, atol=1e-13)
 
     def test_data_may_change_after_the_fit(self) -> None:
@@ -178,7 +178,7 @@ class TestMemory:
 
     def test_limit_is_checked_before_anything_is_allocated(self) -> None:
         X, y = self.rows()
-        model = ExactGPRegressor(GaussianKernel(1.0), 0.1, max_rows=50, max_memory_gib=0.1).fit(X, y)
+        model = ExactGPRegressor(GaussianKernel(1.0), 0.1, max_learning_rows=50, max_memory_gib=0.1).fit(X, y)
         model.predict  # noqa: B018 - found before tracing starts
         tracemalloc.start()
         try:
@@ -196,7 +196,7 @@ class TestMemory:
 
     def test_hyperparameters_are_learned_from_more_rows_than_fit_into_memory(self) -> None:
         X, y = self.rows()
-        model = ExactGPRegressor(max_rows=100, max_memory_gib=1e-3, random_state=0).fit(X, y)
+        model = ExactGPRegressor(max_learning_rows=100, max_memory_gib=1e-3, random_state=0).fit(X, y)
         assert model.converged_ is True
         assert 0.1 < model.kernel_.lengthscale < 10.0
         with pytest.raises(MemoryLimitError):

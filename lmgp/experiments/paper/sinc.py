@@ -96,7 +96,7 @@ def draw(protocol: Protocol, seed: int) -> Draw:
     shared: dict[str, Any] = {
         "kernel": reference.kernel_,
         "noise_variance": reference.noise_variance_,
-        "missing_variance": protocol.missing_variance,
+        "approximation": protocol.approximation,
     }
     models: tuple[Any, ...] = (
         FeaturizedGPRegressor(RandomFourierFeatures(N_FEATURES, random_state=seed), **shared),
