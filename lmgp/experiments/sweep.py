@@ -77,7 +77,7 @@ def predict(
     X: Floats,
     kernel: GaussianKernel,
     noise_variance: float,
-    missing_variance: Literal["add", "ignore"],
+    missing_variance: Literal["add", "ignore", "fitc"],
 ) -> list[tuple[Floats, Floats]]:
     """Predict with several models fitted to the same rows, each as the regressors of `lmgp.models` would.
 
@@ -90,7 +90,7 @@ def predict(
     X : ndarray of shape (m, d)
     kernel : GaussianKernel
     noise_variance : float
-    missing_variance : {"add", "ignore"}
+    missing_variance : {"add", "ignore", "fitc"}
 
     Returns
     -------
@@ -122,13 +122,19 @@ def predict(
         centroid = places[key]
         for family, reach in zip(families, reaches, strict=True):
             reached = rows.take(neighbourhoods.within(reach, kernel.scale(centroid[None, :])[0]))
-            # "add" and "ignore" differ in the prediction only.
-            statistics = accumulate(family.largest, reached, centroid, noise_variance, "ignore")
+            shared = missing_variance != "fitc"  # with it, each size has a noise of its own for each row
+            if shared:
+                # "add" and "ignore" differ in the prediction only.
+                statistics = accumulate(family.largest, reached, centroid, noise_variance, "ignore")
             for features, columns, factor in family.parts:
                 users = [(number, index) for number, index in members[key] if models[number].features is features]
                 if not users:
                     continue
-                posterior = WeightPosterior(statistics.of_columns(columns, factor), noise_variance)
+                if shared:
+                    own = statistics.of_columns(columns, factor)
+                else:
+                    own = accumulate(features, reached, centroid, noise_variance, missing_variance)
+                posterior = WeightPosterior(own, noise_variance)
                 wanted = np.unique(np.concatenate([index for _, index in users]))
                 mean, variance = evaluate(posterior, features, X[wanted], centroid, missing_variance)
                 for number, index in users:

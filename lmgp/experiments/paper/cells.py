@@ -5,12 +5,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from lmgp.experiments.paper.published import Published, published
+from lmgp.experiments.paper.published import PublishedCell, published
 from lmgp.experiments.paper.section import Table, Value
-from lmgp.experiments.protocol import METHODS, Protocol, Settings
+from lmgp.experiments.protocol import Protocol, Settings
 from lmgp.experiments.report import by_line, mean
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import METHODS
 
 Effort = Literal["quick", "default", "full"]
 
@@ -92,7 +93,7 @@ class Line(NamedTuple):
     n_features: int
     threshold: float | None
     rows: list[Row]
-    published: Published | None
+    published: PublishedCell | None
 
     def mean(self, name: str) -> float:
         """Average one field over the seeds."""

@@ -24,9 +24,10 @@ from lmgp.experiments.paper.cells import (
 )
 from lmgp.experiments.paper.published import MEDIAN_DISTANCES
 from lmgp.experiments.paper.section import BLACK, BLUE, GREEN, ORANGE, SKY, Section, Table, new_figure
-from lmgp.experiments.protocol import EXACT, METHODS
+from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.report import mean
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import METHODS
 
 MEDIAN_ROWS = 3_000
 

@@ -30,12 +30,12 @@ X_TEST = np.linspace(-2.25, 2.25, 400)[:, None]
 ENDS = [0, -1]  # the test rows furthest from the training rows, which lie in [-1.5, 1.5]
 # The paper's lengthscale is of one draw of the rows; other draws spread around it.
 TOLERATED = (0.09, 0.14)
-METHODS = {"RFF": BLUE, "Maclaurin at the mean": ORANGE, "Maclaurin at each row": GREEN}
+APPROXIMATIONS = {"RFF": BLUE, "Maclaurin at the mean": ORANGE, "Maclaurin at each row": GREEN}
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of the rows with its models: the reference and the three approximations, in the order of `METHODS`.
+    """One draw of the rows with its models: the reference and the three approximations, in the order of `APPROXIMATIONS`.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ def draw(protocol: Protocol, seed: int) -> Draw:
     shared: dict[str, Any] = {
         "kernel": reference.kernel_,
         "noise_variance": reference.noise_variance_,
-        "missing_variance": protocol.missing_variance,
+        **protocol.parameters,
     }
     models: tuple[Any, ...] = (
         FeaturizedGPRegressor(RandomFourierFeatures(N_FEATURES, random_state=seed), **shared),
@@ -198,7 +198,7 @@ def _table(draws: Sequence[Draw]) -> Table:
             "seed", "lengthscale", "published lengthscale", "lengthscale ratio",
             "median distance", "published median distance", "median distance ratio",
             "variance", "noise variance",
-            *(f"KL/row, {method}" for method in METHODS), *(f"KL sum, {method}" for method in METHODS),
+            *(f"KL/row, {method}" for method in APPROXIMATIONS), *(f"KL sum, {method}" for method in APPROXIMATIONS),
         ),
         (
             *((seed, *row) for seed, row in enumerate(rows)),
@@ -211,7 +211,7 @@ def _table(draws: Sequence[Draw]) -> Table:
 def _prior_table(draws: Sequence[Draw]) -> Table:
     """How far each method is from the prior outside the data, at the worst of all seeds and both ends."""
     rows = []
-    for number, method in enumerate(METHODS):
+    for number, method in enumerate(APPROXIMATIONS):
         stds, offsets = np.array([one.from_prior(number) for one in draws]).T
         rows.append((method, float(stds.min()), float(stds.max()), float(offsets.max())))
     return Table(
@@ -229,7 +229,7 @@ def _figure(one: Draw) -> Figure:
     x = X_TEST[:, 0]
     mean, std = one.exact
     for axes, (method, colour), (m, s), kl in zip(
-        figure.subplots(1, 3, sharey=True), METHODS.items(), one.approximations, one.divergences(), strict=True
+        figure.subplots(1, 3, sharey=True), APPROXIMATIONS.items(), one.approximations, one.divergences(), strict=True
     ):
         axes.fill_between(x, mean - 2 * std, mean + 2 * std, color="0.88", linewidth=0, label="exact GP, ± 2 s.d.")
         axes.plot(x, mean, color="0.65", linewidth=4, label="exact GP, mean")

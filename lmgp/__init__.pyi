@@ -1,0 +1,85 @@
+from . import bounds, catalogue, datasets, errors, metrics
+from .datasets import load_dataset
+from .features.composition import (
+    LinearFeatures,
+    ModulatedFeatures,
+    ProductFeatures,
+    ScaledFeatures,
+    SumFeatures,
+    exact_features,
+)
+from .features.craft import CraftFeatures
+from .features.fourier import (
+    OrthogonalFourierFeatures,
+    RandomFourierFeatures,
+    StructuredOrthogonalFourierFeatures,
+)
+from .features.maclaurin import OptimizedMaclaurinFeatures, RandomMaclaurinFeatures
+from .features.nystroem import NystroemFeatures
+from .features.polynomial import PolynomialMaclaurinFeatures
+from .features.spherical import SphericalFourierFeatures
+from .features.taylor import TaylorFeatures
+from .kernels.base import (
+    ExponentialKernel,
+    LinearKernel,
+    ModulatedKernel,
+    ProductKernel,
+    ScaledKernel,
+    SumKernel,
+)
+from .kernels.stationary import GaussianKernel
+from .locality.clustering import farthest_point_clustering
+from .models.exact import ExactGPRegressor
+from .models.featurized import FeaturizedGPRegressor
+from .models.localized import LocalizedGPRegressor
+from .rbf.estimators import rbf_expansion
+from .rbf.libsvm import read_libsvm
+from .rbf.taylor import QuadraticRBF, TaylorRBF
+from .rbf.validity import gamma_max
+from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+
+__version__: str
+
+__all__ = [
+    "CraftFeatures",
+    "ExactGPRegressor",
+    "ExponentialKernel",
+    "FeaturizedGPRegressor",
+    "GaussianKernel",
+    "KernelSGDClassifier",
+    "KernelSGDRegressor",
+    "LinearFeatures",
+    "LinearKernel",
+    "LocalizedGPRegressor",
+    "ModulatedFeatures",
+    "ModulatedKernel",
+    "NystroemFeatures",
+    "OptimizedMaclaurinFeatures",
+    "OrthogonalFourierFeatures",
+    "PolynomialMaclaurinFeatures",
+    "ProductFeatures",
+    "ProductKernel",
+    "QuadraticRBF",
+    "RandomFourierFeatures",
+    "RandomMaclaurinFeatures",
+    "ScaledFeatures",
+    "ScaledKernel",
+    "SphericalFourierFeatures",
+    "StructuredOrthogonalFourierFeatures",
+    "SumFeatures",
+    "SumKernel",
+    "TaylorFeatures",
+    "TaylorRBF",
+    "__version__",
+    "bounds",
+    "catalogue",
+    "datasets",
+    "errors",
+    "exact_features",
+    "farthest_point_clustering",
+    "gamma_max",
+    "load_dataset",
+    "metrics",
+    "rbf_expansion",
+    "read_libsvm",
+]
