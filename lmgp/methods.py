@@ -1,7 +1,7 @@
 """The methods that approximate the exact GP: one registry for the models, the command line and the experiments.
 
-A method is a feature map together with the model that uses it, global or localized. To add one, add a line to `METHODS`.
-The registry loads neither torch nor a feature map before a method is used.
+A method is a feature map together with the model that uses it, global or localized. To add one, add a line
+to a group below. The registry loads neither torch nor a feature map before a method is used.
 """
 
 from collections.abc import Callable

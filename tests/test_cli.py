@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lmgp.cli import main
-from lmgp.experiments.protocol import METHODS, MapRequest
+from lmgp.methods import METHODS
 
 QUICK = ["--methods", "rff", "local_taylor", "--n-features", "8", "16", "--thresholds", "1", "--seeds", "1"]
 
@@ -40,7 +41,7 @@ def test_a_csv_file_of_the_user(folder: Path, capsys: pytest.CaptureFixture[str]
     assert printed.out.startswith("houses: 30 rows (27 train, 3 test), 2 input columns, target price")
     assert len(re.findall(r"^\* (rff|local_taylor) ", printed.out, flags=re.MULTILINE)) == 2
     assert "5/5" in printed.err
-    assert sorted(os.listdir(folder / "results" / "houses")) == ["comparison.png", "results.csv"]
+    assert sorted(os.listdir(folder / "results" / "houses")) == ["comparison.png", "learned.json", "results.csv"]
     assert len((folder / "results" / "houses" / "results.csv").read_text().splitlines()) == 6
 
     assert main(["compare", file, "--target", "price", *QUICK]) == 0
@@ -59,11 +60,11 @@ def test_quiet_says_nothing_on_standard_error(folder: Path, capsys: pytest.Captu
 def test_warnings_are_messages(
     options: list[str], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def factory(request: MapRequest) -> object:
+    def careful(*request: Any) -> object:
         warnings.warn("careful", UserWarning, stacklevel=2)
-        return METHODS["local_taylor"].factory(request)
+        return METHODS["local_taylor"].make(*request)
 
-    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], factory=factory))
+    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], make=careful))
     file = write_csv(folder / "houses.csv")
     assert main(["compare", file, "--target", "price", *options, *QUICK]) == 0
     err = capsys.readouterr().err
@@ -84,23 +85,25 @@ def test_several_data_sets_and_ard(folder: Path, capsys: pytest.CaptureFixture[s
     file = write_csv(folder / "houses.csv")
     assert main(["compare", "sinc", file, "--target", "price", "--ard", "--out", "deep/er", *QUICK]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"exact GP: lengthscale \S+ to \S+,", out)
+    assert re.search(r"exact GP: lengthscale \S+ s\.d\. of a, \S+ s\.d\. of b, variance", out)
     assert sorted(os.listdir(folder / "deep" / "er")) == ["houses", "sinc"]
 
 
 def test_ctrl_c_keeps_what_is_finished(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(request: MapRequest) -> None:
+    def interrupt(*request: Any) -> None:
         raise KeyboardInterrupt
 
     command = ["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK]
     with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "local_taylor", replace(METHODS["local_taylor"], factory=interrupt))
+        patch.setitem(METHODS, "local_taylor", replace(METHODS["local_taylor"], make=interrupt))
         assert main(command) == 130
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.endswith("lmgp: interrupted; what was finished is kept, and the same command resumes\n")
+    where = "results/houses"
+    kept = f"2 of 5 cells in {where}/results.csv and the hyper-parameters of 1 seed(s) in {where}/learned.json"
+    assert printed.err.endswith(f"\nlmgp: interrupted: houses: kept are {kept}; the same command resumes\n")
     assert main(command) == 0
     assert "2 of 5 cells are read back" in capsys.readouterr().err
 

@@ -86,7 +86,7 @@ class Bench:
         text = f"seed {seed}: exact prediction of {len(rows.y_test):,} rows from {len(rows.y_train):,}"
         with doing(text):
             self.mean, self.variance, seconds = self._predict(self.exact)
-        self.seconds = {"fit_seconds": found.seconds, "predict_seconds": seconds}
+        self.seconds: dict[str, Any] = {"fit_seconds": found.seconds, "predict_seconds": seconds}
         self.described: dict[str, Any] = {
             "settings": mark,
             "dataset": dataset.name,

@@ -191,7 +191,10 @@ def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
         axes.annotate(
             line.short_label, (1.0, height), (1.06, place), xycoords="axes fraction", textcoords="axes fraction",
             color=line.colour, fontsize="small", va="center",
-            arrowprops={"arrowstyle": "-", "color": line.colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0, "relpos": (0, 0.5)},
+            arrowprops={
+                "arrowstyle": "-", "color": line.colour, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 0,
+                "shrinkB": 0,
+            },
         )  # fmt: skip
 
 
@@ -228,10 +231,11 @@ def _draw_errors(axes: Axes, comparison: Comparison, every: Sequence[Line]) -> N
         if of_size:
             found.append(([row.rmse for row in of_size], line))
     found.sort(key=lambda one: float(np.mean(one[0])), reverse=True)
-    for height, (errors, line) in enumerate(found):
+    for height, (errors, _) in enumerate(found):
         (middle,), bars = _middle([errors])
         axes.errorbar(
-            middle, height, xerr=bars, color=BLACK, marker="o", markersize=5, elinewidth=1.0, capsize=2, linestyle="none"
+            middle, height, xerr=bars, color=BLACK, marker="o", markersize=5, elinewidth=1.0, capsize=2,
+            linestyle="none",
         )  # fmt: skip
     exact = mean((row for row in comparison.rows if row.method == EXACT), "rmse")
     axes.axvline(exact, color=BLACK, linewidth=2.5, alpha=0.4, zorder=1)
@@ -240,9 +244,9 @@ def _draw_errors(axes: Axes, comparison: Comparison, every: Sequence[Line]) -> N
     middles = [float(np.mean(errors)) for errors, _ in found]
     if middles and max(middles) > 10.0 * min(middles) > 0.0:
         axes.set_xscale("log")
-    axes.set_yticks(range(len(found)), [line.label for _, line in found])
+    axes.set_yticks(range(len(found)), [line.label for _, line in found], fontsize="small")
     axes.set_ylim(-0.6, max(len(found), 1) - 0.4)
-    axes.set_title(f"RMSE at n_features = {largest}", pad=18)
+    axes.set_title(f"RMSE at n_features = {largest}", pad=18, loc="right")
     axes.set_xlabel(f"units of {plain(comparison.dataset.target_name)}")
     axes.grid(axis="both", alpha=0.25)
 

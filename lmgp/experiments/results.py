@@ -110,8 +110,8 @@ def _line(values: list[str]) -> str:
 class ResultsFile:
     """The rows in a ``results.csv``, and the way to add more.
 
-    Reading leaves nothing behind. The first `append` makes the folder and the file where they are missing, and cuts off what
-    a killed process left of a last line.
+    Reading leaves nothing behind. The first `append` makes the folder and the file where they are missing, and cuts off
+    what a killed process left of a last line.
 
     Parameters
     ----------

@@ -8,8 +8,9 @@ from matplotlib.image import imread
 
 from lmgp.datasets import Dataset
 from lmgp.experiments import figures, runner
-from lmgp.experiments.protocol import EXACT, METHODS, Settings
+from lmgp.experiments.protocol import EXACT, Settings
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import METHODS
 
 
 @pytest.fixture

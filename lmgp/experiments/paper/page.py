@@ -11,6 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from lmgp.experiments.drawing import render
 from lmgp.experiments.paper.section import Section, Table, Value
 from lmgp.experiments.results import replace as replace_file
 
@@ -71,11 +72,10 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
 def _save_figure(figure: Figure, stem: Path) -> bytes:
     """Write a figure as PDF and PNG, and return the PNG."""
     for form in ("pdf", "png"):
-        buffer = io.BytesIO()
         # Without the time of day, so that the same figure gives the same file.
-        figure.savefig(buffer, format=form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
-        replace_file(stem.with_name(f"{stem.name}.{form}"), buffer.getvalue())
-    return buffer.getvalue()
+        drawn = render(figure, form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
+        replace_file(stem.with_name(f"{stem.name}.{form}"), drawn)
+    return drawn
 
 
 def _paragraphs(text: Sequence[str]) -> list[str]:

@@ -19,7 +19,8 @@ from tqdm import tqdm
 from lmgp import GaussianKernel
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError
-from lmgp.experiments.paper.section import Section, Table, new_figure
+from lmgp.experiments.drawing import new_figure, plain
+from lmgp.experiments.paper.section import Section, Table
 from lmgp.experiments.protocol import EXACT, Protocol, Settings
 from lmgp.experiments.reference import LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import replace
@@ -30,10 +31,30 @@ from lmgp.metrics import kl_divergence, rmse
 Floats = NDArray[np.float64]
 
 NAME = "figure-3-uk-map"
-LATITUDES, LONGITUDES = (50.0, 55.0), (-6.0, 2.0)
-MIDDLE = 52.5  # the latitude at which a degree of longitude is drawn to scale
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the maps show.
+
+    Attributes
+    ----------
+    latitudes, longitudes : tuple of float
+        The edges, in degrees.
+    middle : float
+        The latitude at which a degree of longitude is drawn to scale.
+    n_parts : int
+        The parts in which the lattice is predicted, for the progress bar.
+    """
+
+    latitudes: tuple[float, float] = (50.0, 55.0)
+    longitudes: tuple[float, float] = (-6.0, 2.0)
+    middle: float = 52.5
+    n_parts: int = 20
+
+
+FRAME = Frame()
 SEED = 0
-N_PARTS = 20  # of the lattice, for the progress bar
 TITLES = {
     EXACT: "exact GP",
     "rff": "random Fourier",
@@ -92,7 +113,7 @@ def lattice(grid: int, feature_names: Sequence[str]) -> Floats:
         raise InputError(f"A map needs the inputs lon and lat; got {', '.join(feature_names)}.")
     if grid < 2:
         raise InputError(f"A map needs at least 2 points a side; got grid={grid}.")
-    lat, lon = np.meshgrid(np.linspace(*LATITUDES, grid), np.linspace(*LONGITUDES, grid), indexing="ij")
+    lat, lon = np.meshgrid(np.linspace(*FRAME.latitudes, grid), np.linspace(*FRAME.longitudes, grid), indexing="ij")
     columns = {"lat": lat.ravel(), "lon": lon.ravel()}
     return np.column_stack([columns[name] for name in feature_names])
 
@@ -203,7 +224,7 @@ def _model(method: str, reference: Prediction, settings: Settings) -> Any:
 
 def _predict(model: Any, points: Floats, bar: Any, start: float) -> Prediction:
     parts = []
-    for part in np.array_split(points, min(N_PARTS, len(points))):
+    for part in np.array_split(points, min(FRAME.n_parts, len(points))):
         parts.append(model.predict(part, return_std=True))
         bar.update(len(part))
     mean, std = np.concatenate(parts, axis=1)
@@ -322,7 +343,7 @@ def _figure(
 ) -> Figure:
     figure = new_figure(13.0, 5.8)
     panels = figure.subplots(2, len(predictions), sharex=True, sharey=True)
-    unit = "log price, ln(GBP)" if dataset.target_name == "log_price" else dataset.target_name
+    unit = "log price, ln(GBP)" if dataset.target_name == "log_price" else plain(dataset.target_name)
     reference = predictions[EXACT]
     # Not the range of all predictions: that of random features would leave the others one colour.
     low, high = np.percentile(reference.mean, (1, 99))
@@ -330,8 +351,8 @@ def _figure(
     for of_row, (field, label, low, high, extend) in zip(panels, scales, strict=True):
         for axes, prediction in zip(of_row, predictions.values(), strict=True):
             image = axes.pcolormesh(
-                np.linspace(*LONGITUDES, grid),
-                np.linspace(*LATITUDES, grid),
+                np.linspace(*FRAME.longitudes, grid),
+                np.linspace(*FRAME.latitudes, grid),
                 getattr(prediction, field).reshape(grid, grid),
                 vmin=low, vmax=high, cmap="cividis", shading="nearest", rasterized=True,
             )  # fmt: skip
@@ -349,7 +370,7 @@ def _figure(
 
 
 def _draw_degrees(axes: Axes) -> None:
-    axes.set(xlim=LONGITUDES, ylim=LATITUDES, aspect=1.0 / np.cos(np.radians(MIDDLE)))
+    axes.set(xlim=FRAME.longitudes, ylim=FRAME.latitudes, aspect=1.0 / np.cos(np.radians(FRAME.middle)))
     longitudes, latitudes = (-6, -4, -2, 0, 2), range(50, 56)
     axes.set_xticks(longitudes, [_degrees(value, "EW") for value in longitudes])
     axes.set_yticks(latitudes, [_degrees(value, "NS") for value in latitudes])

@@ -10,9 +10,9 @@ from scipy.special import gammainc
 
 from lmgp import ExactGPRegressor, GaussianKernel, OptimizedMaclaurinFeatures, load_dataset
 from lmgp.experiments import runner, sweep
-from lmgp.experiments.bench import Prepared
 from lmgp.experiments.paper.published import published
 from lmgp.experiments.protocol import PROTOCOLS, Settings
+from lmgp.experiments.reference import Prepared
 from lmgp.features.allocation import ErrorTerms, allocate
 from lmgp.locality.placement import cover
 from lmgp.metrics import kl_divergence
