@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
@@ -81,11 +81,12 @@ class LearnedFile:
 
     def seeds(self, mark: str) -> dict[int, Learned]:
         """Return what was learned under these settings, by seed."""
-        try:
-            kept = self._read().get(mark, {})
-            return {int(seed): Learned(**values) for seed, values in kept.items()}
-        except (TypeError, ValueError, AttributeError):
-            return {}
+        found = {}
+        with suppress(AttributeError):
+            for seed, values in self._read().get(mark, {}).items():
+                with suppress(TypeError, ValueError):
+                    found[int(seed)] = Learned(**values)
+        return found
 
     def keep(self, mark: str, seed: int, learned: Learned) -> None:
         """Add what was learned; it is on disk when this returns."""

@@ -7,6 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
+from matplotlib.figure import Figure
+
 from lmgp.catalogue import CATALOGUE
 from lmgp.datasets import Dataset, available, load_dataset
 from lmgp.errors import DatasetError, InputError, nearest_names
@@ -147,10 +149,11 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     # The small set first, and a report after each: a run of hours has something to show before its end.
     names = [dataset.name for dataset, _ in plans]
     done: dict[str, Comparison] = {}
-    report = _save(request, loaded, sections, done, names, out)
+    drawn: dict[Figure, bytes] = {}
+    report = _save(request, loaded, sections, done, names, out, drawn)
     for dataset, settings in sorted(plans, key=lambda plan: len(plan[0].y)):
         done[dataset.name] = runner.compare(dataset, settings, kept, together=True, quiet=quiet)
-        report = _save(request, loaded, sections, done, names, out)
+        report = _save(request, loaded, sections, done, names, out, drawn)
     return report
 
 
@@ -178,6 +181,7 @@ def _save(
     done: Mapping[str, Comparison],
     names: Sequence[str],
     out: Path,
+    drawn: dict[Figure, bytes],
 ) -> Path:
     """Write the report of what is done, the verdict first."""
     comparisons = [done[name] for name in names if name in done]
@@ -188,7 +192,7 @@ def _save(
     parts = request.parts
     figure_4 = _figure_4(comparisons, clusters="clusters" in parts, features="features" in parts)
     heading = "Local random feature approximations of the Gaussian kernel, reproduced"
-    return page.save([*([verdict] if verdict else []), *sections, *figure_4], heading, text, out)
+    return page.save([*([verdict] if verdict else []), *sections, *figure_4], heading, text, out, drawn)
 
 
 def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bool) -> list[Section]:

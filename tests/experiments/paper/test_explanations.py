@@ -51,7 +51,7 @@ def test_yacht_was_published_with_degrees_up_to_10(sketch: str, n_features: int)
     """The published divergences of large localized maps are those of maps without the degrees above 10."""
     dataset = load_dataset("yacht")
     kernel, _ = hyperparameters("yacht")
-    threshold, seeds = 4.0, 10
+    threshold, seeds = 4.0, 6
     limited, unlimited = [], []
     for seed in range(seeds):
         data = runner.prepare(dataset, SETTINGS, seed)
