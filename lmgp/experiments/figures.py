@@ -179,12 +179,13 @@ def _draw_family(axes: Axes, title: str, lines: Sequence[Line], every: Sequence[
 
 def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
     """Write each line's name beside its last point, moved up or down where two would overlap."""
+    axes.autoscale_view()  # brings the limits up to date, which the transformation needs
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = []
     for line in lines:
         middle, _ = _middle(line.values("kl", LOOK.least))
-        height = to_axes.transform((_sizes(line)[-1], middle[-1]))[1] if np.isfinite(middle[-1]) else 1.0
-        ends.append((float(height), line))
+        height = float(to_axes.transform((_sizes(line)[-1], middle[-1]))[1])
+        ends.append((height if np.isfinite(height) else 1.0, line))
     ends.sort(key=lambda end: end[0])
     at = spread([height for height, _ in ends], LOOK.label_gap)
     for (height, line), place in zip(ends, at, strict=True):
