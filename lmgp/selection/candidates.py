@@ -106,7 +106,7 @@ class MapMethod:
 
     def can_serve(self, kernel: Kernel) -> bool:
         """Say whether the kernel has what the map needs."""
-        return kernel.can(self.make(LIMITS.smallest_size).needs)
+        return self.make(LIMITS.smallest_size).serves(kernel)
 
 
 MAPS: dict[str, MapMethod] = {
