@@ -29,6 +29,7 @@ from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from lmgp.kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.locality.clustering import farthest_point_clustering
+from lmgp.models.chosen import GPRegressor
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
@@ -45,6 +46,7 @@ __all__ = [
     "ExactGPRegressor",
     "ExponentialKernel",
     "FeaturizedGPRegressor",
+    "GPRegressor",
     "GaussianKernel",
     "KernelSGDClassifier",
     "KernelSGDRegressor",

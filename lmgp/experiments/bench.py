@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp import ExactGPRegressor, GaussianKernel, LocalizedGPRegressor
+from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.datasets import Dataset
 from lmgp.errors import LmgpError, ToleranceWarning
 from lmgp.experiments import sweep
 from lmgp.experiments.protocol import EXACT, METHODS, Cell, MapRequest, Protocol, Settings
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
+from lmgp.inference.local import PRUNE
 from lmgp.locality.placement import cover
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
+from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -203,7 +205,7 @@ class Bench:
         X, kernel, noise_variance = self.rows.X_train, self.exact.kernel_, self.exact.noise_variance_
         localized = METHODS[unit[0].method].localized
         maps: dict[int | None, Any] = {}
-        models = []
+        placements = []
         for cell in unit:
             if cell.n_features not in maps:
                 request = self._request(cell)
@@ -213,18 +215,19 @@ class Bench:
                 maps[cell.n_features].fit_around(X, np.atleast_2d(around))
             features = maps[cell.n_features]
             centroids = self.centroids(cell.threshold) if cell.threshold else features.centre_of(X, None)[None, :]
-            models.append(sweep.Model(features, centroids, LocalizedGPRegressor().prune if localized else 0.0))
+            placements.append(sweep.Placement(features, centroids, PRUNE if localized else 0.0))
         centre = self.rows.y_train.mean()
         rows = Rows(X, self.rows.y_train - centre)
-        predictions = sweep.predict(models, rows, self.rows.X_test, kernel, noise_variance, self.protocol.approximation)
-        for cell, model, (mean, variance) in zip(unit, models, predictions, strict=True):
+        noise = Noise(noise_variance, self.protocol.approximation)
+        predictions = sweep.predict(placements, rows, self.rows.X_test, kernel, noise)
+        for cell, placement, (mean, variance) in zip(unit, placements, predictions, strict=True):
             yield (
                 cell,
                 Row(
                     **self.described,
                     **cell._asdict(),
-                    n_features_out=model.features.n_features_out_,
-                    n_centroids=len(model.centroids) if localized else None,
+                    n_features_out=placement.features.n_features_out_,
+                    n_centroids=len(placement.centroids) if localized else None,
                     **self._compared(mean + centre, variance + noise_variance),
                 ),
             )

@@ -21,7 +21,7 @@ from lmgp.errors import InputError, MemoryLimitError
 from lmgp.experiments.bench import Bench, Prepared, share
 from lmgp.experiments.protocol import EXACT, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
-from lmgp.models.exact import check_memory
+from lmgp.inference.function_space import check_exact
 
 _LOG = logging.getLogger(__name__)
 _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # whose version can change a digit
@@ -155,7 +155,7 @@ def check(dataset: Dataset, settings: Settings, out: Path) -> None:
     for seed in range(settings.seeds):
         rows = prepare(dataset, settings, seed)
         try:
-            check_memory(len(rows.y_train), ExactGPRegressor().max_memory_gib)
+            check_exact(len(rows.y_train), ExactGPRegressor().max_memory_gib)
         except MemoryLimitError as error:
             raise MemoryLimitError(f"{dataset.name}: lower --max-train-rows. {error}") from None
     for name, part, cap in zip(
