@@ -35,7 +35,8 @@ from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.libsvm import read_libsvm
-from lmgp.rbf.taylor import QuadraticRBF, TaylorRBF
+from lmgp.rbf.quadratic import QuadraticRBF
+from lmgp.rbf.taylor import TaylorRBF
 from lmgp.rbf.validity import gamma_max
 from lmgp.sgd.models import KernelSGDClassifier, KernelSGDRegressor
 
