@@ -113,12 +113,17 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     work = features.work(n_inputs)
     # Of n rows, no more than n can be landmarks.
     n_columns = min(work.columns, n_rows) if work.solved else work.columns
-    check_memory(
-        8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs),
-        f"The matrices of a model with {n_columns:,} columns",
-        lambda limit: f"Use at most {math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit.",
-        max_memory_gib,
-    )
+    of_map, pair = features.n_bytes(n_rows, n_inputs), 8.0 * MATRICES
+
+    def advice(limit: float) -> str:
+        # The map's part grows in proportion to D at least: the root of pair·D² + linear·D = limit is on the safe side.
+        linear = of_map / as_float(n_columns)
+        linear = linear if math.isfinite(linear) else 0.0
+        most = (math.sqrt(linear**2 + 4.0 * pair * limit) - linear) / (2.0 * pair)
+        return f"Use at most {int(most):,} features, or a higher limit."
+
+    subject = f"The matrices of a model with {n_columns:,} columns"
+    check_memory(pair * as_float(n_columns**2) + of_map, subject, advice, max_memory_gib)
 
 
 def accumulate(

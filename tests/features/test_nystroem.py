@@ -273,7 +273,7 @@ def test_landmarks_next_to_each_other_keep_the_kernel_above_the_map(close: float
     Z = 10.0 * np.array([[i, j] for i in range(4) for j in range(3)]) + rows(12, extent=1.0)
     pairs = np.vstack((Z, Z + np.array([close, 0.0])))
     fitted = NystroemFeatures(landmarks=pairs, kernel=GaussianKernel(1.0, 2.5)).fit(Z)
-    kept = close**2 > nystroem.NEGLIGIBLE
+    kept = close**2 > nystroem.CHOICE.negligible
     assert fitted.n_features_out_ == (24 if kept else 12)
     around = np.vstack([fitted.landmarks_ + step for step in ([0.0, 0.0], [1.0, 0.0], [-0.5, 0.7], [2.0, 2.0])])
     assert left_over(fitted, around)[0] > -max(1e-14, 1e-15 / close**2 if kept else 0.0)
