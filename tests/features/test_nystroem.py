@@ -192,7 +192,7 @@ def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch
         return X[:n_clusters], np.arange(n_clusters)
 
     monkeypatch.setattr(nystroem, "kmeans_plusplus", spy)
-    monkeypatch.setattr(nystroem, "MAX_ROWS", 100)
+    monkeypatch.setattr(nystroem, "CHOICE", nystroem.Choice(least_rows=100))
     drawn = [NystroemFeatures(size, random_state=seed).fit(X).landmarks_ for size, seed in ((5, 0), (5, 1), (20, 0))]
     NystroemFeatures(80, random_state=0).fit(X)
     assert seen == [100, 100, 200, 500]
