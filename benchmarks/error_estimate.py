@@ -1,7 +1,7 @@
 """How good the estimate of `predict(..., return_error=True)` is: against the true divergence from the exact GP.
 
 For test rows, and for rows far from the data (uniform in a box of three times their extent), over maps, sizes,
-thresholds and missing_variance. Per configuration: the rank correlation of estimate and truth over the rows, the ratio
+thresholds and approximation. Per configuration: the rank correlation of estimate and truth over the rows, the ratio
 of their means, and the share of rows whose true divergence is more than ten times the estimate. Over the
 configurations of a set: the rank correlation of the means, and how many ratios are within 3 and 10.
 
@@ -55,12 +55,12 @@ def models(thresholds, sizes):
     for size in sizes:
         for index_set in ("total_degree", "energy"):
             features = TaylorFeatures(size, index_set=index_set)
-            for missing_variance in ("add", "fitc", "ignore"):
-                shared = {"missing_variance": missing_variance}
-                yield ("global", size, index_set, missing_variance, None), FeaturizedGPRegressor(features, **shared)
+            for approximation in ("dtc", "fitc", "sor"):
+                shared = {"approximation": approximation}
+                yield ("global", size, index_set, approximation, None), FeaturizedGPRegressor(features, **shared)
                 for threshold in thresholds:
                     model = LocalizedGPRegressor(features, threshold, **shared)
-                    yield ("localized", size, index_set, missing_variance, threshold), model
+                    yield ("localized", size, index_set, approximation, threshold), model
 
 
 def compared(estimate, truth):
@@ -86,7 +86,7 @@ def measure(name, problem, data_dir):
         exact = ExactGPRegressor(GaussianKernel(*given[:2]), given[2]).fit(X, y)
     hyper = {"kernel": exact.kernel_, "noise_variance": exact.noise_variance_}
     references = [exact.predict(Z, return_std=True, include_noise=True) for Z in places]
-    for (kind, size, index_set, missing_variance, threshold), model in models(thresholds, sizes):
+    for (kind, size, index_set, approximation, threshold), model in models(thresholds, sizes):
         model.set_params(**hyper).fit(X, y)
         for where, Z, (mean, std) in zip(("test", "far"), places, references, strict=True):
             found, spread, estimate = model.predict(Z, return_std=True, include_noise=True, return_error=True)
@@ -94,20 +94,20 @@ def measure(name, problem, data_dir):
             if result is not None:
                 yield {
                     "problem": name, "model": kind, "n_features": size, "index_set": index_set,
-                    "missing_variance": missing_variance, "threshold": threshold, "rows are": where, **result,
+                    "approximation": approximation, "threshold": threshold, "rows are": where, **result,
                 }  # fmt: skip
 
 
 def summary(runs):
-    """Return one line for each kind of model, missing_variance and place."""
+    """Return one line for each kind of model, approximation and place."""
     groups = {}
     for run in runs:
-        groups.setdefault((run["model"], run["missing_variance"], run["rows are"]), []).append(run)
+        groups.setdefault((run["model"], run["approximation"], run["rows are"]), []).append(run)
     for key, group in sorted(groups.items()):
         ratios = np.array([run["estimate"] / run["truth"] for run in group])
         low, middle, high = np.quantile(ratios, [0.1, 0.5, 0.9])
         yield {
-            "model, missing_variance, rows": key,
+            "model, approximation, rows": key,
             "configurations": len(group),
             "rank correlation over rows, median": float(np.median([run["rank correlation"] for run in group])),
             "ratio of means: 10%, median, 90%": [float(low), float(middle), float(high)],

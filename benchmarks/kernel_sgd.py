@@ -24,8 +24,7 @@ from common import FIGURES, write
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from lmgp import GaussianKernel, RandomFourierFeatures
-from lmgp.kernels.base import LinearKernel
+from lmgp import GaussianKernel, LinearKernel, RandomFourierFeatures
 from lmgp.sgd.models import KernelSGDRegressor
 from lmgp.sgd.strategies import STRATEGIES, expand, make_source
 

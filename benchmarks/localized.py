@@ -129,7 +129,7 @@ def theirs(**options):
 def methods(n_columns, n_test):
     def local(size, threshold):
         features = TaylorFeatures(size, index_set="total_degree" if n_columns <= 3 else "energy")
-        model = LocalizedGPRegressor(features, threshold, missing_variance="fitc", solver="auto")
+        model = LocalizedGPRegressor(features, threshold, approximation="fitc", solver="auto")
         return Method(f"local Taylor, threshold {threshold}", str(size), ours(model))
 
     def auto(tolerance):
@@ -352,7 +352,7 @@ def million_rows(n_rows):
 
 def measure_million(path, n_probes):
     """Measure one file of `million_rows`, in a process of its own."""
-    model = ours(LocalizedGPRegressor(TaylorFeatures(231), 2.0, missing_variance="fitc"))
+    model = ours(LocalizedGPRegressor(TaylorFeatures(231), 2.0, approximation="fitc"))
     model(made_problem(1000, 2), np.zeros((20, 2)))
     with np.load(path) as data:
         problem, X = Problem(data["X"], data["y"], GaussianKernel(1.0), 0.1), data["X_test"]

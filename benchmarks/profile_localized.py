@@ -30,7 +30,7 @@ from lmgp import GaussianKernel, LocalizedGPRegressor, TaylorFeatures
 
 def fit_and_predict(X, y):
     model = LocalizedGPRegressor(
-        TaylorFeatures({n_features}), {threshold}, missing_variance="fitc", kernel=GaussianKernel(), noise_variance=0.1
+        TaylorFeatures({n_features}), {threshold}, approximation="fitc", kernel=GaussianKernel(), noise_variance=0.1
     )
     model.fit(X, y).predict(X[::10], return_std=True)
 

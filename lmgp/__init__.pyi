@@ -19,15 +19,9 @@ from .features.nystroem import NystroemFeatures
 from .features.polynomial import PolynomialMaclaurinFeatures
 from .features.spherical import SphericalFourierFeatures
 from .features.taylor import TaylorFeatures
-from .kernels.base import (
-    ExponentialKernel,
-    LinearKernel,
-    ModulatedKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-)
-from .kernels.stationary import GaussianKernel
+from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
+from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
+from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from .locality.clustering import farthest_point_clustering
 from .models.exact import ExactGPRegressor
 from .models.featurized import FeaturizedGPRegressor
@@ -51,6 +45,7 @@ __all__ = [
     "LinearFeatures",
     "LinearKernel",
     "LocalizedGPRegressor",
+    "MaternKernel",
     "ModulatedFeatures",
     "ModulatedKernel",
     "NystroemFeatures",
@@ -62,6 +57,7 @@ __all__ = [
     "QuadraticRBF",
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",
+    "RationalQuadraticKernel",
     "ScaledFeatures",
     "ScaledKernel",
     "SphericalFourierFeatures",

@@ -33,6 +33,14 @@ class NumericalWarning(UserWarning):
     """A result was obtained only after a numerical correction, which the message states."""
 
 
+class ImplausibleMeanWarning(UserWarning):
+    """Predicted means are impossible under the model's own prior; the message says which, and names the cure."""
+
+
+class KernelWarning(UserWarning):
+    """A part of a model keeps another kernel than the model's; the message says which."""
+
+
 class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 

@@ -58,3 +58,8 @@ def cholesky(matrix: torch.Tensor) -> torch.Tensor:
 def solve_lower(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Solve L Z = right for lower triangular L of shape (n, n) and right of shape (n, m)."""
     return torch.linalg.solve_triangular(factor, right, upper=False)
+
+
+def solve_upper(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Solve U Z = right for upper triangular U of shape (n, n) and right of shape (n, m)."""
+    return torch.linalg.solve_triangular(factor, right, upper=True)

@@ -138,7 +138,7 @@ _LOCAL = (
 )  # fmt: skip
 _AUTO = Method(
     "auto", "chosen by measurement", "chosen",
-    lambda n, _, seed: lmgp.LocalizedGPRegressor("auto", "auto", max_features=n, random_state=seed), chooses=True,
+    lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), chooses=True,  # type: ignore[attr-defined]
 )  # fmt: skip
 
 METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, _AUTO)}

@@ -1,6 +1,5 @@
-"""What every estimator does with its input at the boundary: random state, tensors, rows and their weights, memory."""
+"""What every estimator does with its input at the boundary: random state, tensors, rows and their weights."""
 
-import os
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -138,20 +137,3 @@ def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -
     if vector.shape != (len(X),):
         raise InputError(f"{name} must have one value a row, shape ({len(X)},); got shape {vector.shape}.")
     return vector
-
-
-def check_memory(n_bytes: float, subject: str, advice: str) -> None:
-    """Refuse what is larger than the machine's memory, where the system says how much that is.
-
-    Raises
-    ------
-    MemoryLimitError
-    """
-    try:
-        limit = float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if n_bytes > limit:
-        raise MemoryLimitError(
-            f"{subject} take {n_bytes / 2**30:,.1f} GiB, above the {limit / 2**30:,.1f} GiB of this machine. {advice}"
-        )

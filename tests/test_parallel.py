@@ -48,7 +48,7 @@ def test_errors_reach_the_caller(n_threads: int) -> None:
 
 
 def test_models_do_not_depend_on_threads(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmgp.statistics.CHUNK_BYTES", 64 * 8 * 50)  # many chunks of 50 rows
+    monkeypatch.setattr("lmgp.memory.CHUNK_BYTES", 64 * 8 * 50)  # many chunks of 50 rows
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 8.0, size=(400, 2))
     y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(400)

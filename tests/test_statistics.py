@@ -1,13 +1,14 @@
 """The additive sufficient statistics against sums written out."""
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 
 import numpy as np
 import pytest
 import torch
 
-import lmgp.statistics
-from lmgp.statistics import Statistics, chunks
+from lmgp.errors import InputError
+from lmgp.noise import Noise
+from lmgp.statistics import Source, Statistics
 
 
 def draw(n: int, n_features: int, seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -21,18 +22,22 @@ def draw(n: int, n_features: int, seed: int = 0) -> tuple[torch.Tensor, ...]:
     )
 
 
-def summed(features, y, weights=None, precision=None) -> Statistics:
-    statistics = Statistics.zeros(features.shape[1])
+SOURCE = Source(Noise(0.3), "a kernel", "a map", np.zeros(2))
+
+
+def summed(features, y, weights=None, precision=None, origin: float = 0.0) -> Statistics:
+    statistics = Statistics.zeros(features.shape[1], SOURCE, origin)
     statistics.add_rows(features, y, weights, precision)
     return statistics
 
 
 def assert_equal(actual: Statistics, expected: Statistics, rtol: float = 1e-12) -> None:
-    scale = max(1.0, float(expected.gram.diagonal().abs().max()))
-    lower = torch.tril(actual.gram), torch.tril(expected.gram)
-    np.testing.assert_allclose(*lower, rtol=rtol, atol=rtol * scale)
-    np.testing.assert_allclose(actual.cross, expected.cross, rtol=rtol, atol=rtol * scale)
-    np.testing.assert_allclose(astuple(actual)[2:], astuple(expected)[2:], rtol=rtol, atol=rtol * scale)
+    actual = actual.centred(expected.targets.origin)
+    ours, theirs = actual.sums.expand(), expected.sums.expand()
+    scale = max(1.0, float(theirs.gram.diagonal().abs().max()))
+    np.testing.assert_allclose(torch.tril(ours.gram), torch.tril(theirs.gram), rtol=rtol, atol=rtol * scale)
+    np.testing.assert_allclose(ours.cross, theirs.cross, rtol=rtol, atol=rtol * scale)
+    np.testing.assert_allclose(astuple(actual.targets), astuple(expected.targets), rtol=rtol, atol=rtol * scale)
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 127, 128, 129, 300])
@@ -45,11 +50,17 @@ def test_sums_are_what_they_are_said_to_be(n_features: int, weighted: bool, prec
     w = weights.numpy() if weighted else np.ones(40)
     rho = w * (precision.numpy() if precise else 1.0)
     gram = sum(r * np.outer(row, row) for r, row in zip(rho, phi, strict=True))
-    np.testing.assert_allclose(np.tril(statistics.gram.numpy()), np.tril(gram), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(statistics.cross, phi.T @ (rho * target), rtol=1e-12, atol=1e-12)
-    assert statistics.squares == pytest.approx(np.sum(rho * target**2), rel=1e-13)
-    assert statistics.n == pytest.approx(np.sum(w), rel=1e-13)
-    assert statistics.log_precision == pytest.approx(np.sum(w * np.log(rho / w)), rel=1e-12, abs=1e-13)
+    sums, targets = statistics.sums.expand(), statistics.targets
+    np.testing.assert_allclose(np.tril(sums.gram.numpy()), np.tril(gram), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums.cross[:, 0], phi.T @ (rho * target), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(sums.cross[:, 1], phi.T @ rho, rtol=1e-12, atol=1e-12)
+    assert targets.squares == pytest.approx(np.sum(rho * target**2), rel=1e-13)
+    assert targets.linear == pytest.approx(np.sum(rho * target), rel=1e-12)
+    assert targets.precision == pytest.approx(np.sum(rho), rel=1e-13)
+    assert targets.n == pytest.approx(np.sum(w), rel=1e-13)
+    assert targets.weighted == pytest.approx(np.sum(w * target), rel=1e-12)
+    assert targets.log_precision == pytest.approx(np.sum(w * np.log(rho / w)), rel=1e-12, abs=1e-13)
+    assert statistics.mean == pytest.approx(np.average(target, weights=w), rel=1e-12)
 
 
 def test_what_is_summed_is_not_changed() -> None:
@@ -65,7 +76,7 @@ def test_chunks_of_rows_add(n_features: int) -> None:
     rows = draw(90, n_features)
     parts = [summed(*(tensor[part] for tensor in rows)) for part in (slice(0, 1), slice(1, 50), slice(50, 90))]
     assert_equal(parts[0] + parts[1] + parts[2], summed(*rows))
-    in_place = Statistics.zeros(n_features)
+    in_place = Statistics.zeros(n_features, SOURCE)
     for part in (slice(0, 33), slice(33, 90)):
         in_place.add_rows(*(tensor[part] for tensor in rows))
     assert_equal(in_place, summed(*rows))
@@ -79,21 +90,72 @@ def test_rows_are_taken_out_again(n_features: int) -> None:
     assert_equal(first + last - last, first)
 
 
+def values(statistics: Statistics) -> list[torch.Tensor]:
+    sums = statistics.sums.expand()
+    return [sums.gram.clone(), sums.cross.clone(), *map(torch.as_tensor, astuple(statistics.targets))]
+
+
 def test_sums_and_differences_leave_their_operands_alone() -> None:
-    a, b = summed(*draw(20, 3)), summed(*draw(20, 3, seed=1))
-    before = [value.clone() if isinstance(value, torch.Tensor) else value for value in (*astuple(a), *astuple(b))]
-    total, difference = a + b, a - b
-    total.gram += 1.0
-    difference.cross += 1.0
-    for value, expected in zip((*astuple(a), *astuple(b)), before, strict=True):
-        assert torch.equal(torch.as_tensor(value), torch.as_tensor(expected))
+    a, b = summed(*draw(20, 3)), summed(*draw(20, 3, seed=1), origin=2.0)
+    before = [*values(a), *values(b)]
+    for result in (a + b, a - b, a.centred(5.0)):
+        result.add_rows(torch.ones((1, 3), dtype=torch.float64), torch.ones(1, dtype=torch.float64))
+    for value, expected in zip([*values(a), *values(b)], before, strict=True):
+        assert torch.equal(value, expected)
+
+
+def test_update_does_in_place_what_merge_does() -> None:
+    a, b = summed(*draw(20, 3)), summed(*draw(20, 3, seed=1), origin=2.0)
+    for sign, expected in ((1.0, a + b), (-1.0, a - b)):
+        updated = summed(*draw(20, 3))
+        updated.update(b, sign)
+        assert_equal(updated, expected, rtol=0.0)
 
 
 def test_the_statistics_of_no_rows_are_zero() -> None:
     rows = draw(20, 5)
-    assert_equal(Statistics.zeros(5) + summed(*rows), summed(*rows), rtol=0.0)
+    assert_equal(Statistics.zeros(5, SOURCE) + summed(*rows), summed(*rows), rtol=0.0)
     nothing = summed(*(tensor[:0] for tensor in rows))
-    assert_equal(nothing, Statistics.zeros(5), rtol=0.0)
+    assert_equal(nothing, Statistics.zeros(5, SOURCE), rtol=0.0)
+    assert nothing.mean == 0.0
+
+
+@pytest.mark.parametrize("level", [0.0, -3.0, 1e8])
+def test_the_origin_changes_nothing_but_the_rounding(level: float) -> None:
+    features, y, weights, precision = draw(50, 4)
+    y = y + level
+    expected = summed(features, y - level, weights, precision)
+    parts = [
+        summed(*(tensor[part] for tensor in (features, y, weights, precision)), origin=level + shift)
+        for part, shift in ((slice(0, 20), 0.3), (slice(20, 50), -1.0))
+    ]
+    total = (parts[0] + parts[1]).centred(level)
+    moved = total.sums.expand()
+    exact = expected.sums.expand()
+    # y itself is rounded to 1.5e-8 at a level of 1e8.
+    tolerance = 1e-11 + 1e-16 * abs(level)
+    np.testing.assert_allclose(moved.cross, exact.cross, rtol=0, atol=1e3 * tolerance)
+    assert total.targets.squares == pytest.approx(expected.targets.squares, rel=100 * tolerance)
+    assert total.mean - level == pytest.approx(expected.mean, abs=100 * tolerance)
+
+
+OTHERS = {
+    "noise variance": (replace(SOURCE, noise=Noise(0.4)), "variance=0.3.*variance=0.4"),
+    "noise variance, by its approximation": (replace(SOURCE, noise=Noise(0.3, "dtc")), "fitc.*dtc"),
+    "kernel": (replace(SOURCE, kernel="another kernel"), "a kernel.*another kernel"),
+    "map": (replace(SOURCE, features="another map"), "a map.*another map"),
+    "centre": (replace(SOURCE, centre=np.ones(2)), r"\[0\. 0\.\].*\[1\. 1\.\]"),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_statistics_of_another_source_are_refused_by_name(what: str) -> None:
+    other, message = OTHERS[what]
+    ours, theirs = Statistics.zeros(3, SOURCE), Statistics.zeros(3, other)
+    for combine in (ours.merge, ours.update, ours.__add__, ours.__sub__):
+        with pytest.raises(InputError, match=f"(?s)another {what.split(',')[0]}.*{message}"):
+            combine(theirs)
+    ours.update(Statistics.zeros(3, replace(SOURCE, centre=np.zeros(2))))  # an equal one
 
 
 def test_a_weight_stands_for_repetitions_of_the_row() -> None:
@@ -105,19 +167,6 @@ def test_a_weight_stands_for_repetitions_of_the_row() -> None:
     assert_equal(weighted, summed(*repeated, precision=repeated_precision))
 
 
-@pytest.mark.parametrize(("n", "n_columns"), [(1, 1), (10, 3), (1000, 7), (5, 10**6), (0, 3)])
-@pytest.mark.parametrize("n_bytes", [1, 240, 10**6])
-def test_slices_cover_all_rows_once_within_their_memory(
-    n: int, n_columns: int, n_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lmgp.statistics, "CHUNK_BYTES", n_bytes)
-    parts = [range(n)[part] for part in chunks(n, n_columns)]
-    assert [i for part in parts for i in part] == list(range(n))
-    # One row at least, however wide.
-    assert all(len(part) == 1 or 8 * n_columns * len(part) <= n_bytes for part in parts)
-    assert all(8 * n_columns * (len(part) + 1) > n_bytes for part in parts[:-1])
-
-
 @pytest.mark.parametrize("n_features", [6, 300])
 @pytest.mark.parametrize("factor", [1.0, 1.7])
 def test_some_columns_have_the_statistics_of_a_map_of_these_columns(n_features: int, factor: float) -> None:
@@ -125,14 +174,15 @@ def test_some_columns_have_the_statistics_of_a_map_of_these_columns(n_features: 
     columns = torch.from_numpy(np.flatnonzero(np.random.default_rng(5).integers(0, 2, n_features)))
     assert 1 < len(columns) < n_features
     whole = summed(features, y, weights, precision)
-    before = [whole.gram.clone(), whole.cross.clone()]
+    before = values(whole)
     part = whole.of_columns(columns, factor)
     assert_equal(part, summed(factor * features[:, columns], y, weights, precision))
-    assert part.gram.shape == (len(columns), len(columns))
-    part.gram += 1.0
-    part.cross += 1.0
-    assert torch.equal(whole.gram, before[0])
-    assert torch.equal(whole.cross, before[1])
+    assert part.sums.expand().gram.shape == (len(columns), len(columns))
+    part.add_rows(features[:, columns], y)
+    for value, expected in zip(values(whole), before, strict=True):
+        assert torch.equal(value, expected)
+    with pytest.raises(InputError, match="another map"):
+        part.merge(whole.of_columns(columns, 3.0))
 
 
 def test_all_columns_are_the_statistics_themselves() -> None:

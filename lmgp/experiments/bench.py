@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp import LocalizedGPRegressor
 from lmgp.datasets import Dataset
 from lmgp.errors import LmgpError
 from lmgp.experiments import sweep
@@ -17,9 +16,11 @@ from lmgp.experiments.protocol import EXACT, Cell, Protocol, Settings
 from lmgp.experiments.reference import Doing, LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
+from lmgp.inference.local import PRUNE
 from lmgp.locality.placement import cover
 from lmgp.methods import METHODS
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
+from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -187,20 +188,22 @@ class Bench:
             random_state=cell.seed,
             kernel=self.exact.kernel_,
             noise_variance=self.exact.noise_variance_,
-            **self.protocol.parameters,
+            approximation=self.protocol.approximation,
         )
         start = perf_counter()
         model.fit(self.rows.X_train, self.rows.y_train)
         fitted = perf_counter()
         mean, variance, seconds = self._predict(model)
         selection = model.selection_ if method.chooses else None
-        columns = None if model.features_ is None else model.features_.transform(self.rows.X_train[:1]).shape[1]
+        used = model.model_ if method.chooses else model
+        features = getattr(used, "features_", None)  # rows may be chosen in place of features
+        columns = None if features is None else features.transform(self.rows.X_train[:1]).shape[1]
         localized = method.localized or (selection is not None and selection.chosen.threshold is not None)
         return Row(
             **self.described,
             **cell._asdict(),
             n_features_out=columns,
-            n_centroids=len(model.centroids_) if localized else None,
+            n_centroids=len(used.centroids_) if localized else None,
             selection="" if selection is None else selection.to_json(),
             **self._compared(mean, variance),
             fit_seconds=fitted - start,
@@ -212,7 +215,7 @@ class Bench:
         X, kernel, noise_variance = self.rows.X_train, self.exact.kernel_, self.exact.noise_variance_
         localized = METHODS[unit[0].method].localized
         maps: dict[int | None, Any] = {}
-        models = []
+        placements = []
         for cell in unit:
             if cell.n_features not in maps:
                 assert cell.n_features is not None
@@ -222,20 +225,19 @@ class Bench:
                 maps[cell.n_features].fit_around(X, np.atleast_2d(around))
             features = maps[cell.n_features]
             centroids = self.centroids(cell.threshold) if cell.threshold else features.centre_of(X, None)[None, :]
-            models.append(sweep.Model(features, centroids, LocalizedGPRegressor().prune if localized else 0.0))
+            placements.append(sweep.Placement(features, centroids, PRUNE if localized else 0.0))
         centre = self.rows.y_train.mean()
         rows = Rows(X, self.rows.y_train - centre)
-        predictions = sweep.predict(
-            models, rows, self.rows.X_test, kernel, noise_variance, self.protocol.parameters["missing_variance"]
-        )
-        for cell, model, (mean, variance) in zip(unit, models, predictions, strict=True):
+        noise = Noise(noise_variance, self.protocol.approximation)
+        predictions = sweep.predict(placements, rows, self.rows.X_test, kernel, noise)
+        for cell, placement, (mean, variance) in zip(unit, placements, predictions, strict=True):
             yield (
                 cell,
                 Row(
                     **self.described,
                     **cell._asdict(),
-                    n_features_out=model.features.n_features_out_,
-                    n_centroids=len(model.centroids) if localized else None,
+                    n_features_out=placement.features.n_features_out_,
+                    n_centroids=len(placement.centroids) if localized else None,
                     **self._compared(mean + centre, variance + noise_variance),
                 ),
             )

@@ -3,15 +3,13 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError, nearest_names
 from lmgp.methods import METHODS, Allocation
 
 EXACT = "exact"  # the reference, where a method's name stands
-# The models' names for the protocols' approximations.
-_MISSING_VARIANCE = {"dtc": "add", "sor": "ignore", "fitc": "fitc"}
 
 
 class PublishedSettings(NamedTuple):
@@ -52,11 +50,6 @@ class Protocol:
     n_features: tuple[int, ...]
     max_test_rows: int | None
     published: Mapping[str, PublishedSettings] = field(default_factory=dict)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of every model that the protocol fixes."""
-        return {"missing_variance": _MISSING_VARIANCE[self.approximation]}
 
     def published_for(self, dataset: Dataset) -> PublishedSettings | None:
         """Look up what the paper fixed for a data set; None where this protocol learns instead.

@@ -21,7 +21,7 @@ from lmgp.experiments.progress import Progress
 from lmgp.experiments.protocol import Cell, Settings
 from lmgp.experiments.reference import LearnedFile, Prepared
 from lmgp.experiments.results import ResultsFile, Row
-from lmgp.models.exact import check_memory
+from lmgp.inference.function_space import check_exact
 
 _LOG = logging.getLogger(__name__)
 _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # whose version can change a digit
@@ -154,7 +154,7 @@ def check(dataset: Dataset, settings: Settings, out: Path) -> None:
         limit = ExactGPRegressor().max_memory_gib
         check_features(dataset.name, settings.methods, settings.n_features, len(rows.y_train), limit)
         try:
-            check_memory(len(rows.y_train), limit)
+            check_exact(len(rows.y_train), limit)
         except MemoryLimitError as error:
             raise MemoryLimitError(f"{dataset.name}: lower --max-train-rows. {error}") from None
     for name, part, cap in zip(

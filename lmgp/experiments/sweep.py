@@ -7,20 +7,18 @@ larger one's.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.features.base import FeatureMap
-from lmgp.inference.weight_space import WeightPosterior
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.locality.blocks import Neighbourhoods
-from lmgp.locality.clustering import nearest_centroids
-from lmgp.locality.placement import negligible_share
-from lmgp.models.featurized import accumulate, evaluate
+from lmgp.features.base import KernelMap
+from lmgp.inference.local import LocalPosterior, by_centroid
+from lmgp.inference.weight_space import WeightPosterior, evaluate
+from lmgp.kernels.base import Kernel
+from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
+from lmgp.statistics import Statistics
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -28,20 +26,20 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """A featurized model: localized, or global where there is one centroid and every row is kept.
+class Placement:
+    """A fitted map around centroids: localized, or global where there is one centroid and every row is kept.
 
     Attributes
     ----------
-    features : FeatureMap
+    features : KernelMap
         Fitted.
     centroids : ndarray of shape (n_centroids, d)
         In the units of X.
     prune : float
-        See `LocalizedGPRegressor`.
+        See `lmgp.inference.local.LocalPosterior`.
     """
 
-    features: FeatureMap
+    features: KernelMap
     centroids: Floats
     prune: float
 
@@ -49,11 +47,11 @@ class Model:
 class _Family:
     """Maps that are part of the largest one among them."""
 
-    def __init__(self, largest: FeatureMap) -> None:
+    def __init__(self, largest: KernelMap) -> None:
         self.largest = largest
-        self.parts: list[tuple[FeatureMap, torch.Tensor, float]] = []
+        self.parts: list[tuple[KernelMap, torch.Tensor, float]] = []
 
-    def takes(self, features: FeatureMap) -> bool:
+    def takes(self, features: KernelMap) -> bool:
         """Add a map, if it is a part."""
         part = features.columns_in(self.largest)
         if part is not None:
@@ -61,85 +59,74 @@ class _Family:
         return part is not None
 
 
-def _families(models: Sequence[Model]) -> list[_Family]:
+def _families(placements: Sequence[Placement], noise: Noise) -> list[_Family]:
     families: list[_Family] = []
-    maps = {id(model.features): model.features for model in models}
+    maps = {id(one.features): one.features for one in placements}
     for features in sorted(maps.values(), key=lambda one: one.n_features_out_, reverse=True):
-        if not any(family.takes(features) for family in families):
+        # What a smaller map leaves out is another noise of the training rows, where that counts: nothing is shared.
+        if noise.counts_missing or not any(family.takes(features) for family in families):
             families.append(_Family(features))
             families[-1].takes(features)
     return families
 
 
 def predict(
-    models: Sequence[Model],
-    rows: Rows,
-    X: Floats,
-    kernel: GaussianKernel,
-    noise_variance: float,
-    missing_variance: Literal["add", "ignore", "fitc"],
+    placements: Sequence[Placement], rows: Rows, X: Floats, kernel: Kernel, noise: Noise
 ) -> list[tuple[Floats, Floats]]:
     """Predict with several models fitted to the same rows, each as the regressors of `lmgp.models` would.
 
     Parameters
     ----------
-    models : sequence of Model
+    placements : sequence of Placement
         Of one kernel, which their maps have.
     rows : Rows
         With y centred.
     X : ndarray of shape (m, d)
-    kernel : GaussianKernel
-    noise_variance : float
-    missing_variance : {"add", "ignore", "fitc"}
+    kernel : Kernel
+    noise : Noise
 
     Returns
     -------
     list of (mean, variance), each ndarray of shape (m,)
-        Of the latent function, one pair a model; the mean is that of the centred y.
+        Of the latent function, one pair a placement; the mean is that of the centred y.
     """
-    neighbourhoods, scaled_X = Neighbourhoods(kernel.scale(rows.X)), kernel.scale(X)
-    families = _families(models)
-    reaches = [
-        max(
-            model.features.reach(negligible_share(rows, kernel, noise_variance, model.prune)) if model.prune else np.inf
-            for model in models
-            if any(model.features is part for part, *_ in family.parts)
-        )
-        for family in families
-    ]
-    labels = {id(model.centroids): nearest_centroids(scaled_X, kernel.scale(model.centroids)) for model in models}
-    members: dict[bytes, list[tuple[int, Indices]]] = {}  # for each centroid, the rows predicted by each model
+    families = _families(placements, noise)
+    posteriors = [_posterior(family, placements, rows, kernel, noise) for family in families]
+    groups = {id(one.centroids): by_centroid(kernel, X, one.centroids) for one in placements}
+    members: dict[bytes, list[tuple[int, Indices]]] = {}  # for each centroid, the rows predicted by each placement
     places: dict[bytes, Floats] = {}
-    for number, model in enumerate(models):
-        label = labels[id(model.centroids)]
-        for index in np.unique(label):
-            centroid = model.centroids[index]
+    for number, one in enumerate(placements):
+        for index, group in groups[id(one.centroids)]:
+            centroid = one.centroids[index]
             places[centroid.tobytes()] = centroid
-            members.setdefault(centroid.tobytes(), []).append((number, np.flatnonzero(label == index)))
-    predictions = [(np.empty(len(X)), np.empty(len(X))) for _ in models]
+            members.setdefault(centroid.tobytes(), []).append((number, group))
+    predictions = [(np.empty(len(X)), np.empty(len(X))) for _ in placements]
 
     def predict_around(key: bytes) -> None:
         centroid = places[key]
-        for family, reach in zip(families, reaches, strict=True):
-            reached = rows.take(neighbourhoods.within(reach, kernel.scale(centroid[None, :])[0]))
-            shared = missing_variance != "fitc"  # with it, each size has a noise of its own for each row
-            if shared:
-                # "add" and "ignore" differ in the prediction only.
-                statistics = accumulate(family.largest, reached, centroid, noise_variance, "ignore")
+        for family, local in zip(families, posteriors, strict=True):
+            statistics: Statistics | None = None
             for features, columns, factor in family.parts:
-                users = [(number, index) for number, index in members[key] if models[number].features is features]
+                users = [(number, group) for number, group in members[key] if placements[number].features is features]
                 if not users:
                     continue
-                if shared:
-                    own = statistics.of_columns(columns, factor)
-                else:
-                    own = accumulate(features, reached, centroid, noise_variance, missing_variance)
-                posterior = WeightPosterior(own, noise_variance)
-                wanted = np.unique(np.concatenate([index for _, index in users]))
-                mean, variance = evaluate(posterior, features, X[wanted], centroid, missing_variance)
-                for number, index in users:
-                    at = np.searchsorted(wanted, index)
-                    predictions[number][0][index], predictions[number][1][index] = mean[at], variance[at]
+                statistics = statistics or local.statistics(centroid).expanded()
+                posterior = WeightPosterior(statistics.of_columns(columns, factor), center=0.0)
+                wanted = np.unique(np.concatenate([group for _, group in users]))
+                mean, variance = evaluate(posterior, features, X[wanted], centroid, noise)
+                for number, group in users:
+                    at = np.searchsorted(wanted, group)
+                    predictions[number][0][group], predictions[number][1][group] = mean[at], variance[at]
 
     parallel_map(predict_around, list(members))
     return predictions
+
+
+def _posterior(
+    family: _Family, placements: Sequence[Placement], rows: Rows, kernel: Kernel, noise: Noise
+) -> LocalPosterior:
+    """Make what sums the statistics of a family's largest map, over all rows that one of its maps reaches."""
+    users = [one for one in placements if any(one.features is part for part, *_ in family.parts)]
+    return LocalPosterior(
+        kernel, rows, noise, users[0].centroids, features=family.largest, prune=min(one.prune for one in users)
+    )

@@ -1,5 +1,24 @@
-"""Any scikit-learn transformer as a feature map, and how a regressor comes by its own map."""
+"""Any scikit-learn transformer as a feature map, and which kernel a map inside a model approximates.
 
+The rule, for every regressor of this package:
+
+- A map that is given as `features` itself, such as ``RandomFourierFeatures(512)``, gets the model's kernel. A kernel
+  that it has of its own is replaced: the regressor's kernel rules.
+- Inside anything composed — sums, products, multiples and modulations of maps, `CraftFeatures`, scikit-learn's
+  pipelines and unions, at any depth — a map with ``kernel=None`` gets the model's kernel at unit variance, and a map
+  with a kernel of its own keeps it, because that is the only way to say that parts differ. The columns of the whole are
+  multiplied by σ, the root of the model's prior variance. The model warns where the lengthscale of a kernel that is
+  kept is not the model's: it is not learned with the rest.
+- A map with a kernel is told what its rows are: behind a scaler of a pipeline, it applies the model's lengthscale to
+  rows that have already been scaled.
+
+Models of kernels by stochastic gradient descent (`lmgp.sgd`) have no prior variance of their own to multiply with:
+there a map without a kernel gets the model's whole kernel, and a map with one keeps it.
+"""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,13 +29,33 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import Pipeline
 
-from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap
+from lmgp.errors import InputError, KernelWarning
+from lmgp.features.base import KernelFit, KernelMap, Work
+from lmgp.fitted import OfFit, digest
+from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import as_tensor
 
+Floats = NDArray[np.float64]
 
-class TransformerFeatures(FeatureMap):
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TransformerFit(KernelFit):
+    """What `TransformerFeatures` learns.
+
+    Attributes
+    ----------
+    transformer : scikit-learn transformer
+        The fitted clone.
+    variance : float
+        σ², by whose root its columns are multiplied.
+    """
+
+    transformer: Any
+    variance: float = field(compare=False)
+
+
+class TransformerFeatures(KernelMap):
     """A scikit-learn transformer as a feature map: its columns times σ.
 
     The transformer sees the rows as they come, not divided by the kernel's lengthscale.
@@ -25,7 +64,7 @@ class TransformerFeatures(FeatureMap):
     ----------
     transformer : scikit-learn transformer
         Must give one dense or sparse row of finite numbers for each input row.
-    kernel : GaussianKernel, optional
+    kernel : Kernel, optional
         Only its variance is used.
 
     Attributes
@@ -35,76 +74,129 @@ class TransformerFeatures(FeatureMap):
     """
 
     # The columns are the transformer's, and so are the seeds.
-    random_state = None
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"kernel": [GaussianKernel, None]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"kernel": [Kernel, None]}
 
-    def __init__(self, transformer: Any, *, kernel: GaussianKernel | None = None) -> None:
+    transformer_ = OfFit[Any]()
+
+    def __init__(self, transformer: Any, *, kernel: Kernel | None = None) -> None:
         self.transformer = transformer
         self.kernel = kernel
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
-        self.transformer_ = clone(self.transformer).fit(X)
-        self.n_features_out_ = self._columns(X[:1]).shape[1]
+    def work(self, n_inputs: int) -> Work:
+        """Return what this map will cost, as far as the transformer says its number of columns; else for 512."""
+        inner = self.transformer[-1] if isinstance(self.transformer, Pipeline) else self.transformer
+        if isinstance(inner, KernelMap):
+            return Work(inner.work(n_inputs).columns)
+        size = getattr(inner, "n_features", None) or getattr(inner, "n_components", None)
+        return Work(int(size) if isinstance(size, int | np.integer) else 512)
 
-    def centre_of(self, X: NDArray[np.float64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> TransformerFit:
+        transformer = clone(self.transformer).fit(X)
+        return TransformerFit(
+            n_features_out=_columns(transformer, X[:1]).shape[1],
+            kernel=kernel,
+            transformer=transformer,
+            variance=float(kernel.diagonal(X[:1])[0]),
+        )
+
+    def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return zeros: the transformer sees the rows as they come."""
         return np.zeros(X.shape[1])
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        return as_tensor(self._columns(X.numpy())) * self.kernel_.variance**0.5
+        fit: TransformerFit = self._fitted
+        return as_tensor(_columns(fit.transformer, X.numpy())) * fit.variance**0.5
 
     def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor | None:
         """Return σ² − ‖φ(x)‖² where the transformer is a Nyström map, whose k − φᵀφ is positive; else None."""
-        last = self.transformer_[-1] if isinstance(self.transformer_, Pipeline) else self.transformer_
+        transformer = self.transformer_
+        last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
         if isinstance(last, Nystroem) and last.kernel in ("rbf", "laplacian"):
             # Rounding alone can make the difference negative, at the landmarks.
-            return (self.kernel_.variance - features.square().sum(dim=1)).clamp(min=0.0)
+            return (self._fitted.variance - features.square().sum(dim=1)).clamp(min=0.0)
         return None
 
-    def _columns(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
-        columns = self.transformer_.transform(X)
-        columns = np.asarray(columns.toarray() if issparse(columns) else columns, dtype=np.float64)
-        if columns.ndim != 2 or len(columns) != len(X) or columns.shape[1] == 0:
-            raise InputError(
-                f"{self.transformer_!r} cannot serve as a feature map: it made an array of shape {columns.shape} of "
-                f"{len(X)} rows; expected shape ({len(X)}, n_features)."
-            )
-        if not np.isfinite(columns).all():
-            raise InputError(
-                f"{self.transformer_!r} cannot serve as a feature map: not all numbers that it made are finite."
-            )
-        return np.ascontiguousarray(columns)
+
+def work_of(features: Any, n_inputs: int) -> Work:
+    """Return what a map will cost in a model, whatever transformer it is; it need not be fitted."""
+    return (features if isinstance(features, KernelMap) else TransformerFeatures(features)).work(n_inputs)
 
 
-def make_feature_map(features: Any, kernel: GaussianKernel, rng: np.random.Generator) -> FeatureMap:
+def _columns(transformer: Any, X: Floats) -> Floats:
+    columns = transformer.transform(X)
+    columns = np.asarray(columns.toarray() if issparse(columns) else columns, dtype=np.float64)
+    if columns.ndim != 2 or len(columns) != len(X) or columns.shape[1] == 0:
+        raise InputError(
+            f"{transformer!r} cannot serve as a feature map: it made an array of shape {columns.shape} of "
+            f"{len(X)} rows; expected shape ({len(X)}, n_features)."
+        )
+    if not np.isfinite(columns).all():
+        raise InputError(f"{transformer!r} cannot serve as a feature map: not all numbers that it made are finite.")
+    return np.ascontiguousarray(columns)
+
+
+def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> KernelMap:
     """Clone what a regressor was given as `features`, with the regressor's kernel and seeds where it has none.
 
     Parameters
     ----------
     features : FeatureMap or scikit-learn transformer
-    kernel : GaussianKernel
+    kernel : Kernel
     rng : numpy.random.Generator
         Seeds every ``random_state`` parameter that is None.
 
     Returns
     -------
-    FeatureMap
+    KernelMap
         Not fitted.
 
     Raises
     ------
     InputError
         If `features` has no `fit` and `transform`.
+
+    Warns
+    -----
+    KernelWarning
+        If a part of a composed map keeps a kernel whose lengthscale is not the model's.
     """
+    features = seeded_clone(checked_transformer(features), rng)
+    if isinstance(features, KernelMap):
+        return features.set_params(kernel=kernel)
+    kept = [part for _, part in _parts(features) if part.kernel is not None and _differs(part.kernel, kernel)]
+    if kept:
+        warnings.warn(
+            f"A part of the composed map keeps its own kernel, {kept[0].kernel!r}, whose lengthscale is not that of "
+            f"the model's {kernel!r}. Leave out the part's kernel to give it the model's, or give the model this "
+            "kernel.",
+            KernelWarning,
+            stacklevel=2,
+        )
+    return TransformerFeatures(fill_kernels(features, _at_unit_variance(kernel)), kernel=kernel)
+
+
+def fill_kernels(features: Any, kernel: Any) -> Any:
+    """Give a kernel, in place, to every map of a kernel in `features`, itself included, that has none.
+
+    Parameters
+    ----------
+    features : scikit-learn transformer
+    kernel : Kernel
+    """
+    for name, part in _parts(features):
+        if part.kernel is None:
+            features.set_params(**{f"{name}__kernel" if name else "kernel": kernel})
+    return features
+
+
+def checked_transformer(features: Any) -> Any:
+    """Return `features`, or raise an InputError if it has no `fit` and `transform`."""
     if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
         raise InputError(
             f"features must be a feature map such as TaylorFeatures(n_features=120), or another scikit-learn "
             f"transformer; got {features!r}."
         )
-    features = seeded_clone(features, rng)
-    if isinstance(features, FeatureMap):
-        return features.set_params(kernel=kernel)
-    return TransformerFeatures(features, kernel=kernel)
+    return features
 
 
 def seeded_clone(features: Any, rng: np.random.Generator) -> Any:
@@ -115,3 +207,28 @@ def seeded_clone(features: Any, rng: np.random.Generator) -> Any:
         if name.split("__")[-1] == "random_state" and parameters[name] is None:
             features.set_params(**{name: int(rng.integers(2**31))})
     return features
+
+
+def _parts(features: Any) -> Iterator[tuple[str, KernelMap]]:
+    """Yield the maps of a kernel in a transformer, with the names of the parameters that hold them."""
+    if isinstance(features, KernelMap):
+        yield "", features
+    for name, value in sorted(features.get_params(deep=True).items()):
+        if isinstance(value, KernelMap):
+            yield name, value
+
+
+def _at_unit_variance(kernel: Any) -> Any:
+    """Return the kernel divided by its variance: its correlations."""
+    if isinstance(kernel, GaussianKernel):
+        return GaussianKernel(kernel.lengthscale)
+    return 1.0 / float(kernel.diagonal(np.zeros((1, 1)))[0]) * kernel
+
+
+def _differs(own: Any, kernel: Any) -> bool:
+    """Say whether a kernel has other lengthscales, or is of another kind, than the model's."""
+    if isinstance(own, GaussianKernel) and isinstance(kernel, GaussianKernel):
+        first, second = (np.atleast_1d(np.asarray(one.lengthscale, dtype=np.float64)) for one in (own, kernel))
+        comparable = len(first) == len(second) or 1 in (len(first), len(second))
+        return not comparable or bool(np.any(first != second))
+    return digest(own) != digest(kernel)

@@ -1,8 +1,7 @@
 """Feature maps made from feature maps, one for each construction of a kernel."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import singledispatch
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,52 +12,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.kernels.base import (
-    Function,
-    Kernel,
-    LinearKernel,
-    ModulatedKernel,
-    ProductKernel,
-    ScaledKernel,
-    SumKernel,
-    checked_factor,
-    checked_matrix,
-    row_values,
-)
+from lmgp.features.base import TensorMap
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel, checked_factor
+from lmgp.kernels.dot_product import Function, LinearKernel, ModulatedKernel, checked_matrix, row_values
 from lmgp.validation import as_tensor
-
-
-class Composable:
-    """Gives a feature map the operators of its kernel: ``map1 + map2``, ``map1 * map2``, ``3.0 * map1``.
-
-    The other map may be any scikit-learn transformer.
-    """
-
-    __array_ufunc__ = None
-
-    def __add__(self, other: Any) -> "SumFeatures":
-        return SumFeatures(self, other) if hasattr(other, "transform") else NotImplemented
-
-    def __radd__(self, other: Any) -> "SumFeatures":
-        return SumFeatures(other, self) if hasattr(other, "transform") else NotImplemented
-
-    def __mul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(self, other) if hasattr(other, "transform") else NotImplemented
-
-    def __rmul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(other, self) if hasattr(other, "transform") else NotImplemented
-
-
-class TensorMap(Composable, ABC):
-    """A feature map that can be evaluated without a further check of its rows."""
-
-    @abstractmethod
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        """Map a checked float64 tensor of shape (n, d) to features of shape (n, n_features_out_)."""
 
 
 class ComposedFeatures(TensorMap, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -308,7 +266,7 @@ def exact_features(kernel: Any) -> ComposedFeatures:
 
     Examples
     --------
-    >>> from lmgp.kernels.base import LinearKernel
+    >>> from lmgp import LinearKernel
     >>> from lmgp.features.composition import exact_features
     >>> exact_features(LinearKernel() + 4.0 * LinearKernel()).fit_transform([[3.0]])
     array([[3., 6.]])

@@ -1,6 +1,7 @@
 """Random Maclaurin features: sketches of the terms of the series of exp(xᵀz)."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
 
@@ -12,27 +13,50 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
-from lmgp.features.base import FeatureMap, TruncatedMap, vanishing
+from lmgp.features.base import KernelFit, KernelMap, TruncatedFit, TruncatedMap, Work, vanishing
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.fitted import OfFit
+from lmgp.kernels.base import Kernel
 from lmgp.validation import RandomState, as_tensor, spawn
 
+Floats = NDArray[np.float64]
 
-class _MaclaurinMap(FeatureMap):
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SketchedFit(KernelFit):
+    """What a random Maclaurin map draws.
+
+    Attributes
+    ----------
+    degree_counts : ndarray of shape (highest degree + 1,)
+        The number of columns of each degree.
+    weights : list of ndarray of shape (n, number of columns, d)
+        The projections of the sketch of each degree n.
+    """
+
+    degree_counts: NDArray[np.int64]
+    weights: list[Floats]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AllocatedFit(SketchedFit, TruncatedFit):
+    """What an optimised Maclaurin map draws: sketches up to the degree of a truncated series."""
+
+
+class _MaclaurinMap(KernelMap):
     """φ(x) = σ e^{−‖x̃‖²/2} (c₀, c₁φ₁(x̃), c₂φ₂(x̃), …) with a sketch φₙ of degree n."""
 
-    degree_counts_: NDArray[np.int64]
-    weights_: list[NDArray[np.float64]]
+    degree_counts_ = OfFit[NDArray[np.int64]]()
+    weights_ = OfFit[list[Floats]]()
 
     @abstractmethod
     def _log_coefficient(self, degree: int) -> float:
         """The logarithm of what a product of `degree` factors is multiplied with, σ and the exponential apart."""
 
-    def _draw_weights(self, counts: list[int], sketch: Sketch, n_inputs: int, rng: np.random.Generator) -> None:
-        self.degree_counts_ = np.asarray(counts)
-        self.n_features_out_ = int(sum(counts))
+    @staticmethod
+    def _draw_weights(counts: list[int], sketch: Sketch, n_inputs: int, rng: np.random.Generator) -> list[Floats]:
         # With one input column there is nothing to sketch: (xz)ⁿ is the product of xⁿ and zⁿ.
-        self.weights_ = [
+        return [
             np.ones((degree, count, 1)) if n_inputs == 1 else draw_sketch(sketch, degree, count, n_inputs, rng)
             for degree, count in enumerate(counts)
         ]
@@ -88,9 +112,10 @@ class RandomMaclaurinFeatures(_MaclaurinMap):
     32
     """
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator) -> None:
-        degrees = rng.geometric(0.5, size=self.n_features) - 1
-        self._draw_weights(np.bincount(degrees).tolist(), "rademacher", X.shape[1], rng)
+    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> SketchedFit:
+        counts = np.bincount(rng.geometric(0.5, size=self.n_features) - 1)
+        weights = self._draw_weights(counts.tolist(), "rademacher", X.shape[1], rng)
+        return SketchedFit(n_features_out=self.n_features, kernel=kernel, degree_counts=counts, weights=weights)
 
     def _log_coefficient(self, degree: int) -> float:
         return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(self.n_features_out_))
@@ -147,7 +172,7 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **FeatureMap._parameter_constraints,
+        **KernelMap._parameter_constraints,
         "sketch": [StrOptions(set(SKETCHES))],
         "max_degree": [Interval(Integral, 1, None, closed="left")],
         "n_allocation_rows": [Interval(Integral, 2, None, closed="left")],
@@ -162,7 +187,7 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         max_degree: int = 15,
         n_allocation_rows: int = 500,
         allocation: Literal["local", "mean"] = "local",
-        kernel: GaussianKernel | None = None,
+        kernel: Kernel | None = None,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(n_features, kernel=kernel, random_state=random_state)
@@ -171,15 +196,18 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         self.n_allocation_rows = n_allocation_rows
         self.allocation = allocation
 
-    def _draw(
-        self, X: NDArray[np.float64], rng: np.random.Generator, centroids: NDArray[np.float64] | None = None
-    ) -> None:
+    def work(self, n_inputs: int) -> Work:
+        """Return what this map will cost: it has a degree of at most `max_degree`."""
+        highest = min(self.max_degree, max(1, self.n_features - 1))
+        return Work(highest + 1 if n_inputs == 1 else self.n_features, None, highest)
+
+    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any, centroids: Floats | None = None) -> AllocatedFit:
         if self.n_features < 2:
             raise InputError(
                 f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
                 f"at least 2; got {self.n_features}."
             )
-        scaled = self.kernel_.scale(X)
+        scaled = kernel.scale(X)
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
         # Two streams: what is drawn for given counts does not depend on how many rows the sample was taken from.
@@ -193,11 +221,16 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
             if self.allocation == "mean":
                 groups = [scaled[sampling.permutation(len(scaled))[: self.n_allocation_rows]]]
             else:
-                centres = np.zeros((1, n_inputs)) if centroids is None else self.kernel_.scale(centroids)
+                centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
                 groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, sampling)
             counts = allocate(ErrorTerms.of_groups(groups, self.sketch, highest), self.n_features, highest)
-        self.degree_ = len(counts) - 1
-        self._draw_weights(counts, self.sketch, n_inputs, drawing)
+        return AllocatedFit(
+            n_features_out=sum(counts),
+            kernel=kernel,
+            degree=len(counts) - 1,
+            degree_counts=np.asarray(counts),
+            weights=self._draw_weights(counts, self.sketch, n_inputs, drawing),
+        )
 
     def _log_coefficient(self, degree: int) -> float:
         return -0.5 * float(gammaln(degree + 1) + np.log(self.degree_counts_[degree]))

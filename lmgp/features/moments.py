@@ -8,6 +8,7 @@ this takes a small part of the work of the Gram product.
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from lmgp.statistics import GramSums, Sums
 from lmgp.validation import as_tensor
 
 Exponents = NDArray[np.int64]
@@ -121,10 +123,12 @@ class _Half(NamedTuple):
     sum_place: NDArray[np.intp]
     log_factor: NDArray[np.float64]
 
-    @property
-    def own_place(self) -> NDArray[np.intp]:
-        """Which of the sums each part is by itself: the first part, all zeros, added to it."""
-        return self.sum_place[0]
+    def own(self, of_sums: torch.Tensor) -> torch.Tensor:
+        """Return those rows of an array, one a sum, that each part is by itself: the zero multi-index added to it."""
+        place = self.sum_place[0]
+        if np.array_equal(place, np.arange(len(place))):
+            return of_sums[: len(place)]  # without a copy
+        return of_sums[place]
 
     @classmethod
     def of(cls, exponents: Exponents) -> "_Half":
@@ -197,59 +201,120 @@ class MomentPlan:
         if planning > n_rows * gram:
             return False
         sums = [len(_Half.of(exponents[:, half]).sums) for half in halves]
-        moments = np.prod(sums) + np.prod(distinct) + n_inputs * (sum(sums) + sum(distinct))
+        moments = np.prod(sums) + 2 * np.prod(distinct) + n_inputs * (sum(sums) + sum(distinct))
         return bool(planning + n_rows * moments < n_rows * gram)
 
-    def sums(self) -> "Moments":
-        """Make the moments of no rows."""
+    def sums(self, variance: float) -> "MomentSums":
+        """Make the moments of no rows, for features times the root of `variance`."""
         left, right = self._halves
-        return Moments(
-            torch.zeros((len(left.sums), len(right.sums)), dtype=torch.float64),
-            torch.zeros((len(left.exponents), len(right.exponents)), dtype=torch.float64),
-        )
+        gram = torch.zeros((len(left.sums), len(right.sums)), dtype=torch.float64)
+        cross = torch.zeros((2, len(left.exponents), len(right.exponents)), dtype=torch.float64)
+        return MomentSums(self, variance, gram, cross)
 
-    def add_rows(self, moments: "Moments", scaled: torch.Tensor, y: torch.Tensor, precision: torch.Tensor) -> None:
-        """Add the sums over some rows, in place.
+    def of_rows(
+        self, scaled: torch.Tensor
+    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+        """Return the monomials of rows for each half of the inputs: of the sums of two multi-indices, and of each one.
 
         Parameters
         ----------
-        moments : Moments
         scaled : Tensor of shape (n, d)
-            In lengthscales, ‖x‖² below `LARGEST_SQUARE`.
-        y : Tensor of shape (n,)
-        precision : Tensor of shape (n,)
-            Relative to the model's, times how many rows each row stands for.
+
+        Returns
+        -------
+        pair of pairs of Tensor
+            Each times e^{−‖half of x‖²}; monomials are rows.
         """
-        squares = scaled.square().sum(dim=1)
         if scaled.shape[1] == 1:
             scaled = torch.cat((scaled, torch.zeros_like(scaled)), dim=1)
         parts = scaled[:, : self._half], scaled[:, self._half :]
         left, right = (monomials(part, steps, 1.0) for part, steps in zip(parts, self._steps, strict=True))
-        moments.gram.addmm_(left * precision, right.T)
-        # A multi-index is its own sum with zero. Features fall half as fast as their products.
-        left, right = (
-            one[half.own_place] if len(half.own_place) < len(one) else one
-            for one, half in zip((left, right), self._halves, strict=True)
-        )
-        moments.cross.addmm_(left * (precision * y * torch.exp(squares / 2.0)), right.T)
+        # A multi-index is its own sum with zero.
+        return (left, right), (self._halves[0].own(left), self._halves[1].own(right))
 
-    def expand(self, moments: "Moments", variance: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ΦᵀPΦ of shape (D, D) and ΦᵀPy of shape (D,), for features times the root of `variance`."""
+    def expand(self, gram: torch.Tensor, cross: torch.Tensor) -> GramSums:
+        """Return the sums of products of the features at unit variance, from their moments."""
         left, right = self._halves
-        gram = moments.gram.ravel()[self._gather].mul_(self._factor).mul_(variance)
-        return gram, moments.cross[left.place, right.place] * variance**0.5
+        products = gram.ravel()[self._gather].mul_(self._factor)
+        return GramSums(products, cross[:, left.place, right.place].T.contiguous())
 
 
-class Moments(NamedTuple):
-    """Moments of the features and of their products with the target: they add, as all statistics do.
+@dataclass(frozen=True, eq=False)
+class MomentSums:
+    """Sums of moments of the features and of their products with the target: they add, as all statistics do.
 
     Attributes
     ----------
+    plan : MomentPlan
+    variance : float
+        Of the kernel.
     gram : Tensor
         Σ ρ e^{−‖x‖²} x^γ/√(γ!).
-    cross : Tensor
-        Σ ρ y e^{−‖x‖²/2} xᵃ/√(a!).
+    cross : Tensor, its first axis of length 2
+        Σ ρ (y − origin) e^{−‖x‖²/2} xᵃ/√(a!), and Σ ρ e^{−‖x‖²/2} xᵃ/√(a!).
+    rest : GramSums or None
+        The sums over rows that are too far away for moments.
     """
 
+    plan: MomentPlan
+    variance: float
     gram: torch.Tensor
     cross: torch.Tensor
+    rest: GramSums | None = None
+
+    def add_rows(self, scaled: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None) -> None:
+        """Add the sums over some rows, in place.
+
+        Parameters
+        ----------
+        scaled : Tensor of shape (n, d)
+            In lengthscales, ‖x‖² below `LARGEST_SQUARE`.
+        y : Tensor of shape (n,)
+            Less the origin.
+        precision : Tensor of shape (n,) or None
+            ρ; None where it is 1 for all rows.
+        """
+        (left, right), (own_left, own_right) = self.plan.of_rows(scaled)
+        self.gram.addmm_(left if precision is None else left * precision, right.T)
+        # Features fall half as fast as their products.
+        factor = torch.exp(scaled.square().sum(dim=1) / 2.0)
+        if precision is not None:
+            factor *= precision
+        pair = torch.empty((2, *own_left.shape), dtype=torch.float64)
+        torch.mul(own_left, factor, out=pair[1])
+        torch.mul(pair[1], y, out=pair[0])
+        self.cross.flatten(end_dim=1).addmm_(pair.flatten(end_dim=1), own_right.T)
+
+    def combine(self, other: Sums, sign: float) -> Sums:  # noqa: D102
+        if isinstance(other, GramSums):
+            return replace(self, rest=_combined(self.rest, other, sign))
+        if not isinstance(other, MomentSums):
+            return self.expand().combine(other.expand(), sign)
+        return replace(
+            self,
+            gram=torch.add(self.gram, other.gram, alpha=sign),
+            cross=torch.add(self.cross, other.cross, alpha=sign),
+            rest=_combined(self.rest, other.rest, sign),
+        )
+
+    def shifted(self, change: float) -> "MomentSums":  # noqa: D102
+        if change == 0.0:
+            return self
+        y, ones = self.cross
+        return replace(
+            self,
+            cross=torch.stack((y + change * ones, ones)),
+            rest=None if self.rest is None else self.rest.shifted(change),
+        )
+
+    def expand(self) -> GramSums:  # noqa: D102
+        unit = self.plan.expand(self.gram, self.cross)
+        sums = GramSums(unit.gram.mul_(self.variance), unit.cross.mul_(self.variance**0.5))
+        return sums if self.rest is None else _combined(sums, self.rest, 1.0) or sums
+
+
+def _combined(one: GramSums | None, other: GramSums | None, sign: float) -> GramSums | None:
+    if other is None:
+        return one
+    one = GramSums.zeros(len(other.gram)) if one is None else one
+    return GramSums(torch.add(one.gram, other.gram, alpha=sign), torch.add(one.cross, other.cross, alpha=sign))

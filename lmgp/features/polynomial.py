@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.features.composition import Composable
+from lmgp.features.base import Composable
 from lmgp.features.sketches import draw_sketch
 from lmgp.validation import RandomState, generator
 

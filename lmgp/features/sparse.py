@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmgp.errors import InputError
-from lmgp.validation import check_memory
+from lmgp.memory import check_memory
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.features.composition import Composable
+from lmgp.features.base import Composable
 from lmgp.features.radial import RadialFit, fit_radial
 from lmgp.features.sparse import non_zeros
 from lmgp.validation import RandomState, as_tensor, generator

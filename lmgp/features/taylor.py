@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from math import comb
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -17,9 +18,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
-from lmgp.features.base import FeatureMap, TruncatedMap, relative_precision, same_kernel, vanishing
+from lmgp.features.base import FeatureMap, TruncatedFit, TruncatedMap, Work, same_kernel, vanishing
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
-from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, monomials, plan
+from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, Step, monomials, plan
 from lmgp.features.sparse import (
     as_float,
     canonical,
@@ -29,13 +30,53 @@ from lmgp.features.sparse import (
     scale_columns,
     sparse_monomials,
 )
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.statistics import Statistics
-from lmgp.validation import RandomState, Rows, as_tensor, check_memory
+from lmgp.fitted import OfFit
+from lmgp.kernels.base import Kernel
+from lmgp.memory import check_memory
+from lmgp.statistics import Source, Statistics, TargetSums
+from lmgp.validation import RandomState, Rows, as_tensor
 
-# Rows whose differences to a centroid an index set is grown on, and the degree that sets how far from it they are.
-SAMPLE = 500
-REACH_DEGREE = 15
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class EnergySets:
+    """How index sets are grown by energy.
+
+    Attributes
+    ----------
+    sample_rows : int
+        Rows whose differences to a centre a set is grown on.
+    reach_degree : int
+        These rows are within reach of a map of this degree, at least.
+    degree_ratio : float
+        The highest total degree, in that of the set of all monomials with as many columns: measured, for `work`.
+    """
+
+    sample_rows: int = 500
+    reach_degree: int = 15
+    degree_ratio: float = 1.5
+
+
+ENERGY = EnergySets()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaylorFit(TruncatedFit):
+    """What a Taylor map learns from dense rows.
+
+    Attributes
+    ----------
+    exponents : ndarray of shape (D, d)
+    steps : list of (parents, powers)
+        How columns follow from each other: see `lmgp.features.moments.plan`.
+    moments : MomentPlan or None
+        Where statistics are less work by way of moments.
+    """
+
+    exponents: NDArray[np.int64]
+    steps: list[Step] = field(compare=False)
+    moments: MomentPlan | None = field(compare=False)
 
 
 class TaylorFeatures(TruncatedMap):
@@ -113,7 +154,7 @@ class TaylorFeatures(TruncatedMap):
     }
     _accepts_sparse = True
 
-    exponents_: NDArray[np.int64]
+    exponents_ = OfFit[NDArray[np.int64]]()
 
     def __init__(
         self,
@@ -123,7 +164,7 @@ class TaylorFeatures(TruncatedMap):
         index_set: Literal["total_degree", "energy"] = "total_degree",
         weights: Literal["gaussian", "polynomial"] = "gaussian",
         coef0: float = 1.0,
-        kernel: GaussianKernel | None = None,
+        kernel: Kernel | None = None,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(n_features, kernel=kernel, random_state=random_state)
@@ -171,7 +212,7 @@ class TaylorFeatures(TruncatedMap):
             high *= 2
         return bisect_right(range(high), budget, key=operations) - 1
 
-    def fit_around(self, X: NDArray[np.float64], centroids: NDArray[np.float64]) -> Self:  # noqa: D102
+    def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
         if self.weights == "polynomial":
             raise InputError(
                 "TaylorFeatures(weights='polynomial') is the map of a polynomial kernel, for linear models; a Gaussian "
@@ -179,33 +220,61 @@ class TaylorFeatures(TruncatedMap):
             )
         return super().fit_around(X, centroids)
 
-    def _draw(self, X: Any, rng: np.random.Generator, centroids: NDArray[np.float64] | None = None) -> None:
+    def work(self, n_inputs: int) -> Work:
+        """Return what this map will cost: moments where the columns are all up to a total degree.
+
+        An energy set of D columns has a highest total degree of about 1.5 times that of all D monomials.
+        """
+        degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
+        columns = comb(n_inputs + degree, degree)
+        if self.index_set == "energy":
+            degree, columns = round(ENERGY.degree_ratio * degree), self.n_features
+        left, right = (n_inputs + 1) // 2, n_inputs // 2
+        moments = as_float(comb(left + 2 * degree, 2 * degree)) * as_float(comb(right + 2 * degree, 2 * degree))
+        return Work(columns, moments, degree)
+
+    def _check_size(self, X: Any) -> None:
+        if issparse(X):
+            return  # needs no table of exponents
+        work, needed = self.work(X.shape[1]), self.n_bytes(*X.shape)
+        check_memory(
+            needed,
+            f"The exponents of {as_float(work.columns):.3g} monomials up to degree {work.degree}",
+            lambda limit: (
+                f"At most about {int(limit / (24 * X.shape[1] + 200)):,} features of "
+                f"{X.shape[1]} inputs fit. Use a lower degree or fewer features, or give the rows as a CSR matrix, "
+                "which needs no such table."
+            ),
+        )
+
+    def n_bytes(self, n_rows: int, n_inputs: int) -> float:  # noqa: D102
+        # The table of exponents, the two that say how columns follow from each other, and what makes the table.
+        return as_float(self.work(n_inputs).columns) * (24.0 * n_inputs + 200.0)
+
+    def _draw(self, X: Any, rng: np.random.Generator, kernel: Any, centroids: Floats | None = None) -> TruncatedFit:
         n_inputs = X.shape[1]
         degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
-        self._moments: MomentPlan | None = None
         if self.index_set == "energy":
             self._check_energy(X)
-            scaled = self.kernel_.scale(X)
-            centres = np.zeros((1, n_inputs)) if centroids is None else self.kernel_.scale(centroids)
-            groups = sample_groups(scaled, centres, SAMPLE, max(degree, REACH_DEGREE), np.random.default_rng(0))
-            self.exponents_ = most_energetic(np.concatenate(groups), self.n_features)
+            scaled = kernel.scale(X)
+            centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
+            reached = max(degree, ENERGY.reach_degree)
+            groups = sample_groups(scaled, centres, ENERGY.sample_rows, reached, np.random.default_rng(0))
+            exponents = most_energetic(np.concatenate(groups), self.n_features)
         elif issparse(X):
-            self.__dict__.pop("exponents_", None)
-            self.degree_, self.n_features_out_ = degree, comb(n_inputs + degree, degree)
-            return
+            return TruncatedFit(n_features_out=comb(n_inputs + degree, degree), kernel=kernel, degree=degree)
         else:
-            n_columns = as_float(comb(n_inputs + degree, degree))
-            check_memory(
-                8.0 * n_columns * n_inputs,
-                f"The exponents of {n_columns:.3g} monomials up to degree {degree}",
-                "Use a lower degree, or give the rows as a CSR matrix, which needs no such table.",
-            )
-            self.exponents_ = total_degree(n_inputs, degree)
-        self.degree_ = int(self.exponents_.sum(axis=1).max())
-        self.n_features_out_ = len(self.exponents_)
-        self._steps = plan(self.exponents_)
-        if self.weights == "gaussian" and MomentPlan.pays(self.exponents_, len(X)):
-            self._moments = MomentPlan(self.exponents_)
+            exponents = total_degree(n_inputs, degree)
+        # Only a model, which says where its centres are, sums statistics.
+        in_model = centroids is not None and self.weights == "gaussian"
+        return TaylorFit(
+            n_features_out=len(exponents),
+            kernel=kernel,
+            degree=int(exponents.sum(axis=1).max()),
+            exponents=exponents,
+            steps=plan(exponents),
+            moments=MomentPlan(exponents) if in_model and MomentPlan.pays(exponents, len(X)) else None,
+        )
 
     def _check_energy(self, X: Any) -> None:
         """Refuse what index_set="energy" does not go with."""
@@ -341,14 +410,15 @@ class TaylorFeatures(TruncatedMap):
         return (np.arange(n_columns), 1.0) if nested else None
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        if not hasattr(self, "exponents_"):  # fitted to sparse rows
+        fit = self._fitted
+        if not isinstance(fit, TaylorFit):  # fitted to sparse rows
             return as_tensor(self._evaluate_sparse(csr_array(X.numpy())).toarray())
         scaled = self._scale(X)
         if self.weights == "polynomial":
-            factors = as_tensor(self._degree_factors()[self.exponents_.sum(axis=1)])
-            return monomials(scaled, self._steps, 0.0).mul_(factors[:, None]).T
-        kept = (~vanishing(scaled.square().sum(dim=1), self.degree_)).to(torch.float64)
-        return monomials(scaled, self._steps, 0.5).mul_(kept * self.kernel_.variance**0.5).T
+            factors = as_tensor(self._degree_factors()[fit.exponents.sum(axis=1)])
+            return monomials(scaled, fit.steps, 0.0).mul_(factors[:, None]).T
+        kept = (~vanishing(scaled.square().sum(dim=1), fit.degree)).to(torch.float64)
+        return monomials(scaled, fit.steps, 0.5).mul_(kept * fit.kernel.variance**0.5).T
 
     def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
         if self.index_set == "total_degree":
@@ -358,25 +428,29 @@ class TaylorFeatures(TruncatedMap):
         return (self.kernel_.variance - features.square().sum(dim=1)).clamp(min=0.0)
 
     @property
+    def _moments(self) -> MomentPlan | None:
+        return self._fitted.moments if isinstance(self._fitted, TaylorFit) else None
+
+    @property
     def row_size(self) -> int:  # noqa: D102
         return super().row_size if self._moments is None else self._moments.n_values
 
-    def summed(self, chunks: Iterable[Rows], noise_variance: float, *, missing_is_noise: bool = False) -> Statistics:
+    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0) -> Statistics:
         """Sum the statistics of rows: by way of their moments, where that is less work."""
-        if self._moments is None:
-            return super().summed(chunks, noise_variance, missing_is_noise=missing_is_noise)
-        total = Statistics.zeros(self.n_features_out_)
-        moments = self._moments.sums()
-        far = []
+        plan = self._moments
+        if plan is None:
+            return super().summed(chunks, source, origin)
+        moments, targets = plan.sums(float(self.kernel_.variance)), TargetSums(origin)
+        noise, far = source.noise, []
         for chunk in chunks:
             scaled = self._scale(as_tensor(chunk.X))
             if scaled.square().sum(dim=1).max() >= LARGEST_SQUARE:
                 far.append(chunk)
                 continue
-            y = as_tensor(chunk.y)
-            missing = self.missing_variance(as_tensor(chunk.X)) if missing_is_noise else None
+            y = as_tensor(chunk.y) - origin
+            missing = self.missing_variance(as_tensor(chunk.X)) if noise.counts_missing else None
             weights = None if chunk.weights is None else as_tensor(chunk.weights)
-            precision = total.add_targets(y, weights, relative_precision(chunk, missing, noise_variance))
-            self._moments.add_rows(moments, scaled, y, precision)
-        total.gram, total.cross = self._moments.expand(moments, float(self.kernel_.variance))
-        return total + super().summed(far, noise_variance, missing_is_noise=missing_is_noise) if far else total
+            precision = targets.add_rows(y, weights, noise.relative_precision(chunk, missing))
+            moments.add_rows(scaled, y, precision)
+        total = Statistics(source, moments, targets)
+        return total + super().summed(far, source, origin) if far else total

@@ -1,83 +1,191 @@
-"""Exact predictions from given rows: the dual, n × n, form of a Gaussian process, for one set of rows or for many."""
+"""The exact Gaussian process given some rows: all of them, or the nearest ones to each test row."""
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.inference.likelihood import noise_and_weights
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.linalg import cholesky, solve_lower
+from lmgp.kernels.base import Kernel
+from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.memory import check_memory, chunks
+from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
-from lmgp.statistics import chunks
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
 
-# Bytes of the right-hand sides of one solve: each reads the whole n × n factor, so they are worth collecting.
+# Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20
 
-# Bytes of the covariances of the neighbours that are factorised in one go: few enough to stay in a processor's cache.
+# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20
 
 
-class ExactPosterior:
-    """The exact Gaussian process given some rows: mean k*ᵀα and variance σ² − ‖L⁻¹k*‖², L = chol(K + Σ).
+class Conditional:
+    """A Gaussian process conditioned on rows: one set of rows, or a batch of sets.
+
+    With L = chol(K + Σ): the mean is k*ᵀα with α = L⁻ᵀL⁻¹y, the variance k(x*, x*) − ‖L⁻¹k*‖².
 
     Parameters
     ----------
-    kernel : GaussianKernel
-    rows : Rows
-        With y centred; of none, the posterior is the prior.
-    noise_variance : float
-        Of rows without their own.
+    kernel : Kernel
+    X : Tensor of shape (..., n, d)
+    y : Tensor of shape (..., n)
+    noise : Tensor of shape (..., n)
+        The noise variance of each row.
 
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 1.
     """
 
-    def __init__(self, kernel: GaussianKernel, rows: Rows, noise_variance: float) -> None:
-        self.kernel = kernel
-        self.X = rows.X
-        covariance = as_tensor(kernel(rows.X)) if len(rows.y) else torch.empty((0, 0), dtype=torch.float64)
-        noise, weights = noise_and_weights(rows, noise_variance)
-        covariance.diagonal().add_(noise / weights)
-        self.factor = cholesky(covariance) if len(rows.y) else covariance
-        self.coefficients = solve_lower(self.factor, as_tensor(rows.y)[:, None])[:, 0]
+    def __init__(self, kernel: Kernel, X: torch.Tensor, y: torch.Tensor, noise: torch.Tensor) -> None:
+        self.kernel, self.X = kernel, X
+        covariance = kernel.evaluate(X, X)
+        covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+        self.factor = cholesky(covariance) if covariance.ndim == 2 else _batched_cholesky(covariance)
+        self.whitened = solve_lower(self.factor, y[..., None])[..., 0]
+
+    def coefficients(self) -> torch.Tensor:
+        """Return α = (K + Σ)⁻¹y, shape (..., n)."""
+        return solve_upper(self.factor.mT, self.whitened[..., None])[..., 0]
+
+    def predict(self, X: torch.Tensor, prior: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Predict rows.
+
+        Parameters
+        ----------
+        X : Tensor of shape (..., m, d)
+        prior : Tensor of shape (..., m)
+            k(x, x).
+
+        Returns
+        -------
+        mean, variance : Tensor of shape (..., m)
+        """
+        columns = solve_lower(self.factor, self.kernel.evaluate(self.X, X))
+        mean = (self.whitened[..., None, :] @ columns)[..., 0, :]
+        # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
+        return mean, (prior - columns.square().sum(dim=-2)).clamp(min=0.0)
+
+
+def _batched_cholesky(covariances: torch.Tensor) -> torch.Tensor:
+    factors, failed = torch.linalg.cholesky_ex(covariances)
+    for index in failed.nonzero().ravel().tolist():
+        factors[index] = cholesky(covariances[index])
+    return factors
+
+
+def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
+    """Refuse an exact prediction whose two n × n matrices do not fit.
+
+    Parameters
+    ----------
+    n_rows : int
+        n.
+    max_memory_gib : float, optional
+        The machine's memory if not given.
+
+    Raises
+    ------
+    MemoryLimitError
+        If they take more.
+    """
+    check_memory(
+        16.0 * n_rows**2,
+        f"The two matrices of an exact prediction from {n_rows:,} rows",
+        lambda limit: (
+            f"At most {int((limit / 16) ** 0.5):,} rows fit. Use LocalizedGPRegressor or FeaturizedGPRegressor with "
+            "kernel= and noise_variance= of a reference that was fitted to fewer rows, or a higher max_memory_gib."
+        ),
+        max_memory_gib,
+    )
+
+
+class RowPosterior:
+    """The exact Gaussian process given some rows; of none, the prior.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : Rows
+        With y centred.
+    noise : Noise
+    max_memory_gib : float, optional
+        For the two n × n matrices, in GiB; the machine's memory if not given.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices take more.
+    """
+
+    def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, max_memory_gib: float | None = None) -> None:
+        n = len(rows.y)
+        check_exact(n, max_memory_gib)
+        self.kernel, self.X = kernel, rows.X
+        self._conditional = (
+            Conditional(kernel, as_tensor(rows.X), as_tensor(rows.y), noise.of_weighted_rows(rows)) if n else None
+        )
+        self._coefficients: torch.Tensor | None = None
 
     @property
     def n_bytes(self) -> int:
         """The memory that this posterior holds, in bytes."""
-        return self.factor.nbytes + self.coefficients.nbytes + self.X.nbytes
+        n, d = self.X.shape
+        return 8 * (n * n + 2 * n + n * d)
 
-    def predict(self, X: Floats) -> tuple[Floats, Floats]:
-        """Return the latent mean and variance at rows X of shape (n, d), each of shape (n,)."""
-        mean, variance = np.zeros(len(X)), np.full(len(X), float(self.kernel.variance))
-        if not len(self.X):
-            return mean, variance
-        for part in chunks(len(X), len(self.factor), SOLVE_BYTES):
-            whitened = solve_lower(self.factor, as_tensor(self.kernel(self.X, X[part])))
-            mean[part] = (self.coefficients @ whitened).numpy()
-            # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
-            variance[part] = (self.kernel.variance - whitened.square().sum(dim=0)).clamp(min=0.0).numpy()
-        return mean, variance
+    @property
+    def coefficients(self) -> Floats:
+        """α = (K + Σ)⁻¹y, shape (n,): the mean at x is Σ αᵢ k(xᵢ, x)."""
+        if self._conditional is None:
+            return np.empty(0)
+        if self._coefficients is None:
+            self._coefficients = self._conditional.coefficients()
+        return self._coefficients.numpy()
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
+        """Predict the latent function.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+        variance : bool, default=True
+            Whether to compute variances: O(n²) a row. The mean alone takes O(n).
+
+        Returns
+        -------
+        mean : ndarray of shape (m,)
+        variance : ndarray of shape (m,) or None
+        """
+        mean = np.zeros(len(X))
+        prior = self.kernel.diagonal(X) if variance and len(X) else np.zeros(len(X))
+        if self._conditional is None:
+            return mean, prior if variance else None
+        found = np.empty(len(X)) if variance else None
+        section = None if variance else self.kernel.sections(self.X)
+        for part in chunks(len(X), len(self.X), SOLVE_BYTES):
+            if section is not None:
+                mean[part] = section(X[part]) @ self.coefficients
+            elif found is not None:
+                of_part = self._conditional.predict(as_tensor(X[part]), as_tensor(prior[part]))
+                mean[part], found[part] = (values.numpy() for values in of_part)
+        return mean, found
 
 
 def predict_from_neighbours(
-    kernel: GaussianKernel, rows: Rows, noise_variance: float, tree: KDTree, X: Floats, n_neighbors: int
+    kernel: Kernel, rows: Rows, noise: Noise, tree: KDTree, X: Floats, n_neighbors: int
 ) -> tuple[Floats, Floats]:
     """Predict each row from the training rows nearest to it: the nearest-neighbour Gaussian process.
 
     Parameters
     ----------
-    kernel : GaussianKernel
+    kernel : Kernel
     rows : Rows
         With y centred.
-    noise_variance : float
-        Of rows without their own.
+    noise : Noise
     tree : KDTree
-        Of the training rows in lengthscales.
+        Of the training rows in the kernel's metric.
     X : ndarray of shape (m, d)
     n_neighbors : int
         At most the number of training rows.
@@ -87,33 +195,17 @@ def predict_from_neighbours(
     mean, variance : ndarray of shape (m,)
         Of the latent function.
     """
-    scaled, scaled_X = np.asarray(tree.data), kernel.scale(X)
-    _, nearest = tree.query(scaled_X, k=np.arange(1, n_neighbors + 1), workers=torch.get_num_threads())
-    noise, weights = (part.numpy() for part in noise_and_weights(rows, noise_variance))
-    own_noise, prior = noise / weights, float(kernel.variance)
+    _, nearest = tree.query(kernel.scale(X), k=np.arange(1, n_neighbors + 1), workers=torch.get_num_threads())
+    own_noise = noise.of_weighted_rows(rows)
+    inputs, targets, tests = as_tensor(rows.X), as_tensor(rows.y), as_tensor(X)[:, None, :]
+    prior = as_tensor(kernel.diagonal(X))[:, None]
     mean, variance = np.empty(len(X)), np.empty(len(X))
 
     def predict_batch(part: slice) -> None:
-        neighbours = nearest[part]
-        near = scaled[neighbours]  # (b, k, d)
-        covariance = _gaussian(near[:, :, None, :], near[:, None, :, :], prior)
-        covariance.diagonal(dim1=1, dim2=2).add_(torch.from_numpy(own_noise[neighbours]))
-        factor, failed = torch.linalg.cholesky_ex(covariance)
-        for index in failed.nonzero().ravel().tolist():
-            factor[index] = cholesky(covariance[index])
-        cross = _gaussian(near, scaled_X[part][:, None, :], prior)
-        right = torch.stack((cross, torch.from_numpy(rows.y[neighbours])), dim=2)
-        whitened, targets = solve_lower(factor, right).unbind(dim=2)
-        mean[part] = (whitened * targets).sum(dim=1).numpy()
-        variance[part] = (prior - whitened.square().sum(dim=1)).clamp(min=0.0).numpy()
+        near = torch.from_numpy(nearest[part])
+        conditional = Conditional(kernel, inputs[near], targets[near], own_noise[near])
+        of_part = conditional.predict(tests[part], prior[part])
+        mean[part], variance[part] = (values[:, 0].numpy() for values in of_part)
 
     parallel_map(predict_batch, list(chunks(len(X), n_neighbors**2, BATCH_BYTES)))
     return mean, variance
-
-
-def _gaussian(left: Floats, right: Floats, variance: float) -> torch.Tensor:
-    """σ² exp(−‖x − z‖²/2) over the last axis, the others broadcast; column by column, to hold no differences of all."""
-    squares = np.square(left[..., 0] - right[..., 0])
-    for j in range(1, left.shape[-1]):
-        squares += np.square(left[..., j] - right[..., j])
-    return torch.from_numpy(variance * np.exp(-0.5 * squares))

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lmgp.errors import InputError
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.linalg import cholesky, solve_lower
+from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
@@ -175,8 +176,7 @@ def noise_and_weights(rows: Rows, noise_variance: float) -> tuple[torch.Tensor, 
     A row of weight w is w equal rows, which say as much about f as one with the noise σ²/w.
     """
     ones = torch.ones(len(rows.y), dtype=torch.float64)
-    noise = noise_variance * ones if rows.noise_variances is None else as_tensor(rows.noise_variances)
-    return noise, ones if rows.weights is None else as_tensor(rows.weights)
+    return Noise(noise_variance).of_rows(rows), ones if rows.weights is None else as_tensor(rows.weights)
 
 
 def _repetitions(noise: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

@@ -1,22 +1,21 @@
 """What cutting the series of a Taylor map has cost, estimated from the columns that it has."""
 
 from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import KernelMap
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.inference.weight_space import WeightPosterior
+from lmgp.memory import chunks
 from lmgp.metrics import kl_divergence
-from lmgp.statistics import chunks
+from lmgp.noise import Noise
 from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
-MissingVariance = Literal["add", "ignore", "fitc"]
 
 # The prediction is compared with those of so many of its leading blocks of columns, from one half on.
 N_BLOCKS = 8
@@ -24,11 +23,10 @@ N_BLOCKS = 8
 
 def expected_divergence(
     posterior: WeightPosterior,
-    features: FeatureMap,
+    features: KernelMap,
     X: Floats,
     beyond: Floats,
-    noise_variance: float,
-    missing_variance: MissingVariance,
+    noise: Noise,
 ) -> Floats:
     """Estimate the divergence of a prediction from the exact one.
 
@@ -48,8 +46,7 @@ def expected_divergence(
         As differences to the centre.
     beyond : ndarray of shape (n,)
         How far each row is from where training rows are, in lengthscales; negative among them.
-    noise_variance : float
-    missing_variance : {"add", "ignore", "fitc"}
+    noise : Noise
 
     Returns
     -------
@@ -65,7 +62,7 @@ def expected_divergence(
     -----
     An expectation: the true divergence of a row depends on the sign and size of one error of the mean. It does not see
     rows that were pruned. Measured on six problems from five data sets with rows far from the data among them
-    (``benchmarks/error_estimate.py``, which has all 780 configurations), for "add":
+    (``benchmarks/error_estimate.py``, which has all 780 configurations), for "dtc":
 
     ====================  ================  ==============================  ================  ===================
     model, rows           rank correlation  estimated/true mean divergence  within factor 10  true > 10 estimated
@@ -78,7 +75,7 @@ def expected_divergence(
     ====================  ================  ==============================  ================  ===================
 
     Over the configurations, estimated and true means have a rank correlation of 0.94, 0.81, 0.89 and 0.43. "fitc" is
-    much alike (localized, test rows: 0.59, 2.2 (0.9 to 6.9), 89%, 2.6%). With "ignore", far rows have 1.0 (1.0 to 1.2).
+    much alike (localized, test rows: 0.59, 2.2 (0.9 to 6.9), 89%, 2.6%). With "sor", far rows have 1.0 (1.0 to 1.2).
     """
     if not isinstance(features, TaylorFeatures):
         raise InputError(
@@ -98,10 +95,10 @@ def expected_divergence(
         means = _partial_sums(posterior.coefficients[:, None] * whitened, sizes)
         variances = _partial_sums(whitened.square(), sizes)
         represented = _partial_sums(columns.T.square(), sizes)
-        noisy = variances + (represented[-1] - represented) + missing + noise_variance
+        noisy = variances + (represented[-1] - represented) + missing + noise.variance
         changes = [kl_divergence(*block, means[-1], noisy[-1]) for block in zip(means[:-1], noisy[:-1], strict=True)]
         explained = np.exp(-np.square(np.maximum(beyond[part], 0.0)))
-        predicted = noisy[-1] - missing if missing_variance == "ignore" else noisy[-1]
+        predicted = noisy[-1] if noise.predicts_missing else noisy[-1] - missing
         expected = noisy[-1] - explained * missing
         result[part] = np.mean(changes, axis=0) + kl_divergence(np.sqrt(explained * missing), predicted, 0.0, expected)
     return result

@@ -1,58 +1,83 @@
 """The posterior over the weights of a featurized GP: D × D, whatever the number of rows."""
 
 import math
+from functools import cached_property
+from typing import overload
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from lmgp.linalg import cholesky, solve_lower
+from lmgp.features.base import KernelMap
+from lmgp.features.sparse import as_float
+from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.memory import check_memory, chunks
+from lmgp.noise import Noise
+from lmgp.parallel import parallel_map
 from lmgp.statistics import Statistics
+from lmgp.validation import Rows, as_tensor
+
+Floats = NDArray[np.float64]
+
+# D × D matrices that a model holds at a time: the Gram matrix, A and its factor.
+MATRICES = 3
 
 
 class WeightPosterior:
     """The Gaussian posterior over the weights w of f(x) = φ(x)ᵀw, with prior w ~ N(0, I).
 
-    With A = ΦᵀΦ/σ²_noise + I = LLᵀ and β = L⁻¹Φᵀy/σ²_noise, the latent mean at a row is vᵀβ and its variance ‖v‖²,
-    v = L⁻¹φ: a sum of squares, which cannot be negative.
+    With A = Σ ρφφᵀ/σ² + I = LLᵀ and β = L⁻¹ Σ ρφ(y − center)/σ², the latent mean at a row is center + vᵀβ and its
+    variance ‖v‖², v = L⁻¹φ: a sum of squares, which cannot be negative. Predictions are less the center.
 
     Parameters
     ----------
     statistics : Statistics
-        Sums over the training rows.
-    noise_variance : float
-        In squared units of y; what the precisions in `statistics` are relative to.
+        Sums over the training rows. They are not changed.
+    center : float, optional
+        What is subtracted from y; the weighted mean of y in the statistics if not given.
 
     Attributes
     ----------
+    center : float
     factor : Tensor of shape (D, D)
         L, lower triangular.
     coefficients : Tensor of shape (D,)
         β.
     log_marginal_likelihood : float
-        log p(y) under the featurized model, in nats.
+        log p(y − center) under the featurized model, in nats.
 
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 2.
     """
 
-    def __init__(self, statistics: Statistics, noise_variance: float) -> None:
-        precision = statistics.gram / noise_variance
+    def __init__(self, statistics: Statistics, center: float | None = None) -> None:
+        noise_variance = statistics.source.noise.variance
+        self.center = statistics.mean if center is None else center
+        targets = statistics.targets.about(self.center)
+        sums = statistics.sums.shifted(statistics.targets.origin - self.center).expand()
+        precision = sums.gram / noise_variance
         precision.diagonal().add_(1.0)
         self.factor = cholesky(precision)
-        self.coefficients = solve_lower(self.factor, statistics.cross[:, None] / noise_variance)[:, 0]
+        self.coefficients = solve_lower(self.factor, sums.cross[:, :1] / noise_variance)[:, 0]
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
         self.log_marginal_likelihood = -0.5 * (
-            statistics.n * math.log(2.0 * math.pi * noise_variance)
-            - statistics.log_precision
+            targets.n * math.log(2.0 * math.pi * noise_variance)
+            - targets.log_precision
             + log_determinant
-            + statistics.squares / noise_variance
+            + targets.squares / noise_variance
             - float(self.coefficients @ self.coefficients)
         )
 
+    @cached_property
+    def weights(self) -> torch.Tensor:
+        """The posterior mean of w, L⁻ᵀβ, shape (D,)."""
+        return solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
+
     @property
     def n_bytes(self) -> int:
-        """The memory that this posterior holds, in bytes."""
-        return self.factor.nbytes + self.coefficients.nbytes
+        """The memory that this posterior holds once it has predicted, in bytes."""
+        return self.factor.nbytes + 2 * self.coefficients.nbytes
 
     def whiten(self, features: torch.Tensor) -> torch.Tensor:
         """Return v = L⁻¹φ of each row, as columns of shape (D, n), for features of shape (n, D)."""
@@ -62,3 +87,118 @@ class WeightPosterior:
         """Return the latent mean and variance, each of shape (n,), for features of shape (n, D)."""
         whitened = self.whiten(features)
         return self.coefficients @ whitened, whitened.square().sum(dim=0)
+
+    def predict_mean(self, features: torch.Tensor) -> torch.Tensor:
+        """Return the latent mean alone, shape (n,): O(D) a row in place of O(D²)."""
+        return features @ self.weights
+
+
+def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float | None = None) -> None:
+    """Refuse a featurized model whose matrices do not fit, before its map is made.
+
+    Parameters
+    ----------
+    features : KernelMap
+        Not fitted.
+    n_rows, n_inputs : int
+        n and d.
+    max_memory_gib : float, optional
+        The machine's memory if not given.
+
+    Raises
+    ------
+    MemoryLimitError
+        If three D × D matrices and the parameters of the map take more.
+    """
+    work = features.work(n_inputs)
+    # Of n rows, no more than n can be landmarks.
+    n_columns = min(work.columns, n_rows) if work.solved else work.columns
+    check_memory(
+        8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs),
+        f"The matrices of a model with {n_columns:,} columns",
+        lambda limit: f"Use at most {math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit.",
+        max_memory_gib,
+    )
+
+
+def accumulate(
+    features: KernelMap, rows: Rows, centre: Floats, noise: Noise, origin: float | None = None
+) -> Statistics:
+    """Sum the statistics of X − centre over the rows, chunk by chunk.
+
+    Parameters
+    ----------
+    features : KernelMap
+        Fitted.
+    rows : Rows
+        With y as it is.
+    centre : ndarray of shape (d,)
+        Of the map.
+    noise : Noise
+    origin : float, optional
+        Of y in the sums: any number near its mean, which is taken if not given. It changes nothing but the rounding.
+
+    Returns
+    -------
+    Statistics
+    """
+    source = features.source(noise, centre)
+    origin = (rows.mean if len(rows.y) else 0.0) if origin is None else origin
+    parts = list(chunks(len(rows.y), features.row_size))
+    # One sum a thread, over every n_sums-th chunk: added in a fixed order, so that the result is always the same.
+    n_sums = max(1, min(len(parts), torch.get_num_threads()))
+
+    def sum_chunks(first: int) -> Statistics:
+        taken = (rows.take(part) for part in parts[first::n_sums])
+        centred = (Rows(chunk.X - centre, chunk.y, chunk.weights, chunk.noise_variances) for chunk in taken)
+        return features.summed(centred, source, origin)
+
+    statistics, *others = parallel_map(sum_chunks, range(n_sums))
+    for other in others:
+        statistics.update(other)
+    return statistics
+
+
+@overload
+def evaluate(
+    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise
+) -> tuple[Floats, Floats]: ...
+@overload
+def evaluate(
+    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool
+) -> tuple[Floats, Floats | None]: ...
+def evaluate(
+    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool = True
+) -> tuple[Floats, Floats | None]:
+    """Predict the latent function at rows with one model around a centre.
+
+    Parameters
+    ----------
+    posterior : WeightPosterior
+    features : KernelMap
+        Fitted.
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+        Of the map.
+    noise : Noise
+        Says whether the variance that the map leaves out is part of the prediction's.
+    variance : bool, default=True
+        Whether to compute the variance as well: O(D²) a row, where the mean takes O(D).
+
+    Returns
+    -------
+    mean : ndarray of shape (n,)
+        Less the center of y.
+    variance : ndarray of shape (n,) or None
+    """
+    means, variances = np.empty(len(X)), np.empty(len(X)) if variance else None
+    for part in chunks(len(X), features.n_features_out_):
+        rows = as_tensor(X[part] - centre)
+        columns = features.evaluate(rows)
+        if variances is None:
+            means[part] = posterior.predict_mean(columns).numpy()
+            continue
+        mean, own = posterior.predict(columns)
+        missing = features.missing_variance(rows, columns) if noise.predicts_missing else None
+        means[part], variances[part] = mean.numpy(), noise.predicted(own, missing).numpy()
+    return means, variances

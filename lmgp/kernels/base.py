@@ -1,51 +1,84 @@
-"""Kernels made from kernels: sums, products, multiples, modulations, exponentials."""
+"""What a kernel says about itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.kernels.parameters import Parametrized
+from lmgp.validation import as_tensor
+
+if TYPE_CHECKING:
+    import gpytorch
+
+    from lmgp.kernels.composite import ScaledKernel, SumKernel
+    from lmgp.kernels.stationary import GaussianKernel
 
 Floats = NDArray[np.float64]
-Function = Callable[[Floats], Floats]
+Bounds = tuple[float, float] | Literal["fixed"] | None
+
+# What a kernel may be able to do: what that is, and which kernels can.
+CAPABILITIES = {
+    "metric": (
+        "a lengthscale, which says what is near",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and sums, products and multiples with one of them",
+    ),
+    "spectral_density": (
+        "a spectral density",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, their sums and multiples, and products of Gaussians",
+    ),
+    "frequencies": (
+        "a draw of frequencies",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
+    ),
+    "gaussian_components": (
+        "Gaussian components",
+        "GaussianKernel, and sums, products and multiples of it",
+    ),
+    "gpytorch": (
+        "a counterpart in GPyTorch",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, LinearKernel() without a matrix, and their sums, "
+        "products and multiples",
+    ),
+}
 
 
-class Kernel(BaseEstimator, ABC):
+class Kernel(Parametrized, ABC):
     """A positive semi-definite function k(x, z) of rows.
 
-    Kernels of this package add up, multiply, and take factors: ``k1 + k2``, ``k1 * k2``, ``3.0 * k1``. They are
-    scikit-learn parameter objects: they clone, and a grid search reaches ``kernel__left__lengthscale``. The
-    constructors store what they are given; values are checked where the kernel is used.
+    Kernels add up, multiply, and take factors: ``k1 + k2``, ``k1 * k2``, ``3.0 * k1``. They are scikit-learn parameter
+    objects: they clone, and a grid search reaches ``kernel__left__lengthscale``. The constructors store what they are
+    given; values are checked where the kernel is used.
 
-    Subclasses implement `sections` and `diagonal`.
+    A subclass implements `evaluate_at` and `diagonal`, names its numeric parameters in `parameter_names`, and the
+    capabilities that it implements in `_capabilities`.
     """
 
-    # So that a NumPy number in front leaves the product to the kernel.
+    # A NumPy number in front of a kernel leaves the product to the kernel.
     __array_ufunc__ = None
 
+    _capabilities: ClassVar[frozenset[str]] = frozenset()
+
     @abstractmethod
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
-        """Return the function x ↦ k(x, Z), with all work done that depends on Z alone.
+    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Evaluate k(x, z) for given values of the parameters.
 
         Parameters
         ----------
-        Z : array-like of shape (m, d)
+        X : Tensor of shape (..., n, d)
+        Z : Tensor of shape (..., m, d)
+        values : mapping of str to Tensor
+            By the names of `parameters`.
 
         Returns
         -------
-        callable
-            Takes rows of shape (n, d), gives an array of shape (n, m).
-
-        Raises
-        ------
-        InputError
-            If a parameter of the kernel cannot be used, or does not fit the rows.
+        Tensor of shape (..., n, m)
         """
 
     @abstractmethod
@@ -59,7 +92,67 @@ class Kernel(BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n,)
+
+        Raises
+        ------
+        InputError
+            As `sections`.
         """
+
+    @abstractmethod
+    def checked(self, n_inputs: int) -> Self:
+        """Return the kernel itself, after checking that it fits rows with `n_inputs` columns.
+
+        Raises
+        ------
+        InputError
+            If a parameter of the kernel is out of its range, or does not fit the rows.
+        """
+
+    def evaluate(self, X: torch.Tensor, Z: torch.Tensor, theta: torch.Tensor | None = None) -> torch.Tensor:
+        """Evaluate the kernel between all rows of X and all rows of Z, in batches and differentiably.
+
+        Parameters
+        ----------
+        X : Tensor of shape (..., n, d)
+            Finite float64 rows; they are not checked again.
+        Z : Tensor of shape (..., m, d)
+        theta : Tensor of shape (n_free,), optional
+            Logarithms of the free parameters, see `theta`; the kernel's own if not given. The result is once
+            differentiable in it.
+
+        Returns
+        -------
+        Tensor of shape (..., n, m)
+        """
+        return self.evaluate_at(X, Z, self._values(theta, X.device))
+
+    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
+        """Return the function x ↦ k(x, Z).
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+
+        Returns
+        -------
+        callable
+            Takes rows of shape (n, d), gives an array of shape (n, m).
+
+        Raises
+        ------
+        InputError
+            If a parameter of the kernel is out of its range, or does not fit the rows.
+        """
+        rows: Floats = check_array(Z, dtype=np.float64)
+        self.checked(rows.shape[1])
+        right, values = as_tensor(rows), self._values(None, torch.device("cpu"))
+
+        def section(X: ArrayLike) -> Floats:
+            left = as_tensor(same_columns(check_array(X, dtype=np.float64), rows))
+            return self.evaluate_at(left, right, values).numpy()
+
+        return section
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
         """Evaluate the kernel between all rows of X and all rows of Z.
@@ -81,200 +174,165 @@ class Kernel(BaseEstimator, ABC):
         """
         return self.sections(X if Z is None else Z)(X)
 
+    def can(self, capability: str) -> bool:
+        """Say whether the kernel has a capability.
+
+        Parameters
+        ----------
+        capability : {"metric", "spectral_density", "frequencies", "gaussian_components", "gpytorch"}
+            What `scale`, `spectral_density`, `sample_frequencies`, `gaussian_components` and `to_gpytorch` need.
+
+        Returns
+        -------
+        bool
+        """
+        return capability in self._capabilities
+
+    def metric(self, n_inputs: int) -> Floats:
+        """Return the lengthscale of each column, shape (n_inputs,): rows are near whose differences are small in it.
+
+        Of a sum it is the shortest lengthscale of any part, so that near rows are near for every part. Of a product,
+        1/lengthscale² is the sum of those of its parts, as for a product of Gaussians. Parts without a lengthscale do
+        not count.
+
+        Raises
+        ------
+        InputError
+            If no part of the kernel has a lengthscale.
+        """
+        raise unsupported(self, "metric", "This")
+
+    def scale(self, X: ArrayLike) -> Floats:
+        """Divide each column by its lengthscale in the kernel's metric.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            A new array.
+
+        Raises
+        ------
+        InputError
+            If the kernel has no metric, or does not fit the rows.
+        """
+        rows: Floats = check_array(X, dtype=np.float64)
+        return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
+
+    def spectral_density(self, frequencies: ArrayLike) -> Floats:
+        """Evaluate the Fourier transform k̂ of a stationary kernel: k(x − z) = ∫ k̂(ξ) e^{2πi ξᵀ(x − z)} dξ.
+
+        Parameters
+        ----------
+        frequencies : array-like of shape (m, d)
+            ξ, in cycles per unit of each column.
+
+        Returns
+        -------
+        ndarray of shape (m,)
+            It integrates to the variance.
+
+        Raises
+        ------
+        InputError
+            If the kernel has none.
+        """
+        raise unsupported(self, "spectral_density", "This")
+
+    def sample_frequencies(self, directions: ArrayLike, rng: np.random.Generator) -> Floats:
+        """Draw frequencies from the normalised spectral density, from the draws of a standard Gaussian.
+
+        Parameters
+        ----------
+        directions : array-like of shape (m, d)
+            Each row is N(0, I) by itself. Dependent rows, such as orthogonal ones, keep their dependence.
+        rng : numpy.random.Generator
+            Draws what else is random.
+
+        Returns
+        -------
+        ndarray of shape (m, d)
+            In radians per unit of each column: cos(ωᵀ(x − z)) has the mean k(x, z)/k(x, x).
+
+        Raises
+        ------
+        InputError
+            If the kernel has no such density.
+        """
+        raise unsupported(self, "frequencies", "This")
+
+    def gaussian_components(self) -> "tuple[GaussianKernel, ...]":
+        """Return Gaussian kernels whose sum is this kernel.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        raise unsupported(self, "gaussian_components", "This")
+
+    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":
+        """Make the kernel's counterpart in GPyTorch, in float64, with the same values of the parameters.
+
+        `lmgp.kernels.gpytorch.from_gpytorch` leads back.
+
+        Returns
+        -------
+        gpytorch.kernels.Kernel
+
+        Raises
+        ------
+        InputError
+            If GPyTorch has none.
+        """
+        raise unsupported(self, "gpytorch", "This")
+
     def __add__(self, other: "Kernel") -> "SumKernel":
+        from lmgp.kernels.composite import SumKernel
+
         return SumKernel(self, other) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: "Kernel | float") -> "Kernel":
+        from lmgp.kernels.composite import ProductKernel, ScaledKernel
+
         if isinstance(other, Kernel):
             return ProductKernel(self, other)
         return ScaledKernel(self, other) if isinstance(other, Real) else NotImplemented
 
     def __rmul__(self, factor: float) -> "ScaledKernel":
+        from lmgp.kernels.composite import ScaledKernel
+
         return ScaledKernel(self, factor) if isinstance(factor, Real) else NotImplemented
 
 
-class LinearKernel(Kernel):
-    """The linear kernel k(x, z) = xᵀAz.
-
-    Parameters
-    ----------
-    matrix : array-like of shape (d, d), optional
-        A, symmetric and positive semi-definite; the identity if not given.
-
-    References
-    ----------
-    C. De Sa, *Kernels and Feature Extraction*, CS4787 lecture 18, Cornell University: the table of constructions.
-
-    Examples
-    --------
-    >>> from lmgp.kernels.base import LinearKernel
-    >>> LinearKernel([[2.0, 0.0], [0.0, 1.0]])([[1.0, 1.0]], [[3.0, 4.0]])
-    array([[10.]])
-    """
-
-    def __init__(self, matrix: ArrayLike | None = None) -> None:
-        self.matrix = matrix
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        rows = check_array(Z, dtype=np.float64)
-        weighted = rows if self.matrix is None else rows @ checked_matrix(self.matrix, rows.shape[1])
-
-        return lambda X: same_columns(check_array(X, dtype=np.float64), rows) @ weighted.T
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        rows: Floats = check_array(X, dtype=np.float64)
-        weighted = rows if self.matrix is None else rows @ checked_matrix(self.matrix, rows.shape[1])
-        return np.einsum("ij,ij->i", rows, weighted)
-
-
-class SumKernel(Kernel):
-    """The sum k(x, z) = k₁(x, z) + k₂(x, z).
-
-    Parameters
-    ----------
-    left, right : Kernel
-
-    Examples
-    --------
-    >>> from lmgp import GaussianKernel
-    >>> from lmgp.kernels.base import LinearKernel
-    >>> (GaussianKernel() + LinearKernel())([[1.0]], [[1.0], [0.0]]).round(3)
-    array([[2.   , 0.607]])
-    """
-
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        left, right = checked_kernel(self.left).sections(Z), checked_kernel(self.right).sections(Z)
-        return lambda X: left(X) + right(X)
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        return checked_kernel(self.left).diagonal(X) + checked_kernel(self.right).diagonal(X)
-
-
-class ProductKernel(Kernel):
-    """The product k(x, z) = k₁(x, z) k₂(x, z).
-
-    Parameters
-    ----------
-    left, right : Kernel
-
-    Examples
-    --------
-    >>> from lmgp.kernels.base import LinearKernel
-    >>> (LinearKernel() * LinearKernel())([[3.0]], [[2.0]])
-    array([[36.]])
-    """
-
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        left, right = checked_kernel(self.left).sections(Z), checked_kernel(self.right).sections(Z)
-        return lambda X: left(X) * right(X)
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        return checked_kernel(self.left).diagonal(X) * checked_kernel(self.right).diagonal(X)
-
-
-class ScaledKernel(Kernel):
-    """The multiple c k(x, z).
+def require(kernel: Kernel, capability: str, who: str) -> None:
+    """Check that a kernel has the capability that a map or solver needs.
 
     Parameters
     ----------
     kernel : Kernel
-    factor : float
-        c ≥ 0.
+    capability : str
+        One of `CAPABILITIES`.
+    who : str
+        The name of what needs it.
 
-    Examples
-    --------
-    >>> from lmgp.kernels.base import LinearKernel
-    >>> (0.5 * LinearKernel())([[3.0]], [[2.0]])
-    array([[3.]])
+    Raises
+    ------
+    InputError
+        If it has not; the message names the kernels that have.
     """
-
-    def __init__(self, kernel: Kernel, factor: float) -> None:
-        self.kernel = kernel
-        self.factor = factor
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        factor, section = checked_factor(self.factor), checked_kernel(self.kernel).sections(Z)
-        return lambda X: factor * section(X)
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        return checked_factor(self.factor) * checked_kernel(self.kernel).diagonal(X)
+    if not kernel.can(capability):
+        raise unsupported(kernel, capability, who)
 
 
-class ModulatedKernel(Kernel):
-    """The modulation f(x) k(x, z) f(z).
-
-    Parameters
-    ----------
-    kernel : Kernel
-    function : callable
-        f: takes rows as an array of shape (n, d), gives one finite number a row, shape (n,). To pickle the kernel it
-        must be a function of a module.
-
-    Examples
-    --------
-    >>> from lmgp.kernels.base import LinearKernel, ModulatedKernel
-    >>> ModulatedKernel(LinearKernel(), lambda X: X[:, 0] ** 2)([[3.0]], [[2.0]])
-    array([[216.]])
-    """
-
-    def __init__(self, kernel: Kernel, function: Function) -> None:
-        self.kernel = kernel
-        self.function = function
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        section, at_Z = checked_kernel(self.kernel).sections(Z), row_values(self.function, Z)
-        return lambda X: row_values(self.function, X)[:, None] * section(X) * at_Z
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        return row_values(self.function, X) ** 2 * checked_kernel(self.kernel).diagonal(X)
-
-
-class ExponentialKernel(Kernel):
-    """The exponential exp(k(x, z)), which has no finite feature map.
-
-    Parameters
-    ----------
-    kernel : Kernel
-
-    Examples
-    --------
-    The Gaussian kernel is f(x) exp(xᵀz) f(z) with f(x) = exp(−‖x‖²/2):
-
-    >>> import numpy as np
-    >>> from lmgp import GaussianKernel
-    >>> from lmgp.kernels.base import ExponentialKernel, LinearKernel, ModulatedKernel
-    >>> kernel = ModulatedKernel(ExponentialKernel(LinearKernel()), lambda X: np.exp(-0.5 * (X**2).sum(axis=1)))
-    >>> X = [[0.3, 1.0], [-0.5, 0.2]]
-    >>> bool(np.allclose(kernel(X), GaussianKernel()(X)))
-    True
-    """
-
-    def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        section = checked_kernel(self.kernel).sections(Z)
-        return lambda X: np.exp(section(X))
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        return np.exp(checked_kernel(self.kernel).diagonal(X))
-
-
-def checked_kernel(kernel: Any) -> Kernel:
-    """Return the kernel itself, or raise an InputError if it is none of this package's."""
-    if not isinstance(kernel, Kernel):
-        raise InputError(
-            f"A part of a composed kernel must be a kernel of this package, such as GaussianKernel(); got {kernel!r}."
-        )
-    return kernel
+def unsupported(kernel: Kernel, capability: str, who: str) -> InputError:
+    """Make the error that `require` raises."""
+    what, which = CAPABILITIES[capability]
+    shown = " ".join(repr(kernel).split())
+    return InputError(f"{who} needs {what} of the kernel; {shown} has none. Kernels that can: {which}.")
 
 
 def same_columns(X: Floats, Z: Floats) -> Floats:
@@ -282,52 +340,3 @@ def same_columns(X: Floats, Z: Floats) -> Floats:
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"X and Z must have the same number of columns; got {X.shape[1]} and {Z.shape[1]}.")
     return X
-
-
-def checked_factor(factor: Any) -> float:
-    """Return the factor as a float, or raise an InputError if it is not a non-negative finite number."""
-    if not isinstance(factor, Real) or not 0.0 <= float(factor) < float("inf"):
-        raise InputError(f"factor must be a non-negative finite number; got {factor!r}.")
-    return float(factor)
-
-
-def checked_matrix(matrix: ArrayLike, n_inputs: int) -> Floats:
-    """Return the matrix of a linear kernel as an array.
-
-    Raises
-    ------
-    InputError
-        If it is not symmetric and positive semi-definite, up to rounding, with one row and column an input column.
-    """
-    checked: Floats = check_array(matrix, dtype=np.float64, input_name="matrix")
-    if checked.shape != (n_inputs, n_inputs):
-        raise InputError(f"matrix must have shape ({n_inputs}, {n_inputs}) for these rows; got {checked.shape}.")
-    tolerance = 1e-12 * n_inputs * np.abs(checked).max()
-    if np.abs(checked - checked.T).max() > tolerance:
-        raise InputError("matrix must be symmetric; got one that is not. Use (A + A.T)/2.")
-    smallest = np.linalg.eigvalsh(checked)[0]
-    if smallest < -tolerance:
-        raise InputError(f"matrix must be positive semi-definite; got one with the eigenvalue {smallest:.3g}.")
-    return checked
-
-
-def row_values(function: Any, X: ArrayLike) -> Floats:
-    """Evaluate a function of rows.
-
-    Raises
-    ------
-    InputError
-        If it does not give one finite number for each row.
-    """
-    if not callable(function):
-        raise InputError(f"function must be callable, (n, d) rows to (n,) values; got {function!r}.")
-    rows = check_array(X, dtype=np.float64)
-    values = np.asarray(function(rows))
-    if values.shape != (len(rows),) or values.dtype.kind not in "biuf":
-        raise InputError(
-            f"function must give one number a row, shape ({len(rows)},) for these rows; got shape {values.shape} of "
-            f"{values.dtype}."
-        )
-    if not np.isfinite(values).all():
-        raise InputError(f"function must give finite numbers; row {int(np.argmin(np.isfinite(values)))} has another.")
-    return values.astype(np.float64)

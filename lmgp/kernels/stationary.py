@@ -1,19 +1,164 @@
-"""The Gaussian kernel."""
+"""Stationary kernels: functions of the distance between two rows, in lengthscales."""
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial.distance import cdist
+from scipy.special import gammaln, kve
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.kernels.base import Kernel, same_columns
+from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
+from lmgp.kernels.distances import squared_distances
+from lmgp.kernels.parameters import Bounds
+from lmgp.parallel import parallel_map
+from lmgp.validation import as_tensor
+
+if TYPE_CHECKING:
+    import gpytorch
+
+Floats = NDArray[np.float64]
+
+# Bytes of a block of kernel values that is computed at a time: it stays in a processor's cache.
+BLOCK_BYTES = 2**20
+
+# Keeps the derivative of a root finite at equal rows; its own root is far below the rounding of any distance.
+TINY = 1e-36
 
 
-class GaussianKernel(Kernel):
+class StationaryKernel(Kernel):
+    """k(x, z) = variance · correlation(r²) with r² = Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ².
+
+    A subclass implements `correlation`, `_scaled_density`, `_mixing` and `to_gpytorch`.
+
+    Parameters
+    ----------
+    lengthscale : float or array-like of shape (d,), default=1.0
+        In the units of the inputs: one for all columns (isotropic), or one a column.
+    variance : float, default=1.0
+        The prior variance k(x, x), in squared units of the target.
+    lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
+        What learning may make of a parameter: a value between two bounds, the value it has, or what the data say.
+    """
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
+    _capabilities = frozenset(CAPABILITIES) - {"gaussian_components"}
+
+    lengthscale: float | ArrayLike
+    variance: float
+
+    @abstractmethod
+    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Evaluate k/variance.
+
+        Parameters
+        ----------
+        squares : Tensor of any shape
+            r², squared distances in lengthscales.
+        values : mapping of str to Tensor
+            The parameters by their names.
+
+        Returns
+        -------
+        Tensor of the shape of squares
+        """
+
+    @abstractmethod
+    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+        """Return the spectral density for lengthscale 1 and variance 1 at ‖ξ‖² of shape (m,), in cycles²."""
+
+    @abstractmethod
+    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw what multiplies a Gaussian frequency, shape (size,): the kernel is a mixture of Gaussian kernels."""
+
+    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        left, right = X / values["lengthscale"], Z / values["lengthscale"]
+        needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))
+        if X.ndim == Z.ndim == 2 and not needs_gradient:
+            return self._in_blocks(left, right, values)
+        return values["variance"] * self.correlation(squared_distances(left, right), values)
+
+    def _in_blocks(self, left: torch.Tensor, right: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Evaluate the kernel of scaled rows, block by block: nothing but the result has its size."""
+        covariance = torch.empty((len(left), len(right)), dtype=left.dtype, device=left.device)
+        size = max(1, BLOCK_BYTES // (8 * max(1, len(right))))
+
+        def fill(start: int) -> None:
+            part = slice(start, start + size)
+            covariance[part] = self.correlation(squared_distances(left[part], right), values)
+            covariance[part].mul_(values["variance"])
+
+        parallel_map(fill, range(0, len(left), size))
+        return covariance
+
+    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
+        rows: Floats = check_array(Z, dtype=np.float64)
+        lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
+        right, values = as_tensor(rows / lengthscale), self._values(None, torch.device("cpu"))
+
+        def section(X: ArrayLike) -> Floats:
+            left = same_columns(check_array(X, dtype=np.float64), rows) / lengthscale
+            return self._in_blocks(as_tensor(left), right, values).numpy()
+
+        return section
+
+    def diagonal(self, X: ArrayLike) -> Floats:
+        """Evaluate k(x, x) for each row: the variance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        rows: Floats = check_array(X, dtype=np.float64)
+        return np.full(len(rows), float(self.checked(rows.shape[1]).variance))
+
+    def checked(self, n_inputs: int) -> Self:  # noqa: D102
+        name = type(self).__name__
+        try:
+            lengthscale = np.asarray(self.lengthscale)
+        except ValueError:  # lists of different lengths
+            lengthscale = np.asarray(None)
+        others = {other: getattr(self, other) for other in self.parameter_names if other != "lengthscale"}
+        if lengthscale.dtype.kind not in "iuf" or not all(isinstance(value, Real) for value in others.values()):
+            raise InputError(f"{name} needs numbers for {' and '.join(self.parameter_names)}; got {self!r}.")
+        if lengthscale.ndim > 1 or (lengthscale.ndim == 1 and len(lengthscale) != n_inputs):
+            raise InputError(
+                f"lengthscale must be one number or one a column, shape ({n_inputs},) for these rows; "
+                f"got shape {lengthscale.shape} in {self!r}."
+            )
+        if not (np.all(np.isfinite(lengthscale)) and np.all(lengthscale > 0)):
+            raise InputError(f"lengthscale must be positive and finite; got {self.lengthscale!r} in {name}.")
+        for other, value in others.items():
+            if not (np.isfinite(value) and value > 0):
+                raise InputError(f"{other} must be positive and finite; got {value!r} in {name}.")
+        for parameter in self.parameter_names:
+            _check_bounds(f"{parameter}_bounds", getattr(self, f"{parameter}_bounds"))
+        return self
+
+    def metric(self, n_inputs: int) -> Floats:  # noqa: D102
+        return np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (n_inputs,)).copy()
+
+    def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
+        rows: Floats = check_array(frequencies, dtype=np.float64)
+        lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
+        squares = np.square(rows * lengthscale).sum(axis=1)
+        return float(self.variance) * np.prod(lengthscale) * self._scaled_density(squares, rows.shape[1])
+
+    def sample_frequencies(self, directions: ArrayLike, rng: np.random.Generator) -> Floats:  # noqa: D102
+        rows: Floats = check_array(directions, dtype=np.float64)
+        lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
+        return rows / lengthscale * self._mixing(len(rows), rng)[:, None]
+
+
+class GaussianKernel(StationaryKernel):
     """The Gaussian kernel k(x, z) = variance · exp(−½ Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ²).
 
     Parameters
@@ -22,6 +167,8 @@ class GaussianKernel(Kernel):
         In the units of the inputs: one for all columns (isotropic), or one a column.
     variance : float, default=1.0
         The prior variance k(x, x), in squared units of the target.
+    lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
+        What learning may make of a parameter: a value between two bounds, the value it has, or what the data say.
 
     Notes
     -----
@@ -40,73 +187,197 @@ class GaussianKernel(Kernel):
     array([[1.104, 3.   ]])
     """
 
-    def __init__(self, lengthscale: float | ArrayLike = 1.0, variance: float = 1.0) -> None:
+    _capabilities = frozenset(CAPABILITIES)
+
+    def __init__(
+        self,
+        lengthscale: float | ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        lengthscale_bounds: Bounds = None,
+        variance_bounds: Bounds = None,
+    ) -> None:
         self.lengthscale = lengthscale
         self.variance = variance
+        self.lengthscale_bounds = lengthscale_bounds
+        self.variance_bounds = variance_bounds
 
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], NDArray[np.float64]]:  # noqa: D102
-        scaled = self.scale(Z)
+    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        return torch.exp(-0.5 * squares)
 
-        def section(X: ArrayLike) -> NDArray[np.float64]:
-            # Differences, not inner products: far from the origin the latter lose the distances between close rows.
-            values: NDArray[np.float64] = cdist(same_columns(self.scale(X), scaled), scaled, "sqeuclidean")
-            values *= -0.5
-            np.exp(values, out=values)
-            values *= self.variance
-            return values
+    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+        return (2.0 * np.pi) ** (n_inputs / 2.0) * np.exp(-2.0 * np.pi**2 * squares)
 
-        return section
+    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
+        return np.ones(size)
 
-    def diagonal(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Evaluate k(x, x) for each row: the variance.
+    def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
+        return (self,)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
+    def times(self, other: "GaussianKernel") -> "GaussianKernel":
+        """Return the product with another Gaussian kernel, which is Gaussian."""
+        squares = [np.asarray(one.lengthscale, dtype=np.float64) ** -2.0 for one in (self, other)]
+        lengthscale = np.asarray((squares[0] + squares[1]) ** -0.5)
+        variance = float(self.variance) * float(other.variance)
+        return GaussianKernel(lengthscale if lengthscale.ndim else float(lengthscale), variance)
 
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
-        return np.full(len(self.scale(X)), float(self.variance))
+    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
+        from lmgp.kernels.gpytorch import counterpart
 
-    def scale(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Divide each column by its lengthscale: the kernel then has lengthscale 1.
+        return counterpart("RBFKernel", self)
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
 
-        Returns
-        -------
-        ndarray of shape (n, d)
-            A new array.
-        """
-        rows: NDArray[np.float64] = check_array(X, dtype=np.float64)
-        return rows / np.asarray(self.checked(rows.shape[1]).lengthscale, dtype=np.float64)
+class MaternKernel(StationaryKernel):
+    """The Matérn kernel of smoothness ½, 3/2 or 5/2, a function of the distance r in lengthscales.
 
-    def checked(self, n_inputs: int) -> Self:
-        """Return the kernel itself, after checking that it fits rows with `n_inputs` columns.
+    k/variance is e^{−r} for ½, (1 + √3 r) e^{−√3 r} for 3/2, and (1 + √5 r + 5r²/3) e^{−√5 r} for 5/2. Functions with
+    this prior have no, one and two derivatives; those with a `GaussianKernel` have all.
 
-        Raises
-        ------
-        InputError
-            If the lengthscale or the variance is not positive, or the lengthscale has not one value a column.
-        """
-        variance = self.variance
-        try:
-            lengthscale = np.asarray(self.lengthscale)
-        except ValueError:  # lists of different lengths
-            lengthscale = np.asarray(None)
-        if lengthscale.dtype.kind not in "iuf" or not isinstance(variance, Real):
-            raise InputError(f"GaussianKernel needs numbers for lengthscale and variance; got {self!r}.")
-        if lengthscale.ndim > 1 or (lengthscale.ndim == 1 and len(lengthscale) != n_inputs):
+    Parameters
+    ----------
+    lengthscale : float or array-like of shape (d,), default=1.0
+        In the units of the inputs: one for all columns (isotropic), or one a column.
+    variance : float, default=1.0
+        The prior variance k(x, x), in squared units of the target.
+    smoothness : {0.5, 1.5, 2.5}, default=1.5
+        ν.
+    lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
+        See `GaussianKernel`.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 4.14 to 4.17.
+
+    Examples
+    --------
+    >>> from lmgp import MaternKernel
+    >>> MaternKernel(2.0, smoothness=0.5)([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.368]])
+    """
+
+    SMOOTHNESSES: ClassVar[tuple[float, ...]] = (0.5, 1.5, 2.5)
+
+    def __init__(
+        self,
+        lengthscale: float | ArrayLike = 1.0,
+        variance: float = 1.0,
+        smoothness: float = 1.5,
+        *,
+        lengthscale_bounds: Bounds = None,
+        variance_bounds: Bounds = None,
+    ) -> None:
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.smoothness = smoothness
+        self.lengthscale_bounds = lengthscale_bounds
+        self.variance_bounds = variance_bounds
+
+    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        r = torch.sqrt((2.0 * self.smoothness * squares).clamp_min(TINY))
+        decay = torch.exp(-r)
+        if self.smoothness == 0.5:
+            return decay
+        return (1.0 + r) * decay if self.smoothness == 1.5 else (1.0 + r + r.square() / 3.0) * decay
+
+    def checked(self, n_inputs: int) -> Self:  # noqa: D102
+        if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:
             raise InputError(
-                f"lengthscale must be one number or one a column, shape ({n_inputs},) for these rows; "
-                f"got shape {lengthscale.shape}."
+                f"smoothness must be 0.5, 1.5 or 2.5; got {self.smoothness!r} in MaternKernel. For a smoother function "
+                "use GaussianKernel."
             )
-        if not (np.all(np.isfinite(lengthscale)) and np.all(lengthscale > 0)):
-            raise InputError(f"lengthscale must be positive and finite; got {self.lengthscale!r}.")
-        if not (np.isfinite(variance) and variance > 0):
-            raise InputError(f"variance must be positive and finite; got {self.variance!r}.")
-        return self
+        return super().checked(n_inputs)
+
+    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+        nu, power = float(self.smoothness), float(self.smoothness) + n_inputs / 2.0
+        log_constant = n_inputs * np.log(2.0 * np.sqrt(np.pi)) + gammaln(power) - gammaln(nu) + nu * np.log(2.0 * nu)
+        return np.asarray(np.exp(log_constant - power * np.log(2.0 * nu + 4.0 * np.pi**2 * squares)))
+
+    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
+        return np.sqrt(2.0 * self.smoothness / rng.chisquare(2.0 * self.smoothness, size))
+
+    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
+        from lmgp.kernels.gpytorch import counterpart
+
+        return counterpart("MaternKernel", self, nu=float(self.smoothness))
+
+
+class RationalQuadraticKernel(StationaryKernel):
+    """The rational quadratic kernel k(x, z) = variance · (1 + r²/(2 alpha))^{−alpha}, r the distance in lengthscales.
+
+    A mixture of Gaussian kernels of many lengthscales; for large `alpha` a `GaussianKernel`.
+
+    Parameters
+    ----------
+    lengthscale : float or array-like of shape (d,), default=1.0
+        In the units of the inputs: one for all columns (isotropic), or one a column.
+    variance : float, default=1.0
+        The prior variance k(x, x), in squared units of the target.
+    alpha : float, default=1.0
+        Positive: the smaller, the more widely the lengthscales are spread.
+    lengthscale_bounds, variance_bounds, alpha_bounds : (float, float), "fixed" or None, default=None
+        See `GaussianKernel`.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 4.19.
+
+    Examples
+    --------
+    >>> from lmgp import RationalQuadraticKernel
+    >>> RationalQuadraticKernel(2.0, alpha=0.5)([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.707]])
+    """
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "alpha")
+
+    def __init__(
+        self,
+        lengthscale: float | ArrayLike = 1.0,
+        variance: float = 1.0,
+        alpha: float = 1.0,
+        *,
+        lengthscale_bounds: Bounds = None,
+        variance_bounds: Bounds = None,
+        alpha_bounds: Bounds = None,
+    ) -> None:
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.alpha = alpha
+        self.lengthscale_bounds = lengthscale_bounds
+        self.variance_bounds = variance_bounds
+        self.alpha_bounds = alpha_bounds
+
+    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        alpha = values["alpha"]
+        return torch.exp(-alpha * torch.log1p(squares / (2.0 * alpha)))
+
+    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+        # The mean of the Gaussian density over its precision τ ~ Gamma(alpha, rate alpha): a modified Bessel function.
+        alpha, order = float(self.alpha), float(self.alpha) - n_inputs / 2.0
+        rate = 2.0 * np.pi**2 * squares
+        constant = alpha * np.log(alpha) - gammaln(alpha) + n_inputs / 2.0 * np.log(2.0 * np.pi)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            argument = 2.0 * np.sqrt(alpha * rate)
+            logarithm = np.log(2.0 * kve(order, argument)) - argument + order / 2.0 * np.log(rate / alpha)
+        at_zero = gammaln(order) - order * np.log(alpha) if order > 0.0 else np.inf
+        # Close to zero the Bessel function overflows; there the density has its limit.
+        return np.asarray(np.exp(constant + np.where(np.isfinite(logarithm), logarithm, at_zero)))
+
+    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
+        return np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))
+
+    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
+        from lmgp.kernels.gpytorch import counterpart
+
+        return counterpart("RQKernel", self)
+
+
+def _check_bounds(name: str, bounds: Any) -> None:
+    if bounds is None or (isinstance(bounds, str) and bounds == "fixed"):
+        return
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not 0.0 < low < high < np.inf:
+        raise InputError(f"{name} must be two positive numbers, the lower one first, 'fixed' or None; got {bounds!r}.")

@@ -3,24 +3,25 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.kernels.base import Kernel
 from lmgp.locality.clustering import farthest_point_clustering
+from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 
 
-def cover(rows: Rows, kernel: GaussianKernel, threshold: float, max_centroids: int | None = None) -> Floats:
+def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | None = None) -> Floats:
     """Cover rows by farthest-point centroids, from their mean on.
 
     Parameters
     ----------
     rows : Rows
-    kernel : GaussianKernel
+    kernel : Kernel
     threshold : float
         In lengthscales.
     max_centroids : int, optional
-        Where so many do not suffice, the first ones are returned.
+        Where more are needed, the first ones are returned.
 
     Returns
     -------
@@ -28,7 +29,7 @@ def cover(rows: Rows, kernel: GaussianKernel, threshold: float, max_centroids: i
         In the units of X. Those of a larger threshold are the first ones of a smaller threshold.
     """
     mean = np.average(rows.X, axis=0, weights=rows.weights)
-    lengthscale = np.asarray(kernel.lengthscale)
+    lengthscale = kernel.metric(rows.X.shape[1])
     centroids = farthest_point_clustering(
         kernel.scale(rows.X), threshold, start=mean / lengthscale, max_centroids=max_centroids
     )
@@ -38,26 +39,26 @@ def cover(rows: Rows, kernel: GaussianKernel, threshold: float, max_centroids: i
     return centroids
 
 
-def negligible_share(rows: Rows, kernel: GaussianKernel, noise_variance: float, tolerance: float) -> float:
-    """Return the share ε of its variance below which a row may be left out.
+def negligible_share(rows: Rows, kernel: Kernel, noise: Noise, tolerance: float) -> float:
+    """Return the share ε of its prior variance below which a row may be left out.
 
     Parameters
     ----------
     rows : Rows
         With y centred.
-    kernel : GaussianKernel
-    noise_variance : float
-        For rows without their own.
+    kernel : Kernel
+        Stationary.
+    noise : Noise
     tolerance : float
-        τ, see the notes of `LocalizedGPRegressor`.
+        τ, see the notes of `lmgp.inference.local.LocalPosterior`.
 
     Returns
     -------
     float
     """
     n = float(len(rows.y) if rows.weights is None else rows.weights.sum())
-    noise = noise_variance if rows.noise_variances is None else float(rows.noise_variances.min())
-    variance = float(kernel.variance)
-    share = tolerance * noise / (2.0 * n * variance)
+    least_noise = noise.variance if rows.noise_variances is None else float(rows.noise_variances.min())
+    variance = float(kernel.diagonal(rows.X[:1])[0])
+    share = tolerance * least_noise / (2.0 * n * variance)
     mean_square = float(np.average(rows.y**2, weights=rows.weights))
     return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share

@@ -1,6 +1,8 @@
 """What all Gaussian-process regressors share."""
 
+import warnings
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -10,35 +12,63 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from lmgp.errors import InputError
+from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.likelihood import Hyperparameters, maximize_likelihood
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.kernels.base import Kernel
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
 Floats = NDArray[np.float64]
 
+# A mean is implausible that is farther from the mean of y than 6 prior standard deviations and 2 times the farthest
+# target: the model itself gives it a probability of 2e-9, and no target asks for it.
+PRIOR_DEVIATIONS = 6.0
+TARGET_RANGES = 2.0
 
-class GPRegressor(RegressorMixin, BaseEstimator, ABC):
-    """Gaussian-process regression with a Gaussian kernel: y = f(x) + noise, y centred by its training mean.
+
+@dataclass(frozen=True, eq=False)
+class GPFit:
+    """What every fitted Gaussian process has.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    noise_variance : float
+    center : float
+        The weighted mean of y.
+    farthest_target : float
+        The largest |y − center|.
+    """
+
+    kernel: Kernel
+    noise_variance: float
+    center: float
+    farthest_target: float
+
+
+class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
+    """Gaussian-process regression: y = f(x) + noise, y centred by its training mean.
 
     Subclasses implement `_fit` and `_predict`, and add their parameters.
 
     Parameters
     ----------
-    kernel : GaussianKernel, optional
-        Learned by maximum marginal likelihood of the exact GP if not given.
+    kernel : Kernel, optional
+        Used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of the exact GP.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
-    max_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned; a random sample of this size of more.
+    max_learning_rows : int, default=2000
+        The largest number of rows from which hyper-parameters are learned; of more rows, a random sample of this size.
+    max_memory_gib : float, default=4.0
+        Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seeds everything that has no seed of its own.
 
     Attributes
     ----------
-    kernel_ : GaussianKernel
+    kernel_ : Kernel
     noise_variance_ : float
     center_ : float
         The mean of y, weighted by `sample_weight`.
@@ -47,18 +77,26 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [GaussianKernel, None],
+        "kernel": [Kernel, None],
         "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
         "ard": ["boolean"],
-        "max_rows": [Interval(Integral, 2, None, closed="left")],
+        "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
+        "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
     }
 
-    kernel: GaussianKernel | None
+    kernel: Kernel | None
     noise_variance: float | None
     ard: bool
-    max_rows: int
+    max_learning_rows: int
+    max_memory_gib: float
     random_state: RandomState
+
+    kernel_ = OfFit[Kernel]()
+    noise_variance_ = OfFit[float]()
+    center_ = OfFit[float]()
+
+    _fitted: GPFit
 
     def fit(
         self,
@@ -89,26 +127,19 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         ValueError
             If X or y is not finite and numeric, their lengths differ, there are fewer than 2 rows, or a parameter is
             out of its range. `lmgp.errors.InputError`, which is one, if the data or the kernel do not allow a fit.
+        MemoryLimitError
+            If the model needs more than `max_memory_gib`.
         """
-        self._validate_params()
-        inputs, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        # Objects and strings become numbers only here: a missing value among them has not been seen yet.
-        target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
-        rows = check_rows(inputs, target, sample_weight, noise_variances)
-        if self.kernel is not None:
-            self.kernel.checked(inputs.shape[1])
-        learns_noise = self.noise_variance is None and rows.noise_variances is None
-        if (self.kernel is None or learns_noise) and np.ptp(rows.y) == 0:
-            raise InputError(
-                f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
-                "give both kernel and noise_variance."
-            )
-        self.center_ = rows.mean
-        rows = Rows(rows.X, rows.y - self.center_, rows.weights, rows.noise_variances)
-        # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
-        learning, drawing = spawn(generator(self.random_state), 2)
-        self._learn(rows, learning)
-        self._fit(rows, drawing)
+        with unchanged_on_failure(self):
+            self._validate_params()
+            rows = self._checked_rows(X, y, sample_weight, noise_variances)
+            center = rows.mean
+            rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
+            # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
+            learning, drawing = spawn(generator(self.random_state), 2)
+            learned = self._learn(rows, learning)
+            common = GPFit(learned.kernel, learned.noise_variance, center, float(np.abs(rows.y).max()))
+            self._fitted = self._fit(rows, learned, common, drawing)
         return self
 
     def predict(
@@ -120,7 +151,7 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         ----------
         X : array-like of shape (n, d)
         return_std : bool, default=False
-            Whether to return the standard deviation as well.
+            Whether to return the standard deviation as well. The mean alone takes a small part of the time.
         include_noise : bool, default=False
             Whether that is of a new observation y instead of the latent function f.
         return_error : bool, default=False
@@ -142,18 +173,47 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
         ValueError
             If X is not finite and numeric, or has another number of columns than the training rows.
             `lmgp.errors.InputError`, which is one, if there is no such estimate for the model's features.
+
+        Warns
+        -----
+        ImplausibleMeanWarning
+            If means are impossible under the model's own prior; the message names the cure.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         # First, so that a model without one says so before it predicts.
         error = self._expected_divergence(rows) if return_error else None
-        mean, variance = self._predict(rows)
+        mean, variance = self._predict(rows, return_std)
+        self._check_plausible(rows, mean)
         result = [mean + self.center_]
-        if return_std:
+        if variance is not None:
             result.append(np.sqrt(variance + self.noise_variance_ if include_noise else variance))
         if error is not None:
             result.append(error)
         return result[0] if len(result) == 1 else tuple(result)
+
+    def _checked_rows(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+    ) -> Rows:
+        inputs, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        # Objects and strings become numbers only here: a missing value among them has not been seen yet.
+        target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+        rows = check_rows(inputs, target, sample_weight, noise_variances)
+        if self.kernel is not None:
+            self.kernel.checked(inputs.shape[1])
+        learns_noise = self.noise_variance is None and rows.noise_variances is None
+        if (self.kernel is None or learns_noise) and np.ptp(rows.y) == 0:
+            raise InputError(
+                f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
+                "give both kernel and noise_variance."
+            )
+        return rows
+
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+        """Return the hyper-parameters: as given, and learned where they are not."""
+        if self.kernel is not None and self.noise_variance is not None:
+            return Hyperparameters(clone(self.kernel), float(self.noise_variance), float("nan"), True)
+        return self._maximize(rows, rng)
 
     def _maximize(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
         return maximize_likelihood(
@@ -161,26 +221,42 @@ class GPRegressor(RegressorMixin, BaseEstimator, ABC):
             kernel=None if self.kernel is None else clone(self.kernel),
             noise_variance=self.noise_variance,
             ard=self.ard,
-            max_rows=self.max_rows,
+            max_rows=self.max_learning_rows,
             rng=rng,
         )
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> None:
-        """Set ``kernel_`` and ``noise_variance_``."""
-        if self.kernel is not None and self.noise_variance is not None:
-            self.kernel_, self.noise_variance_ = clone(self.kernel), float(self.noise_variance)
-            return
-        learned = self._maximize(rows, rng)
-        self.kernel_, self.noise_variance_ = learned.kernel, learned.noise_variance
+    def _check_plausible(self, X: Floats, mean: Floats) -> None:
+        deviation = np.abs(mean)
+        limit = np.maximum(
+            PRIOR_DEVIATIONS * np.sqrt(self.kernel_.diagonal(X)), TARGET_RANGES * self._fitted.farthest_target
+        )
+        beyond = deviation > limit
+        if beyond.any():
+            worst = int(np.argmax(deviation))
+            warnings.warn(
+                f"{np.count_nonzero(beyond)} of {len(X)} predicted means are impossible under the model's own prior: "
+                f"the mean of row {worst} is {deviation[worst]:.3g} from the mean of y, where the prior's standard "
+                f"deviation is {float(self.kernel_.diagonal(X[worst : worst + 1])[0]) ** 0.5:.3g} and the farthest "
+                f"target {self._fitted.farthest_target:.3g}. {self._cure()}",
+                ImplausibleMeanWarning,
+                stacklevel=3,
+            )
+
+    def _cure(self) -> str:
+        """Say what makes the predictions plausible."""
+        return (
+            f"The noise variance {self.noise_variance_:.3g} is too small for the rows, or for the kernel: average rows "
+            "that repeat each other, or give a larger noise_variance."
+        )
 
     @abstractmethod
-    def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
-        """Fit to checked rows with centred y, at given hyper-parameters."""
+    def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> GPFit:
+        """Fit to checked rows with centred y, at given hyper-parameters; return the fitted state."""
 
     @abstractmethod
     def _expected_divergence(self, X: Floats) -> Floats:
         """Return an estimate of the divergence from the exact prediction at each row."""
 
     @abstractmethod
-    def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        """Return the mean, without the centre, and the variance of the latent function."""
+    def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
+        """Return the mean, without the centre, and the variance of the latent function where it is asked for."""

@@ -1,55 +1,49 @@
 """The exact Gaussian process: the reference for all others."""
 
-from numbers import Real
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
-from lmgp.errors import MemoryLimitError
-from lmgp.inference.function_space import ExactPosterior
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.models.base import GPRegressor
+from lmgp.fitted import OfFit
+from lmgp.inference.cache import Cache
+from lmgp.inference.function_space import RowPosterior
+from lmgp.inference.likelihood import Hyperparameters
+from lmgp.kernels.base import Kernel
+from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
 
 
-def check_memory(n_rows: int, max_memory_gib: float) -> None:
-    """Refuse a number of rows whose two n × n matrices do not fit.
+@dataclass(frozen=True, eq=False)
+class ExactFit(GPFit):
+    """The fitted state of an exact model."""
 
-    Raises
-    ------
-    MemoryLimitError
-        If they take more than `max_memory_gib`.
-    """
-    needed = 16.0 * n_rows**2 / 2**30
-    if needed > max_memory_gib:
-        raise MemoryLimitError(
-            f"An exact prediction from {n_rows:,} rows takes {needed:,.1f} GiB for its matrices, above "
-            f"max_memory_gib={max_memory_gib:g}. Use FeaturizedGPRegressor or LocalizedGPRegressor with "
-            "kernel=reference.kernel_ and noise_variance=reference.noise_variance_, fewer rows, or a higher "
-            "max_memory_gib."
-        )
+    log_marginal_likelihood: float
+    converged: bool
+    rows: Rows
+    solved: Cache[RowPosterior]
 
 
-class ExactGPRegressor(GPRegressor):
+class ExactGPRegressor(GaussianProcess):
     """The exact Gaussian process, with hyper-parameters by maximum marginal likelihood.
 
-    Hyper-parameters are learned with GPyTorch, by L-BFGS from several starts to convergence, on at most `max_rows`
-    rows. Predictions use all rows, which takes O(n³) time and 16 n² bytes of memory.
+    Hyper-parameters are learned by L-BFGS from several starts to convergence, on at most `max_learning_rows` rows.
+    Predictions use all rows, which takes O(n³) time and 16 n² bytes of memory.
 
     Parameters
     ----------
-    kernel : GaussianKernel, optional
-        Learned if not given.
+    kernel : Kernel, optional
+        Any kernel, used as it is; a `GaussianKernel` is learned if not given.
     noise_variance : float, optional
         In squared units of y; learned if not given.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
-    max_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned; a random sample of this size of more.
+    max_learning_rows : int, default=2000
+        The largest number of rows from which hyper-parameters are learned; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory that a prediction may take for its two n × n matrices, in GiB: 4 are enough for 16,384 rows.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -57,13 +51,13 @@ class ExactGPRegressor(GPRegressor):
 
     Attributes
     ----------
-    kernel_ : GaussianKernel
+    kernel_ : Kernel
     noise_variance_ : float
     center_ : float
         The mean of y.
     log_marginal_likelihood_ : float
         Of the centred y of the rows from which hyper-parameters are learned (all, where there are at most
-        `max_rows`), in nats.
+        `max_learning_rows`), in nats.
     converged_ : bool
         Whether the likelihood was maximised to convergence; True where nothing was to be learned.
     n_features_in_ : int
@@ -85,51 +79,64 @@ class ExactGPRegressor(GPRegressor):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GPRegressor._parameter_constraints,
-        "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**GaussianProcess._parameter_constraints}
+
+    log_marginal_likelihood_ = OfFit[float]()
+    converged_ = OfFit[bool]()
+
+    _fitted: ExactFit
 
     def __init__(
         self,
-        kernel: GaussianKernel | None = None,
+        kernel: Kernel | None = None,
         noise_variance: float | None = None,
         *,
         ard: bool = False,
-        max_rows: int = 2000,
+        max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.ard = ard
-        self.max_rows = max_rows
+        self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> None:
-        learned = self._maximize(rows, rng)
-        self.kernel_, self.noise_variance_ = learned.kernel, learned.noise_variance
-        self.log_marginal_likelihood_ = learned.log_marginal_likelihood
-        self.converged_ = learned.converged
+    def dual_coefficients(self) -> tuple[Floats, Floats]:
+        """Return the training rows and their weights: the mean at x is center_ + Σ αᵢ k(xᵢ, x).
 
-    def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+        alpha : ndarray of shape (n,)
+            (K + Σ)⁻¹(y − center_).
+        """
+        posterior = self._posterior()
+        return posterior.X, posterior.coefficients
+
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+        return self._maximize(rows, rng)  # for its likelihood, whatever was given
+
+    def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ExactFit:
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for
         # a featurized model, need not pay for it.
-        self._rows = rows.copy()
-        self._solved: list[ExactPosterior] = []
+        return ExactFit(
+            **vars(common),
+            log_marginal_likelihood=learned.log_marginal_likelihood,
+            converged=learned.converged,
+            rows=rows.copy(),
+            solved=Cache(float("inf")),
+        )
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__().copy()
-        if "_solved" in state:
-            state["_solved"] = []
-        return state
+    def _posterior(self) -> RowPosterior:
+        def solve() -> RowPosterior:
+            return RowPosterior(self.kernel_, self._fitted.rows, Noise(self.noise_variance_), self.max_memory_gib)
 
-    def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        if not self._solved:
-            check_memory(len(self._rows.y), self.max_memory_gib)
-            self._solved.append(ExactPosterior(self.kernel_, self._rows, self.noise_variance_))
-        return self._solved[0].predict(X)
+        return self._fitted.solved.get("posterior", solve)
+
+    def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
+        return self._posterior().predict(X, variance)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         return np.zeros(len(X))

@@ -1,78 +1,45 @@
 """Gaussian processes in feature space: D × D in place of n × n."""
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
 from lmgp.features.adapter import make_feature_map
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
-from lmgp.inference.truncation import MissingVariance, expected_divergence
-from lmgp.inference.weight_space import WeightPosterior
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.models.base import GPRegressor
-from lmgp.parallel import parallel_map
-from lmgp.statistics import Statistics, chunks
-from lmgp.validation import RandomState, Rows, as_tensor
+from lmgp.features.nystroem import NystroemFeatures
+from lmgp.fitted import OfFit
+from lmgp.inference.likelihood import Hyperparameters
+from lmgp.inference.truncation import expected_divergence
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
+from lmgp.kernels.base import Kernel
+from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.noise import APPROXIMATIONS, Approximation, Noise
+from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
 
 
-def accumulate(
-    features: FeatureMap, rows: Rows, centre: Floats, noise_variance: float, missing_variance: MissingVariance
-) -> Statistics:
-    """Sum the statistics of X − centre over the rows, chunk by chunk.
+@dataclass(frozen=True, eq=False)
+class FeaturizedFit(GPFit):
+    """The fitted state of a model with one map."""
 
-    Parameters
-    ----------
-    features : FeatureMap
-        Fitted.
-    rows : Rows
-        With y centred.
-    centre : ndarray of shape (d,)
-    noise_variance : float
-    missing_variance : {"add", "ignore", "fitc"}
-        With ``"fitc"``, what the map leaves out of a row's variance counts as noise of that row.
+    features: KernelMap
+    map_centre: Floats
+    posterior: WeightPosterior
+    box: tuple[Floats, Floats]
 
-    Returns
-    -------
-    Statistics
-    """
-    parts = list(chunks(len(rows.y), features.row_size))
-    # One sum a thread, over every so many-th chunk: added in a fixed order, so that the result is always the same.
-    n_sums = max(1, min(len(parts), torch.get_num_threads()))
-
-    def sum_chunks(first: int) -> Statistics:
-        taken = (rows.take(part) for part in parts[first::n_sums])
-        centred = (Rows(chunk.X - centre, chunk.y, chunk.weights, chunk.noise_variances) for chunk in taken)
-        return features.summed(centred, noise_variance, missing_is_noise=missing_variance == "fitc")
-
-    statistics, *others = parallel_map(sum_chunks, range(n_sums))
-    for other in others:
-        statistics += other
-    return statistics
+    @property
+    def log_marginal_likelihood(self) -> float:
+        """Of the centred y of all rows, in nats."""
+        return self.posterior.log_marginal_likelihood
 
 
-def evaluate(
-    posterior: WeightPosterior, features: FeatureMap, X: Floats, centre: Floats, missing_variance: MissingVariance
-) -> tuple[Floats, Floats]:
-    """Return the latent mean and variance at rows X of one model around a centre, each of shape (n,)."""
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-    for part in chunks(len(X), features.n_features_out_):
-        rows = as_tensor(X[part] - centre)
-        columns = features.evaluate(rows)
-        part_mean, part_variance = posterior.predict(columns)
-        missing = None if missing_variance == "ignore" else features.missing_variance(rows, columns)
-        mean[part] = part_mean.numpy()
-        variance[part] = (part_variance if missing is None else part_variance + missing).numpy()
-    return mean, variance
-
-
-class FeaturizedGPRegressor(GPRegressor):
+class FeaturizedGPRegressor(GaussianProcess):
     """A Gaussian process with one feature map: Bayesian linear regression on D columns.
 
     Takes O(n D²) time and O(D²) memory beyond the data: rows are mapped and summed chunk by chunk.
@@ -81,19 +48,23 @@ class FeaturizedGPRegressor(GPRegressor):
     ----------
     features : FeatureMap or scikit-learn transformer, optional
         Cloned, given the kernel, and fitted to X less its mean. Any other transformer is fitted to X as it is, and its
-        columns times σ are the features. ``OrthogonalFourierFeatures(512)`` if not given.
-    kernel : GaussianKernel, optional
-        Learned by maximum marginal likelihood of the exact GP if not given.
+        columns times σ are the features. If not given, ``OrthogonalFourierFeatures(512)`` for stationary kernels and
+        their sums and products, and ``NystroemFeatures(512)`` for all others.
+    kernel : Kernel, optional
+        Any kernel that the map can serve, used as it is. If not given, a `GaussianKernel` is learned by maximum
+        marginal likelihood of the exact GP.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    missing_variance : {"add", "ignore", "fitc"}, default="add"
-        What becomes of the prior variance that a truncated map leaves out at a row (zero for Fourier features):
-        added to the prediction's variance, which keeps it honest far from the centre of the map; ignored, as in the
-        paper's formula; or added both to the prediction's variance and to the noise of the training rows.
+    approximation : {"dtc", "sor", "fitc"}, default="fitc"
+        What becomes of the prior variance that the map leaves out at a row (zero for Fourier features). "sor" ignores
+        it, as the paper's formula does; "dtc" adds it to the prediction's variance, which keeps that honest far from
+        the centre of the map; "fitc" also adds it to the noise of the training rows.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
-    max_rows : int, default=2000
+    max_learning_rows : int, default=2000
         The largest number of rows from which hyper-parameters are learned.
+    max_memory_gib : float, default=4.0
+        The memory that the D × D matrices and the parameters of the map may take, in GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seeds the map, where that has no seed of its own.
 
@@ -122,45 +93,75 @@ class FeaturizedGPRegressor(GPRegressor):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GPRegressor._parameter_constraints,
-        "missing_variance": [StrOptions({"add", "ignore", "fitc"})],
+        **GaussianProcess._parameter_constraints,
+        "approximation": [StrOptions(set(APPROXIMATIONS))],
     }
+
+    features_ = OfFit[KernelMap]()
+    log_marginal_likelihood_ = OfFit[float]()
+
+    _fitted: FeaturizedFit
 
     def __init__(
         self,
         features: TransformerMixin | None = None,
         *,
-        kernel: GaussianKernel | None = None,
+        kernel: Kernel | None = None,
         noise_variance: float | None = None,
-        missing_variance: MissingVariance = "add",
+        approximation: Approximation = "fitc",
         ard: bool = False,
-        max_rows: int = 2000,
+        max_learning_rows: int = 2000,
+        max_memory_gib: float = 4.0,
         random_state: RandomState = None,
     ) -> None:
         self.features = features
         self.kernel = kernel
         self.noise_variance = noise_variance
-        self.missing_variance = missing_variance
+        self.approximation = approximation
         self.ard = ard
-        self.max_rows = max_rows
+        self.max_learning_rows = max_learning_rows
+        self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
-    def _fit(self, rows: Rows, rng: np.random.Generator) -> None:
-        features = OrthogonalFourierFeatures() if self.features is None else self.features
-        self.features_ = make_feature_map(features, self.kernel_, rng)
-        self._centre = self.features_.centre_of(rows.X, rows.weights)
-        self.features_.fit_around(rows.X, self._centre[None, :])
-        statistics = accumulate(self.features_, rows, self._centre, self.noise_variance_, self.missing_variance)
-        self._posterior = WeightPosterior(statistics, self.noise_variance_)
-        self._box = rows.X.min(axis=0), rows.X.max(axis=0)
-        self.log_marginal_likelihood_ = self._posterior.log_marginal_likelihood
+    def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> FeaturizedFit:
+        features = default_map(common.kernel) if self.features is None else self.features
+        noise = Noise(common.noise_variance, self.approximation)
+        made = make_feature_map(features, common.kernel, rng)
+        check_model(made, len(rows.y), rows.X.shape[1], self.max_memory_gib)
+        centre = made.centre_of(rows.X, rows.weights)
+        made.fit_around(rows.X, centre[None, :])
+        statistics = accumulate(made, rows, centre, noise, origin=0.0)
+        box = rows.X.min(axis=0), rows.X.max(axis=0)
+        return FeaturizedFit(
+            **vars(common), features=made, map_centre=centre, posterior=WeightPosterior(statistics, center=0.0), box=box
+        )
 
-    def _predict(self, X: Floats) -> tuple[Floats, Floats]:
-        return evaluate(self._posterior, self.features_, X, self._centre, self.missing_variance)
+    def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
+        fit = self._fitted
+        noise = Noise(fit.noise_variance, self.approximation)
+        return evaluate(fit.posterior, fit.features, X, fit.map_centre, noise, variance)
+
+    def _cure(self) -> str:
+        return cure(self.approximation, super()._cure())
 
     def _expected_divergence(self, X: Floats) -> Floats:
-        outside = X - np.clip(X, *self._box)
-        beyond = np.sqrt(np.square(self.kernel_.scale(outside)).sum(axis=1))
-        return expected_divergence(
-            self._posterior, self.features_, X - self._centre, beyond, self.noise_variance_, self.missing_variance
-        )
+        fit = self._fitted
+        outside = X - np.clip(X, *fit.box)
+        beyond = np.sqrt(np.square(fit.kernel.scale(outside)).sum(axis=1))
+        noise = Noise(fit.noise_variance, self.approximation)
+        return expected_divergence(fit.posterior, fit.features, X - fit.map_centre, beyond, noise)
+
+
+def default_map(kernel: Kernel) -> KernelMap:
+    """Return the map of a model that is given none: orthogonal Fourier features, or Nyström's where there are none."""
+    return OrthogonalFourierFeatures() if kernel.can("frequencies") else NystroemFeatures()
+
+
+def cure(approximation: Approximation, otherwise: str) -> str:
+    """Say what makes the predictions of a featurized model plausible."""
+    if approximation == "fitc":
+        return otherwise
+    return (
+        f"With approximation={approximation!r} rows at the edge of a map's reach distort the fit where the noise is "
+        "small: use approximation='fitc'."
+    )

@@ -12,10 +12,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import ValidityWarning
+from lmgp.memory import chunks
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.expansion import RBFExpansion, has_decision
 from lmgp.rbf.readouts import Classification, Readout, Regression
-from lmgp.statistics import chunks
 
 Floats = NDArray[np.float64]
 

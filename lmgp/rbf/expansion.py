@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.kernels.stationary import GaussianKernel
+from lmgp.memory import chunks
 from lmgp.rbf.readouts import Readout, Regression
-from lmgp.statistics import chunks
 
 Floats = NDArray[np.float64]
 

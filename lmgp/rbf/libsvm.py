@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError
+from lmgp.memory import check_memory
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression, one_vs_one
-from lmgp.validation import check_memory
 
 CLASSIFIERS = ("c_svc", "nu_svc")
 TYPES = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")

@@ -14,11 +14,11 @@ from lmgp.errors import InputError
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.memory import check_memory, chunks
 from lmgp.rbf.approximation import ApproximateRBF
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
-from lmgp.statistics import chunks
-from lmgp.validation import as_tensor, check_memory
+from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
 

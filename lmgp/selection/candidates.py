@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
-from math import comb
 from typing import Literal
 
 import numpy as np
@@ -12,13 +11,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import gammainccinv
 from sklearn.base import TransformerMixin
 
+from lmgp.features.adapter import work_of
+from lmgp.features.base import Work
 from lmgp.features.fourier import OrthogonalFourierFeatures
-from lmgp.features.index_sets import highest_total_degree
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.inference.truncation import MissingVariance
 from lmgp.kernels.stationary import GaussianKernel
+from lmgp.noise import Approximation
 from lmgp.selection.costs import measured_costs
 from lmgp.selection.search import Candidate, Choice, Family, Solver
 from lmgp.validation import Rows
@@ -40,8 +40,6 @@ ROWS_PER_CENTROID = 8
 # Distances between so many rows and centroids say how many rows are within reach.
 SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
 
-SKETCH_DEGREE = 15  # at most
-ENERGY_DEGREE = 1.5  # the highest total degree of an energy set, relative to a set of that size of all degrees
 MAX_EXACT_ROWS = 16_384
 LONG = 2.0  # seconds
 PATIENCE = 10.0  # so many times longer, where the exact GP is not allowed
@@ -60,7 +58,7 @@ class Allowed:
     features: TransformerMixin | None
     threshold: float | None
     solver: Solver | None
-    missing_variance: MissingVariance
+    approximation: Approximation
     max_features: int
 
 
@@ -126,8 +124,8 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
     localized = threshold is not None
     solver: Solver = "primal" if allowed.solver is None and not localized else (allowed.solver or "auto")
     centroids: Literal["farthest_point", "mean"] = "farthest_point" if localized else "mean"
-    missing = allowed.missing_variance
-    if localized and missing == "add":
+    missing = allowed.approximation
+    if localized and missing == "dtc":
         # Rows at the edge of a map's reach would distort the fit around each centroid.
         missing = "fitc"
 
@@ -136,7 +134,7 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
             [
                 Candidate(
                     Choice(method, size, make(size), threshold, centroids, solver, missing),
-                    prices.of_map(method, size, localized),
+                    prices.of_map(work_of(make(size), prices.d), localized),
                 )
                 for size in of_sizes
             ],
@@ -144,8 +142,8 @@ def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> It
         )
 
     if allowed.features is not None:
-        size = getattr(allowed.features, "n_features", None) or getattr(allowed.features, "n_components", None) or 512
-        yield family("features", EXPLICIT, lambda _: allowed.features, [int(size)])
+        size = work_of(allowed.features, prices.d).columns
+        yield family("features", EXPLICIT, lambda _: allowed.features, [size])
         return
     prefix = "local" if localized else "global"
     every = sizes(allowed.max_features)
@@ -174,7 +172,7 @@ def _energy(size: int) -> TaylorFeatures:
 
 def _of_rows(allowed: Allowed, prices: "_Prices") -> Iterator[Family]:
     """List the exact GP of the nearest rows, and that of all."""
-    missing = allowed.missing_variance
+    missing = allowed.approximation
     neighbours = [
         Candidate(Choice("nearest_rows", k, None, None, "test_rows", "dual", missing, k), prices.of_neighbours(k))
         for k in sizes(allowed.max_features)
@@ -209,26 +207,18 @@ class _Prices:
         # Those from which no row is predicted are not solved.
         self._n_models = min(len(centroids), self._n_predict)
 
-    def of_map(self, method: str, size: int, localized: bool) -> float:
+    def of_map(self, work: Work, localized: bool) -> float:
         costs = self._costs
         n_models, n_rows = self._n_models if localized else 1, float(self.n)
-        degree = highest_total_degree(self.d, size)
-        if "energy" in method:
-            degree = round(ENERGY_DEGREE * degree)
-        product = costs.product_row(size)
-        if method == "nystroem":
-            product += costs.predict_row(size)
-        if "taylor" in method or "maclaurin" in method:
-            if "maclaurin" in method:
-                degree = max(degree, SKETCH_DEGREE)
-            reach = float(np.sqrt(gammainccinv(degree + 1, self._share)))
-            if localized:
-                n_rows *= float(np.mean(self._distances <= reach))
-        if "taylor" in method:
-            moments = comb((self.d + 1) // 2 + 2 * degree, 2 * degree) * comb(self.d // 2 + 2 * degree, 2 * degree)
-            product = min(product, costs.moment_row(moments))
-        per_model = costs.model + costs.factorise(size) + n_rows * product
-        return n_models * per_model + self._n_predict * costs.predict_row(size)
+        product = costs.product_row(work.columns)
+        if work.solved:
+            product += costs.predict_row(work.solved)
+        if work.degree is not None and localized:
+            n_rows *= float(np.mean(self._distances <= np.sqrt(gammainccinv(work.degree + 1, self._share))))
+        if work.moments is not None:
+            product = min(product, costs.moment_row(work.moments))
+        per_model = costs.model + costs.factorise(work.columns) + n_rows * product
+        return n_models * per_model + self._n_predict * costs.predict_row(work.columns)
 
     def of_neighbours(self, k: int) -> float:
         return self._n_predict * self._costs.neighbours_row(k)

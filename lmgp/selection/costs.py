@@ -11,13 +11,13 @@ import torch
 from scipy.spatial import KDTree
 from threadpoolctl import threadpool_limits
 
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import KernelMap
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.inference.function_space import ExactPosterior, predict_from_neighbours
-from lmgp.inference.weight_space import WeightPosterior
+from lmgp.inference.weight_space import WeightPosterior, accumulate, evaluate
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.models.featurized import accumulate, evaluate
+from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 # Sizes at which rates are measured.
@@ -81,6 +81,7 @@ def measured_costs() -> Costs:
 @lru_cache
 def _measure(n_threads: int) -> Costs:
     rng = np.random.default_rng(0)
+    noise = Noise(1.0, "dtc")
     kernel = GaussianKernel()
     X, y = 2.0 * rng.standard_normal((2048, 8)), rng.standard_normal(2048)
 
@@ -96,28 +97,31 @@ def _measure(n_threads: int) -> Costs:
     def rate(sizes: Sequence[float], measure: Callable[[int], float]) -> Rate:
         return Rate(tuple(sizes), tuple(measure(index) for index in range(len(sizes))))
 
-    def summing(features: FeatureMap, n_rows: int) -> float:
+    def summing(features: KernelMap, n_rows: int) -> float:
         rows = Rows(X[:n_rows, : features.n_features_in_], y[:n_rows])
-        return seconds(lambda: accumulate(features, rows, rows.X[0], 1.0, "fitc"))
+        return seconds(lambda: accumulate(features, rows, rows.X[0], Noise(1.0, "fitc")))
 
     try:
         torch.set_num_threads(1)
         with threadpool_limits(1, user_api="blas"):
             fourier = [RandomFourierFeatures(size, random_state=0).fit(X) for size in COLUMNS]
             taylor = [TaylorFeatures(math.comb(degree + 2, 2)).fit(X[:, :2]) for degree in DEGREES]
-            sums = [accumulate(features, Rows(X, y), X[0], 1.0, "add") for features in fourier]
-            posteriors = [WeightPosterior(statistics, 1.0) for statistics in sums]
+            sums = [accumulate(features, Rows(X, y), X[0], noise) for features in fourier]
+            posteriors = [WeightPosterior(statistics) for statistics in sums]
             exact = [ExactPosterior(kernel, Rows(X[:size], y[:size]), 1.0) for size in ROWS]
             tree = KDTree(X[:, :2])
             return Costs(
-                model=summing(taylor[0], 2) + seconds(lambda: WeightPosterior(sums[0], 1.0)),
-                factorise=rate(COLUMNS, lambda i: seconds(lambda: WeightPosterior(sums[i], 1.0))),
+                model=summing(taylor[0], 2) + seconds(lambda: WeightPosterior(sums[0])),
+                factorise=rate(COLUMNS, lambda i: seconds(lambda: WeightPosterior(sums[i]))),
                 product_row=rate(COLUMNS, lambda i: summing(fourier[i], 1024) / 1024),
                 moment_row=rate(
                     [(2 * degree + 1) ** 2 for degree in DEGREES], lambda i: summing(taylor[i], 2048) / 2048
                 ),
                 predict_row=rate(
-                    COLUMNS, lambda i: seconds(lambda: evaluate(posteriors[i], fourier[i], X[:256], X[0], "add")) / 256
+                    COLUMNS,
+                    lambda i: (
+                        seconds(lambda: evaluate(posteriors[i], fourier[i], X[:256], X[0], Noise(1.0, "dtc"))) / 256
+                    ),
                 ),
                 exact=rate(
                     ROWS, lambda i: seconds(lambda: ExactPosterior(kernel, Rows(X[: ROWS[i]], y[: ROWS[i]]), 1.0))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
 
-from lmgp.inference.truncation import MissingVariance
 from lmgp.metrics import kl_divergence
+from lmgp.noise import Approximation
 from lmgp.selection.probes import Probes
 
 Floats = NDArray[np.float64]
@@ -49,7 +49,7 @@ class Choice:
     centroids : {"farthest_point", "test_rows", "mean"} or array-like
         The mean of the rows for a global model.
     solver : {"primal", "dual", "auto"}
-    missing_variance : {"add", "ignore", "fitc"}
+    approximation : {"dtc", "sor", "fitc"}
     n_neighbors : int or None
     """
 
@@ -59,7 +59,7 @@ class Choice:
     threshold: float | None
     centroids: Literal["farthest_point", "test_rows", "mean"] | ArrayLike
     solver: Solver
-    missing_variance: MissingVariance
+    approximation: Approximation
     n_neighbors: int | None = None
 
 
@@ -132,7 +132,7 @@ class Trial(NamedTuple):
         Columns asked for; or rows, of the methods "nearest_rows" and "exact".
     threshold : float or None
         In lengthscales; None for a global model.
-    missing_variance : str
+    approximation : str
     kl : float
         The mean divergence from the exact prediction over the probes, in nats.
     spread : float
@@ -150,7 +150,7 @@ class Trial(NamedTuple):
     method: str
     n_features: int
     threshold: float | None
-    missing_variance: str
+    approximation: str
     kl: float
     spread: float
     n_probes: int
@@ -244,7 +244,7 @@ class Selection(Sequence[Trial]):
                     trial.method,
                     str(trial.n_features),
                     "-" if trial.threshold is None else f"{trial.threshold:g}",
-                    trial.missing_variance,
+                    trial.approximation,
                     f"{'' if trial.n_probes else '> '}{trial.kl:.2g}",
                     f"{trial.spread:.1g}" if trial.n_probes else "-",
                     str(trial.n_probes),
@@ -318,7 +318,7 @@ def select(
         if id(choice) in trials:
             seconds += trials[id(choice)][1].trial_seconds
         trial = Trial(
-            choice.method, choice.size, choice.threshold, choice.missing_variance, kl, spread, n_probes,
+            choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
             candidate.seconds, seconds,
         )  # fmt: skip
         trials[id(choice)] = choice, trial

@@ -31,13 +31,13 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
 from lmgp.errors import InputError, MemoryLimitError
-from lmgp.features.adapter import TransformerFeatures, make_feature_map
-from lmgp.features.base import FeatureMap
-from lmgp.features.composition import TensorMap, exact_features
+from lmgp.features.adapter import checked_transformer, fill_kernels, seeded_clone
+from lmgp.features.base import KernelMap, TensorMap
+from lmgp.features.composition import exact_features
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.statistics import chunks
+from lmgp.memory import chunks
 from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
@@ -217,16 +217,13 @@ def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.rando
             f"strategy={strategy!r} has a map of its own for GaussianKernel only; got {kernel!r}. Give features=, a "
             "map that approximates this kernel."
         )
-    features = RandomFourierFeatures() if features is None else features
-    if isinstance(features, FeatureMap) and features.kernel is not None:
-        kernel = features.kernel
-    if isinstance(features, FeatureMap) and not isinstance(kernel, GaussianKernel):
+    features = checked_transformer(RandomFourierFeatures() if features is None else features)
+    if isinstance(features, KernelMap) and features.kernel is None and not isinstance(kernel, GaussianKernel):
         raise InputError(
             f"{features!r} has no kernel of its own and would get {kernel!r}, but it is a map of GaussianKernel. Give "
             "the map a kernel, or leave the model's out."
         )
-    features = make_feature_map(features, kernel, rng)
-    return (features.transformer if isinstance(features, TransformerFeatures) else features).fit(X)
+    return fill_kernels(seeded_clone(features, rng), kernel).fit(X)
 
 
 def expand(strategy: str, source: Any, X: Any, n_outputs: int, memory_limit: float) -> Expansion:

@@ -599,7 +599,7 @@ OF_SOME = [
     (ExactGPRegressor, "max_memory_gib", 0.0, r"\(0\.0, inf\)"),
     (ExactGPRegressor, "max_memory_gib", -1.0, r"\(0\.0, inf\)"),
     *(
-        (regressor, "missing_variance", value, "'(add|ignore|fitc)', '(add|ignore|fitc)', '(add|ignore|fitc)'")
+        (regressor, "approximation", value, "'(add|ignore|fitc)', '(add|ignore|fitc)', '(add|ignore|fitc)'")
         for regressor in (FeaturizedGPRegressor, LocalizedGPRegressor)
         for value in ("keep", "ADD", None)
     ),

@@ -68,15 +68,15 @@ class Problem:
         return features.fit_around(self.X, centroids)
 
     def predict(
-        self, models: Sequence[sweep.Model], missing_variance: Literal["add", "ignore"]
+        self, models: Sequence[sweep.Model], approximation: Literal["dtc", "sor"]
     ) -> list[tuple[Floats, Floats]]:
-        return sweep.predict(models, self.rows, self.X_test, self.kernel, NOISE, missing_variance)
+        return sweep.predict(models, self.rows, self.X_test, self.kernel, NOISE, approximation)
 
     def by_regressor(
-        self, unfitted: Any, threshold: float | None, prune: float, missing_variance: Literal["add", "ignore"]
+        self, unfitted: Any, threshold: float | None, prune: float, approximation: Literal["dtc", "sor"]
     ) -> tuple[Floats, Floats]:
         shared: dict[str, Any] = {
-            "kernel": self.kernel, "noise_variance": NOISE, "missing_variance": missing_variance, "random_state": 0
+            "kernel": self.kernel, "noise_variance": NOISE, "approximation": approximation, "random_state": 0
         }  # fmt: skip
         if threshold is None:
             model: Any = FeaturizedGPRegressor(unfitted, **shared)
@@ -91,11 +91,11 @@ def assert_same(got: tuple[Floats, Floats], wanted: tuple[Floats, Floats], rtol:
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol * np.abs(other).max())
 
 
-@pytest.mark.parametrize("missing_variance", ["add", "ignore"])
+@pytest.mark.parametrize("approximation", ["dtc", "sor"])
 @pytest.mark.parametrize("d", [1, 2, 6])
 @pytest.mark.parametrize("kind", MAPS)
 def test_all_sizes_and_thresholds_at_once_are_the_regressors_one_by_one(
-    kind: str, d: int, missing_variance: Literal["add", "ignore"]
+    kind: str, d: int, approximation: Literal["dtc", "sor"]
 ) -> None:
     problem = Problem(d)
     grid = [(size, threshold) for size in SIZES for threshold in (1.5, 6.0, None)]
@@ -104,10 +104,10 @@ def test_all_sizes_and_thresholds_at_once_are_the_regressors_one_by_one(
         models = [problem.model(maps[size], threshold) for size, threshold in grid]
     else:  # a map each, even where they are equal
         models = [problem.model(problem.fitted(MAPS[kind](size), at), at) for size, at in grid]
-    predictions = problem.predict(models, missing_variance)
+    predictions = problem.predict(models, approximation)
     assert len(predictions) == len(grid)
     for (size, threshold), got in zip(grid, predictions, strict=True):
-        assert_same(got, problem.by_regressor(MAPS[kind](size), threshold, 0.0, missing_variance))
+        assert_same(got, problem.by_regressor(MAPS[kind](size), threshold, 0.0, approximation))
     # A kernel of Fourier features is the same around any centre.
     n_distinct = len({mean[:25].sum().round(9) for mean, _ in predictions})
     assert n_distinct > len(SIZES) if kind in ("taylor", "maclaurin") else n_distinct == len(SIZES)
@@ -117,8 +117,8 @@ def test_maps_of_every_kind_at_once() -> None:
     problem = Problem(2)
     grid = [(kind, size, threshold) for kind in MAPS for size in (20, 7) for threshold in (2.0, None)]
     models = [problem.model(problem.fitted(MAPS[kind](size), at), at) for kind, size, at in grid]
-    for (kind, size, threshold), got in zip(grid, problem.predict(models, "add"), strict=True):
-        assert_same(got, problem.by_regressor(MAPS[kind](size), threshold, 0.0, "add"))
+    for (kind, size, threshold), got in zip(grid, problem.predict(models, "dtc"), strict=True):
+        assert_same(got, problem.by_regressor(MAPS[kind](size), threshold, 0.0, "dtc"))
 
 
 @pytest.mark.parametrize(("d", "sizes"), [(1, (5, 40)), (2, (10, 66)), (6, (28, 210))])
@@ -138,13 +138,13 @@ def test_pruned_models_are_within_the_tolerance(
 
     monkeypatch.setattr(sweep, "accumulate", counted)
     models = [problem.model(maps[size], threshold, prune=1e-3) for size, threshold in grid]
-    predictions = problem.predict(models, "add")
+    predictions = problem.predict(models, "dtc")
     assert min(counts) < 0.7 * len(problem.X)  # rows are left out, or this tests nothing
     for (size, threshold), (mean, variance) in zip(grid, predictions, strict=True):
-        whole_mean, whole = problem.by_regressor(MAPS[kind](size), threshold, 0.0, "add")
+        whole_mean, whole = problem.by_regressor(MAPS[kind](size), threshold, 0.0, "dtc")
         assert np.all(np.abs(mean - whole_mean) <= 1e-3 * np.sqrt(whole) + 1e-12)
         np.testing.assert_allclose(np.sqrt(variance), np.sqrt(whole), rtol=1e-3)
-        own_mean, own = problem.by_regressor(MAPS[kind](size), threshold, 1e-3, "add")
+        own_mean, own = problem.by_regressor(MAPS[kind](size), threshold, 1e-3, "dtc")
         assert np.all(np.abs(mean - own_mean) <= 2e-3 * np.sqrt(whole) + 1e-12)
         np.testing.assert_allclose(np.sqrt(variance), np.sqrt(own), rtol=2e-3)
 
@@ -163,7 +163,7 @@ def test_rows_within_reach_are_those_of_the_largest_map(
         return accumulate(features, rows, centre, *rest)
 
     monkeypatch.setattr(sweep, "accumulate", noted)
-    problem.predict([problem.model(maps[i], 2.0, prune=1e-3) for i in order], "ignore")
+    problem.predict([problem.model(maps[i], 2.0, prune=1e-3) for i in order], "sor")
     regressor = LocalizedGPRegressor(TaylorFeatures(25), 2.0, kernel=problem.kernel, noise_variance=NOISE)
     reach = regressor.fit(problem.X, problem.y).reach_
     for rows, centre in used:
@@ -175,8 +175,8 @@ def test_a_model_that_keeps_all_rows_is_exact_beside_one_that_does_not() -> None
     problem = Problem(1, n=300, extent=30.0)
     maps = [problem.fitted(TaylorFeatures(size), None) for size in (6, 25)]
     models = [problem.model(maps[0], 2.0, prune=0.0), problem.model(maps[1], 2.0, prune=0.5)]
-    kept, _ = problem.predict(models, "add")
-    assert_same(kept, problem.by_regressor(TaylorFeatures(6), 2.0, 0.0, "add"))
+    kept, _ = problem.predict(models, "dtc")
+    assert_same(kept, problem.by_regressor(TaylorFeatures(6), 2.0, 0.0, "dtc"))
 
 
 def test_the_predictions_are_those_of_dense_algebra() -> None:
@@ -185,7 +185,7 @@ def test_the_predictions_are_those_of_dense_algebra() -> None:
     sizes, thresholds = (3, 15), (1.5, 6.0)
     maps = {size: problem.fitted(TaylorFeatures(size), None) for size in sizes}
     grid = [(size, threshold) for size in sizes for threshold in thresholds]
-    predictions = problem.predict([problem.model(maps[size], threshold) for size, threshold in grid], "ignore")
+    predictions = problem.predict([problem.model(maps[size], threshold) for size, threshold in grid], "sor")
     scaled = problem.kernel.scale(problem.X)
     for (size, threshold), (mean, variance) in zip(grid, predictions, strict=True):
         degree = {3: 1, 15: 4}[size]
@@ -232,7 +232,7 @@ def test_each_centroid_is_summed_once_and_solved_once_a_size(kind: str, monkeypa
     monkeypatch.setattr(sweep, "accumulate", noted_sum)
     monkeypatch.setattr(sweep, "WeightPosterior", noted_posterior)
     monkeypatch.setattr(sweep, "evaluate", noted_evaluation)
-    problem.predict(models, "add")
+    problem.predict(models, "dtc")
     used: set[tuple[float, ...]] = set()
     each = []
     for threshold in thresholds:
@@ -259,7 +259,7 @@ def test_maps_that_are_no_parts_are_summed_apart(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sweep, "accumulate", noted)
     maps = [problem.fitted(RandomFourierFeatures(20, random_state=seed), None) for seed in (0, 1)]
     maps += [problem.fitted(MAPS["maclaurin"](size), None) for size in (10, 20)]
-    problem.predict([problem.model(features, None) for features in maps], "add")
+    problem.predict([problem.model(features, None) for features in maps], "dtc")
     assert len(summed) == 4
     assert {id(features) for features in summed} == {id(features) for features in maps}
 
@@ -270,8 +270,8 @@ def test_what_is_handed_in_is_not_changed() -> None:
     models = [problem.model(features, threshold, 1e-3) for threshold in (1.5, 4.0)]
     arrays = [problem.X, problem.y, problem.rows.y, problem.X_test, *(model.centroids for model in models)]
     before = [array.copy() for array in arrays]
-    first = problem.predict(models, "add")
+    first = problem.predict(models, "dtc")
     for array, expected in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, expected)
-    for one, again in zip(first, problem.predict(models, "add"), strict=True):
+    for one, again in zip(first, problem.predict(models, "dtc"), strict=True):
         np.testing.assert_array_equal(one, again)

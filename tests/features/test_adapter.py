@@ -80,12 +80,12 @@ DENSE = {
 
 
 @pytest.mark.parametrize("transformer", DENSE.values(), ids=DENSE)
-@pytest.mark.parametrize("missing_variance", ["add", "ignore", "fitc"])
-def test_predictions_are_those_of_the_transformers_columns(transformer: Any, missing_variance: str) -> None:
+@pytest.mark.parametrize("approximation", ["dtc", "sor", "fitc"])
+def test_predictions_are_those_of_the_transformers_columns(transformer: Any, approximation: str) -> None:
     # Nothing is missing in these columns: they are the model.
     X, y = data()
     X_test = data(seed=1)[0]
-    model = regressor(transformer, missing_variance=missing_variance).fit(X, y)
+    model = regressor(transformer, approximation=approximation).fit(X, y)
     mean, std = model.predict(X_test, return_std=True)
     fitted = clone(transformer).fit(X)
     dense = [
@@ -114,8 +114,8 @@ def test_nystroem_misses_what_its_columns_leave_of_the_variance(transformer: Any
     expected_mean, expected_variance = by_hand(fitted.transform(X), fitted.transform(X_test), y)
     missing = VARIANCE * (1 - np.square(fitted.transform(X_test)).sum(axis=1))
     assert missing[-1] > 0.99 * VARIANCE
-    for mode, added in (("ignore", 0.0), ("add", np.maximum(missing, 0.0))):
-        mean, std = regressor(transformer, missing_variance=mode).fit(X, y).predict(X_test, return_std=True)
+    for mode, added in (("sor", 0.0), ("dtc", np.maximum(missing, 0.0))):
+        mean, std = regressor(transformer, approximation=mode).fit(X, y).predict(X_test, return_std=True)
         np.testing.assert_allclose(mean, expected_mean, rtol=1e-7)
         np.testing.assert_allclose(std**2, expected_variance + added, rtol=1e-6, atol=1e-10)
     # Far from the landmarks: the prior.
@@ -144,7 +144,7 @@ def test_fitc_counts_what_is_missing_as_noise_of_the_training_rows() -> None:
     missing = VARIANCE * np.maximum(0.0, 1 - np.square(columns).sum(axis=1))
     kernel = VARIANCE * columns @ columns.T + np.diag(NOISE + missing)
     cross = VARIANCE * test_columns @ columns.T
-    model = regressor(transformer, missing_variance="fitc").fit(X, y)
+    model = regressor(transformer, approximation="fitc").fit(X, y)
     mean, std = model.predict(X_test, return_std=True)
     np.testing.assert_allclose(mean, y.mean() + cross @ np.linalg.solve(kernel, y - y.mean()), rtol=1e-7)
     # The variance of the latent function at a test row: the whole prior variance less what the rows explain.
@@ -164,7 +164,7 @@ def test_fitc_counts_what_is_missing_as_noise_of_the_training_rows() -> None:
 )
 def test_nothing_is_missing_where_the_prior_variance_is_not_one(transformer: Any) -> None:
     X, y = data()
-    models = [regressor(transformer, missing_variance=mode).fit(X, y) for mode in ("add", "ignore")]
+    models = [regressor(transformer, approximation=mode).fit(X, y) for mode in ("dtc", "sor")]
     left, right = (model.predict(X, return_std=True)[1] for model in models)
     np.testing.assert_array_equal(left, right)
 

@@ -19,11 +19,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import (
     CraftFeatures,
+    ExponentialKernel,
     FeaturizedGPRegressor,
     GaussianKernel,
+    LinearKernel,
+    ModulatedKernel,
     OrthogonalFourierFeatures,
     PolynomialMaclaurinFeatures,
     RandomFourierFeatures,
+    ScaledKernel,
     SphericalFourierFeatures,
     TaylorFeatures,
 )
@@ -37,7 +41,7 @@ from lmgp.features.composition import (
     SumFeatures,
     exact_features,
 )
-from lmgp.kernels.base import ExponentialKernel, Kernel, LinearKernel, ModulatedKernel, ScaledKernel
+from lmgp.kernels.base import Kernel
 
 Floats = NDArray[np.float64]
 

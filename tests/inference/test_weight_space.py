@@ -1,14 +1,25 @@
 """The posterior of the weights against Bayesian linear regression written out in n × n form."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from lmgp.inference.weight_space import WeightPosterior
-from lmgp.statistics import Statistics
+from lmgp import (
+    GaussianKernel,
+    NystroemFeatures,
+    OptimizedMaclaurinFeatures,
+    RandomFourierFeatures,
+    TaylorFeatures,
+)
+from lmgp.errors import InputError, MemoryLimitError
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
+from lmgp.noise import APPROXIMATIONS, Approximation, Noise
+from lmgp.statistics import Source, Statistics
+from lmgp.validation import Rows
 
 
 def draw(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -19,10 +30,14 @@ def draw(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray
 
 
 def posterior_of(features, y, noise_variance, weights=None, precision=None) -> WeightPosterior:
-    statistics = Statistics.zeros(features.shape[1])
+    return WeightPosterior(statistics_of(features, y, noise_variance, weights, precision), center=0.0)
+
+
+def statistics_of(features, y, noise_variance, weights=None, precision=None, origin: float = 0.5) -> Statistics:
+    statistics = Statistics.zeros(features.shape[1], Source(Noise(noise_variance)), origin)
     optional = [None if values is None else torch.from_numpy(values) for values in (weights, precision)]
     statistics.add_rows(torch.from_numpy(features), torch.from_numpy(y), *optional)
-    return WeightPosterior(statistics, noise_variance)
+    return statistics
 
 
 def dense(features, y, new, noise) -> tuple[np.ndarray, np.ndarray, float]:
@@ -74,7 +89,7 @@ def test_a_weight_stands_for_repetitions_of_the_row() -> None:
 
 
 def test_without_rows_the_prior_is_left() -> None:
-    posterior = WeightPosterior(Statistics.zeros(4), 0.5)
+    posterior = WeightPosterior(Statistics.zeros(4, Source(Noise(0.5))))
     new = torch.from_numpy(draw(1, 4)[2])
     mean, variance = posterior.predict(new)
     np.testing.assert_array_equal(mean, np.zeros(6))
@@ -96,11 +111,10 @@ def test_variance_is_never_negative_and_never_above_the_prior(noise_variance: fl
 
 def test_only_the_lower_triangle_of_the_gram_matrix_is_read() -> None:
     features, y, new = draw(30, 5)
-    statistics = Statistics.zeros(5)
-    statistics.add_rows(torch.from_numpy(features), torch.from_numpy(y))
-    expected = WeightPosterior(statistics, 0.2)
-    statistics.gram[np.triu_indices(5, k=1)] = torch.nan
-    actual = WeightPosterior(statistics, 0.2)
+    statistics = statistics_of(features, y, 0.2)
+    expected = WeightPosterior(statistics)
+    statistics.sums.expand().gram[np.triu_indices(5, k=1)] = torch.nan
+    actual = WeightPosterior(statistics)
     for ours, theirs in zip(
         actual.predict(torch.from_numpy(new)), expected.predict(torch.from_numpy(new)), strict=True
     ):
@@ -110,13 +124,91 @@ def test_only_the_lower_triangle_of_the_gram_matrix_is_read() -> None:
 
 def test_statistics_are_left_alone_so_that_more_rows_can_be_added() -> None:
     features, y, _ = draw(30, 5)
-    statistics = Statistics.zeros(5)
-    statistics.add_rows(torch.from_numpy(features), torch.from_numpy(y))
-    gram, cross = statistics.gram.clone(), statistics.cross.clone()
-    WeightPosterior(statistics, 0.2)
-    assert torch.equal(statistics.gram, gram)
-    assert torch.equal(statistics.cross, cross)
+    statistics = statistics_of(features, y, 0.2)
+    sums, targets = statistics.sums.expand(), replace(statistics.targets)
+    gram, cross = sums.gram.clone(), sums.cross.clone()
+    WeightPosterior(statistics, 3.0)
+    assert torch.equal(sums.gram, gram)
+    assert torch.equal(sums.cross, cross)
+    assert statistics.targets == targets
 
 
 def test_says_how_much_memory_it_holds() -> None:
-    assert posterior_of(*draw(30, 5)[:2], 0.2).n_bytes == 8 * (5 * 5 + 5)
+    assert posterior_of(*draw(30, 5)[:2], 0.2).n_bytes == 8 * (5 * 5 + 2 * 5)  # L, β and the weights
+
+
+@pytest.mark.parametrize("level", [0.0, 1e8])
+def test_y_is_centred_by_its_weighted_mean_when_solved(level: float) -> None:
+    features, y, new = draw(30, 5)
+    y = y + level
+    weights = np.random.default_rng(4).uniform(0.5, 2.0, 30)
+    mean = float(np.average(y, weights=weights))
+    posterior = WeightPosterior(statistics_of(features, y, 0.3, weights, origin=level))
+    assert posterior.center == pytest.approx(mean, rel=1e-15)
+    expected = dense(features, y - mean, new, 0.3 / weights)[0]
+    found, _ = posterior.predict(torch.from_numpy(new))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 + 1e-15 * level)
+
+
+def test_the_mean_alone_is_the_mean() -> None:
+    features, y, new = draw(30, 5)
+    posterior = posterior_of(features, y, 0.2)
+    mean, _ = posterior.predict(torch.from_numpy(new))
+    np.testing.assert_allclose(posterior.predict_mean(torch.from_numpy(new)), mean, rtol=1e-12, atol=1e-14)
+
+
+class TestModel:
+    """`accumulate` and `evaluate`, around a centre."""
+
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = 1e8 + np.sin(X[:, 0])
+    T = np.random.default_rng(1).normal(size=(7, 2))
+    centre = np.array([0.3, -0.2])
+
+    def made(self, noise: Noise) -> tuple[TaylorFeatures, WeightPosterior]:
+        features = TaylorFeatures(45).fit_around(self.X, self.centre[None, :])
+        return features, WeightPosterior(accumulate(features, Rows(self.X, self.y), self.centre, noise))
+
+    @pytest.mark.parametrize("approximation", APPROXIMATIONS)
+    def test_equals_dense_algebra(self, approximation: Approximation) -> None:
+        noise = Noise(0.05, approximation)
+        features, posterior = self.made(noise)
+        phi, new = (features.transform(rows - self.centre) for rows in (self.X, self.T))
+        missing, new_missing = (1.0 - np.square(one).sum(axis=1) for one in (phi, new))
+        mean, variance, _ = dense(
+            phi, self.y - self.y.mean(), new, 0.05 + (missing if approximation == "fitc" else np.zeros(60))
+        )
+        found = evaluate(posterior, features, self.T, self.centre, noise)
+        np.testing.assert_allclose(found[0], mean, rtol=0, atol=1e-6)  # y is rounded to 1.5e-8
+        expected = variance if approximation == "sor" else variance + new_missing
+        np.testing.assert_allclose(found[1], expected, rtol=1e-8)
+        alone, nothing = evaluate(posterior, features, self.T, self.centre, noise, variance=False)
+        assert nothing is None
+        np.testing.assert_allclose(alone, found[0], rtol=0, atol=1e-12)
+
+    def test_the_mean_alone_asks_for_no_missing_variance(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        features, posterior = self.made(Noise(0.05))
+        monkeypatch.setattr(TaylorFeatures, "missing_variance", None)
+        evaluate(posterior, features, self.T, self.centre, Noise(0.05), variance=False)
+
+    def test_statistics_of_another_map_are_refused(self) -> None:
+        rows, noise = Rows(self.X, self.y), Noise(0.05)
+        features, _ = self.made(noise)
+        total = accumulate(features, rows, self.centre, noise)
+        again = TaylorFeatures(45).fit_around(self.X, self.centre[None, :])
+        total.update(accumulate(again, rows, self.centre, noise))  # an equal map
+        assert total.targets.n == 120
+        for other, centre, what in (
+            (TaylorFeatures(28), self.centre, "map"),
+            (TaylorFeatures(45, kernel=GaussianKernel(2.0)), self.centre, "kernel"),
+            (TaylorFeatures(45), np.zeros(2), "centre"),
+        ):
+            other.fit_around(self.X, centre[None, :])
+            with pytest.raises(InputError, match=f"another {what}"):
+                total.update(accumulate(other, rows, centre, noise))
+
+    def test_a_model_that_does_not_fit_is_refused_before_its_map_is_made(self) -> None:
+        for features in (TaylorFeatures(1_000_000), RandomFourierFeatures(10**9), OptimizedMaclaurinFeatures(10**6)):
+            with pytest.raises(MemoryLimitError, match=r"At most|at most"):
+                check_model(features, 100, 2, 4.0)
+        check_model(NystroemFeatures(10**9), 100, 2, 4.0)  # 100 rows are 100 landmarks

@@ -9,17 +9,17 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from lmgp import GaussianKernel
-from lmgp.errors import InputError
-from lmgp.kernels.base import (
+from lmgp import (
     ExponentialKernel,
-    Kernel,
+    GaussianKernel,
     LinearKernel,
     ModulatedKernel,
     ProductKernel,
     ScaledKernel,
     SumKernel,
 )
+from lmgp.errors import InputError
+from lmgp.kernels.base import Kernel
 
 Floats = NDArray[np.float64]
 

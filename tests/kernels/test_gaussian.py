@@ -113,12 +113,14 @@ def test_the_constructor_only_stores() -> None:
     kernel = GaussianKernel(lengthscale, variance)
     assert kernel.lengthscale is lengthscale
     assert kernel.variance is variance
-    assert vars(GaussianKernel()) == {"lengthscale": 1.0, "variance": 1.0}
+    bounds = {"lengthscale_bounds": None, "variance_bounds": None}
+    assert vars(GaussianKernel()) == {"lengthscale": 1.0, "variance": 1.0, **bounds}
 
 
 def test_parameters_are_got_and_set() -> None:
     kernel = GaussianKernel(2.0, 3.0)
-    assert kernel.get_params() == {"lengthscale": 2.0, "variance": 3.0}
+    bounds = {"lengthscale_bounds": None, "variance_bounds": None}
+    assert kernel.get_params() == {"lengthscale": 2.0, "variance": 3.0, **bounds}
     assert kernel.set_params(lengthscale=[1.0, 2.0]) is kernel
     assert kernel.lengthscale == [1.0, 2.0]
     with pytest.raises(ValueError, match="Invalid parameter 'length'"):

@@ -165,14 +165,14 @@ class TestNearTheExactProcess:
 
 
 class TestWhatIsOpen:
-    @pytest.mark.parametrize("missing_variance", ["add", "ignore", "fitc"])
-    def test_missing_variance(self, missing_variance: str) -> None:
+    @pytest.mark.parametrize("approximation", ["dtc", "sor", "fitc"])
+    def test_missing_variance(self, approximation: str) -> None:
         X, y, _ = draw(300)
-        model = auto(missing_variance=missing_variance, n_predict=10**7).fit(X, y)
+        model = auto(approximation=approximation, n_predict=10**7).fit(X, y)
         for trial in model.selection_:
-            allowed = {"fitc"} if missing_variance == "add" and trial.threshold else {missing_variance}
-            assert {trial.missing_variance} == allowed
-        assert missing_variance != "ignore" or all(trial.n_probes for trial in model.selection_)
+            allowed = {"fitc"} if approximation == "dtc" and trial.threshold else {approximation}
+            assert {trial.approximation} == allowed
+        assert approximation != "sor" or all(trial.n_probes for trial in model.selection_)
 
     def test_solver(self) -> None:
         X, y, _ = draw(300)

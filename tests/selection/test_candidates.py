@@ -15,7 +15,7 @@ from lmgp.selection.search import Candidate, Choice, Family
 from lmgp.validation import Rows
 
 KERNEL = GaussianKernel(1.0, 1.0)
-OPEN = Allowed(None, None, None, "add", 256)
+OPEN = Allowed(None, None, None, "dtc", 256)
 SHARE = 1e-6
 ROWS_IN_PLACE_OF_FEATURES = {"nearest_rows", "exact"}
 
@@ -146,10 +146,10 @@ class TestWhatIsAllowed:
         assert {choice.size for choice in found} == {size}
         assert [choice.threshold for choice in found] == [None, 4.0, 2.0, 1.0, 0.5, 0.25]
 
-    @pytest.mark.parametrize(("missing", "around_centroids"), [("add", "fitc"), ("ignore", "ignore"), ("fitc", "fitc")])
+    @pytest.mark.parametrize(("missing", "around_centroids"), [("dtc", "fitc"), ("sor", "sor"), ("fitc", "fitc")])
     def test_missing_variance(self, missing: str, around_centroids: str) -> None:
-        for choice in choices(listed(draw(), replace(OPEN, missing_variance=missing))):
-            assert choice.missing_variance == (missing if choice.threshold is None else around_centroids)
+        for choice in choices(listed(draw(), replace(OPEN, approximation=missing))):
+            assert choice.approximation == (missing if choice.threshold is None else around_centroids)
 
     def test_of_one_column_there_is_one_index_set(self) -> None:
         found = listed(draw(d=1))

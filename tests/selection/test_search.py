@@ -35,7 +35,7 @@ class Bench:
         """Make candidates of sizes, each with its seconds and its divergence: one for all probes, or one for each."""
         for size, (_, kl) in table.items():
             self.divergence[method, size] = kl if callable(kl) else lambda X, kl=kl: np.full(len(X), kl)
-        choices = [Choice(method, size, None, 1.0, "farthest_point", "primal", "add") for size in table]
+        choices = [Choice(method, size, None, 1.0, "farthest_point", "primal", "dtc") for size in table]
         return Family([Candidate(choice, table[choice.size][0]) for choice in choices], power)
 
     def build(self, choice: Choice) -> Model:
@@ -243,7 +243,7 @@ class TestNoneWithinTheTolerance:
 
 class TestTable:
     TRIALS = (
-        Trial("global_taylor", 32, None, "add", 4.5, 0.0, 0, 0.001, 0.0026),
+        Trial("global_taylor", 32, None, "dtc", 4.5, 0.0, 0, 0.001, 0.0026),
         Trial("local_taylor", 64, 0.25, "fitc", 0.00042, 3e-5, 256, 0.5, 0.25, chosen=True),
     )
     SELECTION = Selection(TRIALS, 1e-3, 12345, 2048, 4e-5, 1.5)
@@ -258,7 +258,7 @@ class TestTable:
     def test_prints_a_table(self) -> None:
         lines = str(self.SELECTION).splitlines()
         assert [line.split() for line in lines[1:3]] == [
-            ["global_taylor", "32", "-", "add", ">", "4.5", "-", "0", "0.001", "0.0026"],
+            ["global_taylor", "32", "-", "dtc", ">", "4.5", "-", "0", "0.001", "0.0026"],
             ["*", "local_taylor", "64", "0.25", "fitc", "0.00042", "3e-05", "256", "0.5", "0.25"],
         ]
         assert len({len(line) for line in lines[:3]}) == 1
@@ -287,16 +287,16 @@ class TestTable:
         assert (selection.tolerance, selection.n_predict) == (TOLERANCE, 77)
         assert (selection.reference_rows, selection.reference_change, selection.reference_seconds) == (5, 0.25, 3.0)
         trial = selection.chosen
-        assert (trial.method, trial.n_features, trial.threshold, trial.missing_variance) == ("a", 32, 1.0, "add")
+        assert (trial.method, trial.n_features, trial.threshold, trial.approximation) == ("a", 32, 1.0, "dtc")
         assert trial.seconds == 1.25
         assert 0.0 <= trial.trial_seconds < 5.0
 
 
 @pytest.mark.filterwarnings("ignore::lmgp.errors.ToleranceWarning")
-@pytest.mark.parametrize("missing_variance", ["add", "ignore", "fitc"])
+@pytest.mark.parametrize("approximation", ["dtc", "sor", "fitc"])
 @pytest.mark.parametrize(("lengthscale", "noise", "max_features"), [(1.0, 0.05, 256), (0.4, 0.5, 64), (3.0, 1e-3, 64)])
 def test_of_real_models_what_is_written_is_true(
-    lengthscale: float, noise: float, max_features: int, missing_variance: str, monkeypatch: pytest.MonkeyPatch
+    lengthscale: float, noise: float, max_features: int, approximation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every divergence, and every lower bound of one, by predicting all probes with every model that was tried."""
     selections = []
@@ -323,15 +323,15 @@ def test_of_real_models_what_is_written_is_true(
     X = rng.uniform(0, 8, (350, 2))
     y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
     kernel = GaussianKernel(lengthscale, 1.0)
-    parameters = {"max_features": max_features, "missing_variance": missing_variance, "random_state": 0}
+    parameters = {"max_features": max_features, "approximation": approximation, "random_state": 0}
     LocalizedGPRegressor("auto", "auto", kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
     (selection,) = selections
-    assert (missing_variance == "ignore") or any(trial.n_probes == 0 for trial in selection)
+    assert (approximation == "sor") or any(trial.n_probes == 0 for trial in selection)
 
 
 class TestShortfall:
     def of(self, kl: float, change: float) -> str | None:
-        trials = (Trial("orf", 64, None, "add", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
+        trials = (Trial("orf", 64, None, "dtc", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
         return Selection(trials, 1e-3, 10, 4096, change, 1.0).shortfall(128)
 
     def test_none_within_the_tolerance(self) -> None:

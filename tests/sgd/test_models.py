@@ -21,10 +21,9 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lmgp import GaussianKernel, RandomFourierFeatures, TaylorFeatures
+from lmgp import ExponentialKernel, GaussianKernel, LinearKernel, ModulatedKernel, RandomFourierFeatures, TaylorFeatures
 from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.features.composition import exact_features
-from lmgp.kernels.base import ExponentialKernel, LinearKernel, ModulatedKernel
 from lmgp.sgd.losses import LOSSES, SCHEDULES
 from lmgp.sgd.models import KernelSGD, KernelSGDClassifier, KernelSGDRegressor
 from lmgp.sgd.strategies import STRATEGIES

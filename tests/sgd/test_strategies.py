@@ -13,9 +13,9 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import PolynomialFeatures
 
-from lmgp import GaussianKernel, RandomFourierFeatures, TaylorFeatures
+from lmgp import ExponentialKernel, GaussianKernel, LinearKernel, RandomFourierFeatures, TaylorFeatures
 from lmgp.errors import InputError, MemoryLimitError
-from lmgp.kernels.base import ExponentialKernel, Kernel, LinearKernel
+from lmgp.kernels.base import Kernel
 from lmgp.sgd.losses import LOSSES, SCHEDULES
 from lmgp.sgd.strategies import STRATEGIES, Dual, Expansion, Primal, expand, make_source, outputs
 

@@ -1,0 +1,115 @@
+"""The fitted state of an estimator: one frozen record, assigned once at the end of `fit`.
+
+An estimator keeps what it learns in a frozen dataclass and nowhere else::
+
+    @dataclass(frozen=True, eq=False)
+    class LineFit:
+        slope: float
+
+    class Line(Fitted, BaseEstimator):
+        slope_ = OfFit[float]()
+
+        def fit(self, X, y):
+            with unchanged_on_failure(self):
+                self._fitted = LineFit(slope=...)
+            return self
+
+A refit replaces the whole record, so that nothing of an earlier fit is left; a fit that fails replaces nothing.
+(``n_features_in_`` and ``feature_names_in_`` are scikit-learn's own.)
+"""
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from numbers import Real
+from typing import Any, Generic, Self, TypeVar, overload
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator
+
+Value = TypeVar("Value")
+
+
+class OfFit(Generic[Value]):
+    """A public attribute that is read from the record: ``slope_ = OfFit[float]()`` reads ``self._fitted.slope``.
+
+    Reading it raises an AttributeError before `fit`, and where the record of this fit has no such field; `hasattr` is
+    then False.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._field = name.removesuffix("_")
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | Value:
+        if instance is None:
+            return self
+        record = instance.__dict__.get("_fitted")
+        if not hasattr(record, self._field):
+            reason = "it is not fitted" if record is None else "this fit has none"
+            raise AttributeError(f"{owner.__name__} has no {self._field}_: {reason}.")
+        value: Value = getattr(record, self._field)
+        return value
+
+
+class Fitted:
+    """Mixin of estimators whose fitted state is one record, ``_fitted``."""
+
+    _fitted: Any
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_fitted" in self.__dict__
+
+
+@contextmanager
+def unchanged_on_failure(estimator: object) -> Iterator[None]:
+    """Give an estimator back the attributes that it had, if what happens inside fails."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def digest(value: object) -> str:
+    """Return a name that two values share if they are equal: numbers, arrays, kernels, estimators and records.
+
+    1, 1.0 and an array of one 1.0 are equal. Of a record, fields with ``compare=False`` do not count. A value that
+    cannot be pickled, such as one that holds a lambda, equals itself only.
+    """
+    try:
+        return str(joblib.hash(_plain(value)))
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return f"{type(value).__name__} at {id(value):#x}"
+
+
+def _plain(value: Any) -> Any:
+    """Reduce a value to what its equality depends on: names, arrays, tuples and dictionaries."""
+    if isinstance(value, Real | np.ndarray | list | tuple) and not isinstance(value, np.ndarray):
+        try:
+            value = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            return tuple(map(_plain, value))
+    if isinstance(value, np.ndarray):
+        value = value.astype(np.float64) if value.dtype.kind in "iuf" else value
+        return value.item() if value.size == 1 else np.ascontiguousarray(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__qualname__, {
+            one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.compare
+        }
+    if isinstance(value, BaseEstimator):
+        parameters = {name: _plain(one) for name, one in value.get_params(deep=False).items()}
+        return type(value).__qualname__, parameters, _plain(vars(value).get("_fitted", _learned(value)))
+    return value
+
+
+def _learned(estimator: BaseEstimator) -> dict[str, Any]:
+    """Return what an estimator of another library has learned."""
+    return {name: _plain(one) for name, one in vars(estimator).items() if name.endswith("_")}

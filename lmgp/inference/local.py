@@ -1,0 +1,307 @@
+"""Posteriors around centroids: a row is predicted by the model of its nearest centroid."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from lmgp.errors import InputError
+from lmgp.features.adapter import make_feature_map
+from lmgp.features.base import KernelMap
+from lmgp.inference.cache import Cache
+from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
+from lmgp.inference.truncation import expected_divergence
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
+from lmgp.kernels.base import Kernel, require
+from lmgp.locality.blocks import Neighbourhoods
+from lmgp.locality.clustering import nearest_centroids
+from lmgp.locality.placement import negligible_share
+from lmgp.noise import Noise
+from lmgp.parallel import parallel_map
+from lmgp.statistics import Statistics
+from lmgp.validation import Rows, as_tensor
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Solver = Literal["primal", "dual", "auto"]
+Posterior = WeightPosterior | RowPosterior
+
+# By how many predictive standard deviations leaving rows out may change a mean.
+PRUNE = 1e-3
+
+# Training rows that stand for test rows which are not known yet, when a map is fitted around its centroids.
+STAND_INS = 500
+
+# The key of the posterior of all rows, beside the indices of the centroids.
+ALL = "all rows"
+
+
+def fitted_map(
+    features: Any,
+    kernel: Kernel,
+    rows: Rows,
+    centroids: Floats,
+    rng: np.random.Generator,
+    max_memory_gib: float | None = None,
+) -> KernelMap:
+    """Fit a map for use around centroids.
+
+    Parameters
+    ----------
+    features : FeatureMap or scikit-learn transformer
+        Cloned, and given the kernel and a seed where it has none.
+    kernel : Kernel
+    rows : Rows
+    centroids : ndarray of shape (n_centroids, d)
+        In the units of X. Of none, random rows stand for the test rows that will be their own centroids.
+    rng : numpy.random.Generator
+    max_memory_gib : float, optional
+        For the matrices of a model with this map, in GiB; the machine's memory if not given.
+
+    Returns
+    -------
+    KernelMap
+
+    Raises
+    ------
+    MemoryLimitError
+        If they take more; the map has not been made then.
+    """
+    made = make_feature_map(features, kernel, rng)
+    check_model(made, len(rows.y), rows.X.shape[1], max_memory_gib)
+    return made.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
+
+
+def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int, Indices]]:
+    """Group rows by their nearest centroid, whatever the order of the rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric.
+    X : ndarray of shape (n, d)
+    centroids : ndarray of shape (n_centroids, d)
+
+    Returns
+    -------
+    list of (int, ndarray of int)
+        A centroid that is nearest to some row, and these rows, ascending.
+    """
+    if not len(centroids) or not len(X):
+        return []
+    labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
+    order = np.argsort(labels, kind="stable")
+    used, starts = np.unique(labels[order], return_index=True)
+    return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
+
+
+class LocalPosterior:
+    """One posterior around each centroid, from the rows within its reach.
+
+    A posterior is solved when the first row is predicted from it, by one thread, and kept within a memory limit. A
+    copy or a pickle starts with none solved.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric, in which the nearest centroid and the reach are measured.
+    rows : Rows
+        With y centred.
+    noise : Noise
+    centroids : ndarray of shape (n_centroids, d)
+        In the units of X. Of no rows, every test row is its own centroid.
+    features : KernelMap, optional
+        Fitted (`fitted_map`). Without one, the rows themselves make the posteriors.
+    solver : {"primal", "dual", "auto"}, default="primal"
+        By features, D × D; by rows, n × n; or, around each centroid, by the smaller of the two.
+    n_neighbors : int, optional
+        Posteriors of rows use the nearest ones to the centroid, at most this number.
+    prune : float, default=1e-3
+        Rows out of a centroid's reach are left out as far as that changes no mean by more than this number of
+        predictive standard deviations, and no standard deviation by more than this share. 0 keeps all rows. Maps
+        without a degree reach every row.
+    max_memory_gib : float, optional
+        For one posterior while it is solved, and for all that are kept, in GiB. The machine's memory if not given.
+    neighbourhoods : Neighbourhoods, optional
+        Of the rows in the kernel's metric, where they are made already.
+
+    Attributes
+    ----------
+    reach : float
+        The distance from a centroid, in lengthscales, beyond which rows are left out.
+
+    Notes
+    -----
+    A row at distance r from the centroid adds at most σ²Q(p + 1, r²) to ‖Φ‖²_F (in expectation for random maps). Let
+    rows of less than εσ² each be left out. The Cauchy-Schwarz inequality in the norm of A⁻¹ bounds the change of the
+    mean by √v (n √ε σ rms(y)/σ²_noise + n ε σ² ‖w‖/σ²_noise), with the norm of the weights ‖w‖ ≤ √n rms(y)/(2 σ_noise),
+    and the relative change of the variance v by n ε σ²/σ²_noise. So ε = min{(τ σ²_noise/(2 n σ rms(y)))²,
+    τ σ²_noise/(2 n σ²)} keeps both below τ = `prune`.
+
+    References
+    ----------
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, Algorithm 1.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        noise: Noise,
+        centroids: Floats,
+        *,
+        features: KernelMap | None = None,
+        solver: Solver = "primal",
+        n_neighbors: int | None = None,
+        prune: float = PRUNE,
+        max_memory_gib: float | None = None,
+        neighbourhoods: Neighbourhoods | None = None,
+    ) -> None:
+        require(kernel, "metric", "A model around centroids")
+        self.kernel, self.noise, self.centroids, self.features = kernel, noise, centroids, features
+        self.reach = float("inf")
+        if features is not None and prune:
+            self.reach = features.reach(negligible_share(rows, kernel, noise, prune))
+        self._rows, self._solver, self._n_neighbors, self._max_memory_gib = rows, solver, n_neighbors, max_memory_gib
+        if neighbourhoods is None and np.isfinite(self.reach):
+            neighbourhoods = Neighbourhoods(kernel.scale(rows.X))
+        self._neighbourhoods = neighbourhoods
+        self._tree = None if n_neighbors is None else KDTree(kernel.scale(rows.X))
+        self._solved: Cache[Posterior] = Cache(np.inf if max_memory_gib is None else max_memory_gib * 2**30)
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
+        """Predict the latent function.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        variance : bool, default=True
+            Whether to compute variances; the mean alone takes a small part of the time.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+        variance : ndarray of shape (n,) or None
+        """
+        if not len(self.centroids) and self._tree is not None and self._solver == "dual":
+            k = min(self._n_neighbors or 0, len(self._rows.y))
+            both = predict_from_neighbours(self.kernel, self._rows, self.noise, self._tree, X, k)
+            return both if variance else (both[0], None)
+        mean, found = np.empty(len(X)), np.empty(len(X))
+
+        def predict(posterior: Posterior, centroid: Floats, part: Indices) -> None:
+            if isinstance(posterior, RowPosterior):
+                of_part = posterior.predict(X[part], variance)
+            else:
+                assert self.features is not None  # for the type checker: there are no weights without a map
+                of_part = evaluate(posterior, self.features, X[part], centroid, self.noise, variance)
+            mean[part] = of_part[0]
+            if of_part[1] is not None:
+                found[part] = of_part[1]
+
+        self._with_posteriors(X, predict)
+        return mean, found if variance else None
+
+    def expected_divergence(self, X: Floats, beyond: Floats) -> Floats:
+        """Estimate the divergence of the predictions from the exact ones, see `lmgp.inference.truncation`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+        beyond : ndarray of shape (n,)
+            How far each row is from where training rows are, in lengthscales; negative among them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            KL(this prediction ‖ exact prediction), with noise, in nats.
+        """
+        error = np.zeros(len(X))
+
+        def estimate(posterior: Posterior, centroid: Floats, part: Indices) -> None:
+            if isinstance(posterior, WeightPosterior) and self.features is not None:
+                error[part] = expected_divergence(
+                    posterior, self.features, X[part] - centroid, beyond[part], self.noise
+                )
+
+        self._with_posteriors(X, estimate)
+        return error
+
+    def missing(self, X: Floats) -> Floats:
+        """Return the prior variance that is added to each row's prediction, without solving anything; shape (n,)."""
+        missing = np.zeros(len(X))
+        if not self.noise.predicts_missing:
+            return missing
+        for index, members in by_centroid(self.kernel, X, self.centroids):
+            centroid = self.centroids[index]
+            features = self._map_for(len(self._rows.y[self._within_reach(centroid)]))
+            if features is not None:
+                rows = as_tensor(X[members] - centroid)
+                left_out = features.missing_variance(rows, features.evaluate(rows))
+                missing[members] = 0.0 if left_out is None else left_out.numpy()
+        return missing
+
+    def _with_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
+        """Hand each posterior, with its centroid, to a function, together with the rows of X that it is for."""
+        keep = len(self.centroids) > 0
+        centroids = self.centroids if keep else np.unique(X, axis=0)
+
+        def use_one(task: tuple[int, Indices]) -> None:
+            index, members = task
+            solved = self._posterior(index) if keep else self._solve(centroids[index])
+            use(solved, centroids[index], members)
+
+        parallel_map(use_one, by_centroid(self.kernel, X, centroids))
+
+    def _posterior(self, index: int) -> Posterior:
+        """Return the posterior around a centroid, solved once."""
+        return self._solved.get(index, lambda: self._solve(self.centroids[index]))
+
+    def statistics(self, centroid: Floats) -> Statistics:
+        """Sum the statistics of the map around a centroid, over the rows within reach.
+
+        Parameters
+        ----------
+        centroid : ndarray of shape (d,)
+
+        Returns
+        -------
+        Statistics
+        """
+        return self._sum(centroid, self._rows.take(self._within_reach(centroid)))
+
+    def _sum(self, centroid: Floats, rows: Rows) -> Statistics:
+        if self.features is None:
+            raise InputError("A model of rows in place of features has no statistics of features.")
+        return accumulate(self.features, rows, centroid, self.noise, origin=0.0)
+
+    def _solve(self, centroid: Floats) -> Posterior:
+        rows = self._rows.take(self._within_reach(centroid))
+        if self._map_for(len(rows.y)) is not None:
+            return WeightPosterior(self._sum(centroid, rows), center=0.0)
+        if self._n_neighbors is not None and self._n_neighbors < len(rows.y) and self._tree is not None:
+            (scaled,) = self.kernel.scale(centroid[None, :])
+            _, nearest = self._tree.query(scaled, k=np.arange(1, self._n_neighbors + 1))
+            rows = self._rows.take(nearest)
+        elif len(rows.y) == len(self._rows.y):
+            # The exact GP of all rows is the same around every centroid.
+            return self._solved.get(ALL, lambda: self._of_rows(self._rows))
+        return self._of_rows(rows)
+
+    def _of_rows(self, rows: Rows) -> RowPosterior:
+        return RowPosterior(self.kernel, rows, self.noise, self._max_memory_gib)
+
+    def _within_reach(self, centroid: Floats) -> Indices | slice:
+        if self._neighbourhoods is None:
+            return slice(None)
+        (scaled,) = self.kernel.scale(centroid[None, :])
+        return self._neighbourhoods.within(self.reach, scaled)
+
+    def _map_for(self, n: int) -> KernelMap | None:
+        """Return the map by which n rows within reach are solved; None where they are solved as rows."""
+        features = self.features
+        if features is None or self._solver == "dual" or (self._solver == "auto" and n < features.n_features_out_):
+            return None
+        return features

@@ -1,0 +1,54 @@
+"""Memory: rows in chunks of bounded size, and one check before anything large is allocated."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from lmgp.errors import MemoryLimitError
+
+# Bytes of one chunk's feature matrix. Larger ones gain nothing in the matrix products, and above 32 MiB the C library
+# hands every buffer back to the system, which then costs as much as the features themselves.
+CHUNK_BYTES = 8 * 2**20
+
+
+def chunks(n: int, n_columns: int, n_bytes: int | None = None) -> Iterable[slice]:
+    """Cut n rows into slices whose float64 matrices of `n_columns` columns stay within `n_bytes` (`CHUNK_BYTES`)."""
+    size = max(1, (n_bytes or CHUNK_BYTES) // (8 * n_columns))
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def check_memory(
+    n_bytes: float, subject: str, advice: str | Callable[[float], str], max_memory_gib: float | None = None
+) -> None:
+    """Refuse what needs more memory than there is, or than the user allows.
+
+    Parameters
+    ----------
+    n_bytes : float
+        What is needed.
+    subject : str
+        What needs it, in the plural: "The frequencies of 1e9 features".
+    advice : str or callable
+        What to do, as a sentence; a callable makes it from the limit in bytes, to say what would fit.
+    max_memory_gib : float, optional
+        The limit, in GiB. If not given, the machine's memory; no limit where the system does not say how much that is.
+
+    Raises
+    ------
+    MemoryLimitError
+        It says what is needed, the limit, and what would fit.
+    """
+    limit = _machine_bytes() if max_memory_gib is None else max_memory_gib * 2**30
+    if n_bytes <= limit:
+        return
+    whose = "of this machine" if max_memory_gib is None else f"of max_memory_gib={max_memory_gib:g}"
+    raise MemoryLimitError(
+        f"{subject} take {n_bytes / 2**30:,.1f} GiB, above the {limit / 2**30:,.1f} GiB {whose}. "
+        f"{advice if isinstance(advice, str) else advice(limit)}"
+    )
+
+
+def _machine_bytes() -> float:
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
