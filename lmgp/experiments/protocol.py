@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError, nearest_names
@@ -50,11 +50,6 @@ class Protocol:
     n_features: tuple[int, ...]
     max_test_rows: int | None
     published: Mapping[str, PublishedSettings] = field(default_factory=dict)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of every model that the protocol fixes."""
-        return {"approximation": self.approximation}
 
     def published_for(self, dataset: Dataset) -> PublishedSettings | None:
         """Look up what the paper fixed for a data set; None where this protocol learns instead.
