@@ -45,7 +45,8 @@ class Conditional:
         self.kernel, self.X = kernel, X
         covariance = kernel.evaluate(X, X)
         covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-        self.factor = cholesky(covariance) if covariance.ndim == 2 else _batched_cholesky(covariance)
+        least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
+        self.factor = cholesky(covariance, float(least)) if least.ndim == 0 else _batched_cholesky(covariance, least)
         self.whitened = solve_lower(self.factor, y[..., None])[..., 0]
 
     def coefficients(self) -> torch.Tensor:
@@ -71,10 +72,10 @@ class Conditional:
         return mean, (prior - columns.square().sum(dim=-2)).clamp(min=0.0)
 
 
-def _batched_cholesky(covariances: torch.Tensor) -> torch.Tensor:
+def _batched_cholesky(covariances: torch.Tensor, least: torch.Tensor) -> torch.Tensor:
     factors, failed = torch.linalg.cholesky_ex(covariances)
     for index in failed.nonzero().ravel().tolist():
-        factors[index] = cholesky(covariances[index])
+        factors[index] = cholesky(covariances[index], float(least[index]))
     return factors
 
 
