@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lmgp.errors import ToleranceWarning
 from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
-from lmgp.inference.likelihood import Hyperparameters
+from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods

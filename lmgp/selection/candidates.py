@@ -106,7 +106,8 @@ class MapMethod:
 
     def can_serve(self, kernel: Kernel) -> bool:
         """Say whether the kernel has what the map needs."""
-        return kernel.can(self.make(LIMITS.smallest_size).needs)
+        needs = self.make(LIMITS.smallest_size).needs
+        return needs is None or kernel.can(needs)
 
 
 MAPS: dict[str, MapMethod] = {
