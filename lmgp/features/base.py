@@ -248,6 +248,11 @@ class KernelMap(FeatureMap):
         self.kernel = kernel
         self.random_state = random_state
 
+    @classmethod
+    def serves(cls, kernel: Kernel) -> bool:
+        """Say whether the kernel can do what the map needs."""
+        return cls.needs is None or kernel.can(cls.needs)
+
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return where one map for all rows is best centred, shape (d,): the weighted mean of the rows."""
         return np.average(X, axis=0, weights=weights)
@@ -365,7 +370,7 @@ class KernelMap(FeatureMap):
 
     def _checked_kernel(self, n_inputs: int) -> Any:
         kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
-        if self.needs is not None and not kernel.can(self.needs):
+        if self.needs is not None and not self.serves(kernel):
             serving = [maps for need, maps in SERVING if kernel.can(need)]
             others = ", ".join([*serving, "NystroemFeatures"])
             raise InputError(

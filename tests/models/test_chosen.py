@@ -29,10 +29,11 @@ from lmgp.errors import InputError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.models import chosen
-from lmgp.selection.candidates import MAPS
+from lmgp.selection.candidates import TRIED
 from lmgp.selection.probes import PLAN
 
-FEATURES, ROWS = list(MAPS), ["nearest_rows", "exact"]
+ROWS = ["nearest_rows", "exact"]
+FEATURES = [name for name in TRIED if name not in ROWS]
 NOISE, VARIANCE = 0.05, 2.0
 
 
