@@ -124,11 +124,7 @@ MODULES = {
 }
 
 
-# To go with the class that chooses, which is to stand in models.chosen.
-LATE = pytest.param("models.localized", marks=pytest.mark.xfail(strict=True, reason="it still chooses"))
-
-
-@pytest.mark.parametrize("module", [LATE if module == "models.localized" else module for module in MODULES])
+@pytest.mark.parametrize("module", MODULES)
 def test_a_module_imports_only_from_those_before_it(module: str) -> None:
     listed = order()
     here = place(module, listed)

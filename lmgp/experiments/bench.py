@@ -195,13 +195,15 @@ class Bench:
         fitted = perf_counter()
         mean, variance, seconds = self._predict(model)
         selection = model.selection_ if method.chooses else None
-        columns = None if model.features_ is None else model.features_.transform(self.rows.X_train[:1]).shape[1]
+        used = model.model_ if method.chooses else model
+        features = getattr(used, "features_", None)
+        columns = None if features is None else features.transform(self.rows.X_train[:1]).shape[1]
         localized = method.localized or (selection is not None and selection.chosen.threshold is not None)
         return Row(
             **self.described,
             **cell._asdict(),
             n_features_out=columns,
-            n_centroids=len(model.centroids_) if localized else None,
+            n_centroids=len(used.centroids_) if localized else None,
             selection="" if selection is None else selection.to_json(),
             **self._compared(mean, variance),
             fit_seconds=fitted - start,

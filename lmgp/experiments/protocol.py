@@ -106,7 +106,6 @@ PROTOCOLS = {
 }
 
 
-# At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
 DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if method.compared)
 DEFAULT_THRESHOLDS = (0.5, 2.0)
 DEFAULT_SEEDS = 3
