@@ -101,8 +101,7 @@ PROTOCOLS = {
 }
 
 
-# At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
-DEFAULT_METHODS = tuple(name for name in METHODS if not name.endswith("gaussian"))
+DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if method.compared)
 DEFAULT_THRESHOLDS = (0.5, 2.0)
 DEFAULT_SEEDS = 3
 MAX_TRAIN_ROWS = 10_000
