@@ -201,7 +201,7 @@ class TestLikelihood:
 
     def test_is_of_the_sampled_rows_where_there_are_more_than_max_rows(self) -> None:
         X, y, _, lengthscale, variance, noise_variance = given("friedman", ard=False)
-        model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance, max_rows=149, random_state=0)
+        model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance, max_learning_rows=149, random_state=0)
         likelihood = model.fit(X, y).log_marginal_likelihood_
         centred = y - y.mean()
         candidates = [
@@ -350,7 +350,7 @@ class TestLearning:
         X, y = friedman()
 
         def learned(random_state: int) -> tuple[float, ...]:
-            model = ExactGPRegressor(max_rows=40, random_state=random_state).fit(X, y)
+            model = ExactGPRegressor(max_learning_rows=40, random_state=random_state).fit(X, y)
             kernel = model.kernel_
             return kernel.lengthscale, kernel.variance, model.noise_variance_, model.log_marginal_likelihood_
 
@@ -410,7 +410,7 @@ class TestMemory:
 
     def test_limit_is_checked_before_anything_is_allocated(self) -> None:
         X, y = self.rows()
-        model = ExactGPRegressor(GaussianKernel(1.0), 0.1, max_rows=50, max_memory_gib=0.1).fit(X, y)
+        model = ExactGPRegressor(GaussianKernel(1.0), 0.1, max_learning_rows=50, max_memory_gib=0.1).fit(X, y)
         model.predict  # noqa: B018 - found before tracing starts
         tracemalloc.start()
         try:
@@ -428,7 +428,7 @@ class TestMemory:
 
     def test_hyperparameters_are_learned_from_more_rows_than_fit_into_memory(self) -> None:
         X, y = self.rows()
-        model = ExactGPRegressor(max_rows=100, max_memory_gib=1e-3, random_state=0).fit(X, y)
+        model = ExactGPRegressor(max_learning_rows=100, max_memory_gib=1e-3, random_state=0).fit(X, y)
         assert model.converged_ is True
         assert 0.1 < model.kernel_.lengthscale < 10.0
         with pytest.raises(MemoryLimitError):

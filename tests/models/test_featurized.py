@@ -248,8 +248,8 @@ class TestAgainstTheExactProcess:
         rng = np.random.default_rng(0)
         X = rng.uniform(-2, 2, (40, 1))
         y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=40)
-        exact = ExactGPRegressor(max_rows=30, random_state=0).fit(X, y)
-        model = FeaturizedGPRegressor(TaylorFeatures(10), max_rows=30, random_state=0).fit(X, y)
+        exact = ExactGPRegressor(max_learning_rows=30, random_state=0).fit(X, y)
+        model = FeaturizedGPRegressor(TaylorFeatures(10), max_learning_rows=30, random_state=0).fit(X, y)
         assert model.noise_variance_ == exact.noise_variance_
         assert model.kernel_.get_params() == exact.kernel_.get_params()
 

@@ -462,11 +462,11 @@ class TestPredict:
         np.testing.assert_array_equal(untouched.predict(T, return_std=True), expected)
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(T, return_std=True), expected)
 
-    @pytest.mark.parametrize("max_cache_gib", [0.0, 3 * 8 * (28**2 + 28) / 2**30])
-    def test_the_size_of_the_cache_does_not_matter(self, max_cache_gib: float) -> None:
+    @pytest.mark.parametrize("max_memory_gib", [0.0, 3 * 8 * (28**2 + 28) / 2**30])
+    def test_the_size_of_the_cache_does_not_matter(self, max_memory_gib: float) -> None:
         X, y, T = draw()
         expected = model_of("taylor").fit(X, y).predict(T, return_std=True)
-        model = model_of("taylor", max_cache_gib=max_cache_gib).fit(X, y)
+        model = model_of("taylor", max_memory_gib=max_memory_gib).fit(X, y)
         for _ in range(2):
             np.testing.assert_array_equal(model.predict(T, return_std=True), expected)
 
@@ -530,7 +530,7 @@ class TestDefaults:
         rng = np.random.default_rng(0)
         X = rng.uniform(-2, 2, (40, 1))
         y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=40)
-        exact = ExactGPRegressor(max_rows=30, random_state=0).fit(X, y)
-        model = LocalizedGPRegressor(TaylorFeatures(10), max_rows=30, random_state=0).fit(X, y)
+        exact = ExactGPRegressor(max_learning_rows=30, random_state=0).fit(X, y)
+        model = LocalizedGPRegressor(TaylorFeatures(10), max_learning_rows=30, random_state=0).fit(X, y)
         assert model.noise_variance_ == exact.noise_variance_
         assert model.kernel_.get_params() == exact.kernel_.get_params()
