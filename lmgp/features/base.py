@@ -247,7 +247,7 @@ class KernelMap(FeatureMap):
         "random_state": ["random_state", np.random.Generator],
     }
     # The capability of a kernel without which this map cannot serve it.
-    needs: ClassVar[str] = "gaussian_components"
+    needs: ClassVar[str | None] = "metric"
 
     kernel_ = OfFit[Any]()
 

@@ -14,7 +14,10 @@ from lmgp.features.base import FeatureMap, KernelFit, KernelMap, same_kernel
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
 from lmgp.fitted import OfFit
+from lmgp.kernels.base import require
 from lmgp.validation import as_tensor
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -24,30 +27,47 @@ class FourierFit(KernelFit):
     Attributes
     ----------
     frequencies : ndarray of shape (n_features_out / 2, d)
+    variance : float
+        σ² = k(x, x).
     """
 
-    frequencies: NDArray[np.float64]
+    frequencies: Floats
+    variance: float
 
 
-class _FourierMap(KernelMap):
-    """φ(x) = σ √(2/D) [cos(Ωx̃), sin(Ωx̃)] with D/2 frequencies, the rows of Ω."""
+class FourierMap(KernelMap):
+    """φ(x) = σ √(2/D) [cos(Ωx), sin(Ωx)] with D/2 frequencies, the rows of Ω, in radians per unit of each column.
 
-    frequencies_ = OfFit[NDArray[np.float64]]()
+    Frequencies are drawn from the spectral density of the kernel (`Kernel.sample_frequencies`), each from one direction
+    that is N(0, I) by itself: subclasses say how directions depend on each other. Pairs of cosine and sine have a lower
+    variance than cosines with a random phase. ‖φ(x)‖² = σ² at every row.
+    """
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> FourierFit:
-        n_frequencies = self.n_features // 2
+    needs = "frequencies"
+    frequencies_ = OfFit[Floats]()
+
+    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> FourierFit:
+        n_frequencies, n_inputs = self.n_features // 2, X.shape[1]
         if n_frequencies == 0:
             raise InputError(
                 f"{type(self).__name__} makes pairs of columns: n_features must be at least 2; got {self.n_features}."
             )
-        # Blocks of frequencies are drawn whole; the last one is cut.
-        blocks = [self._draw_block(X.shape[1], rng)]
+        require(kernel, "frequencies", type(self).__name__)
+        # A stream apart, so that a larger map starts with the directions of a smaller one.
+        (mixing,) = rng.spawn(1)
+        # Blocks of directions are drawn whole; the last one is cut.
+        blocks = [self._draw_block(n_inputs, rng)]
         while len(blocks) * len(blocks[0]) < n_frequencies:
-            blocks.append(self._draw_block(X.shape[1], rng))
-        frequencies = np.concatenate(blocks)[:n_frequencies].copy()
-        return FourierFit(n_features_out=2 * n_frequencies, kernel=kernel, frequencies=frequencies)
+            blocks.append(self._draw_block(n_inputs, rng))
+        directions = np.concatenate(blocks)[:n_frequencies].copy()
+        return FourierFit(
+            n_features_out=2 * n_frequencies,
+            kernel=kernel,
+            frequencies=kernel.sample_frequencies(directions, mixing),
+            variance=float(kernel.diagonal(np.zeros((1, n_inputs)))[0]),
+        )
 
-    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
+    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         half = len(self.frequencies_)
         if not (isinstance(larger, type(self)) and same_kernel(self, larger)):
             return None
@@ -58,10 +78,10 @@ class _FourierMap(KernelMap):
         return columns, float(np.sqrt(n_frequencies / half))
 
     @abstractmethod
-    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw frequencies that depend on each other, shape (any, n_inputs)."""
+    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> Floats:
+        """Draw directions that depend on each other, shape (any, n_inputs)."""
 
-    def operation_count(self, X: ArrayLike) -> NDArray[np.float64]:
+    def operation_count(self, X: ArrayLike) -> Floats:
         """Count the floating point operations that the features of each row take.
 
         Parameters
@@ -82,27 +102,28 @@ class _FourierMap(KernelMap):
         rows = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
         return np.asarray(self.n_features_out_ * non_zeros(rows), dtype=np.float64)
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        angles = self._scale(X) @ as_tensor(self.frequencies_).T
-        features = torch.empty((len(X), self.n_features_out_), dtype=torch.float64)
-        half = self.n_features_out_ // 2
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        fit: FourierFit = self._fitted
+        angles = X @ as_tensor(fit.frequencies).T
+        features = torch.empty((len(X), fit.n_features_out), dtype=torch.float64)
+        half = fit.n_features_out // 2
         torch.cos(angles, out=features[:, :half])
         torch.sin(angles, out=features[:, half:])
-        return features.mul_((self.kernel_.variance / half) ** 0.5)
+        return features.mul_((fit.variance / half) ** 0.5)
 
 
-class RandomFourierFeatures(_FourierMap):
-    """Random Fourier features with independent Gaussian frequencies.
+class RandomFourierFeatures(FourierMap):
+    """Random Fourier features with independent frequencies, for stationary kernels, their sums and products.
 
-    φ(x) = σ √(2/D) [cos(Ωx̃), sin(Ωx̃)] with D/2 frequencies ω ~ N(0, I). Unbiased; ‖φ(x)‖² = σ² at every row. Pairs of
-    cosine and sine have a lower variance than cosines with a random phase for this kernel.
+    φ(x) = σ √(2/D) [cos(Ωx), sin(Ωx)] with D/2 frequencies from the kernel's spectral density. Unbiased; ‖φ(x)‖² = σ²
+    at every row.
 
     Parameters
     ----------
     n_features : int, default=512
         The number of columns, at least 2; an odd number gives one less.
     kernel, random_state
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
 
     Attributes
     ----------
@@ -120,22 +141,23 @@ class RandomFourierFeatures(_FourierMap):
     (2, 6)
     """
 
-    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> Floats:
         return rng.standard_normal((self.n_features // 2, n_inputs))
 
 
-class OrthogonalFourierFeatures(_FourierMap):
+class OrthogonalFourierFeatures(FourierMap):
     """Random Fourier features whose frequencies are orthogonal in blocks of d.
 
-    Each block is a Haar-distributed orthogonal matrix, its rows scaled by independent χ_d norms: every frequency is
-    N(0, I) by itself, so the map is unbiased, and its variance is lower than with independent frequencies.
+    Each block is a Haar-distributed orthogonal matrix, its rows scaled by independent χ_d norms: every row is N(0, I)
+    by itself. From it the kernel makes a frequency, so the map is unbiased. For the Gaussian kernel its variance is
+    lower than with independent frequencies.
 
     Parameters
     ----------
     n_features : int, default=512
         The number of columns, at least 2; an odd number gives one less.
     kernel, random_state
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
 
     Attributes
     ----------
@@ -152,14 +174,14 @@ class OrthogonalFourierFeatures(_FourierMap):
     (2, 32)
     """
 
-    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> Floats:
         orthogonal, triangular = np.linalg.qr(rng.standard_normal((n_inputs, n_inputs)))
         # QR alone is not Haar: the signs of the diagonal of R make it so.
         orthogonal = orthogonal * np.sign(np.diagonal(triangular))
         return orthogonal * np.sqrt(rng.chisquare(n_inputs, size=n_inputs))[:, None]
 
 
-class StructuredOrthogonalFourierFeatures(_FourierMap):
+class StructuredOrthogonalFourierFeatures(FourierMap):
     """Random Fourier features with frequencies from products of Hadamard and random sign matrices.
 
     Each block is √d̄ · HD₁HD₂HD₃, H the normalised Walsh-Hadamard matrix of order d̄ and Dᵢ random signs.
@@ -169,7 +191,7 @@ class StructuredOrthogonalFourierFeatures(_FourierMap):
     n_features : int, default=512
         The number of columns, at least 2; an odd number gives one less.
     kernel, random_state
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
 
     Attributes
     ----------
@@ -194,7 +216,7 @@ class StructuredOrthogonalFourierFeatures(_FourierMap):
     (2, 32)
     """
 
-    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> Floats:
         order = max(64, padded_size(n_inputs))
         transform = hadamard(np.arange(order), order)
         signs = rng.choice([-1.0, 1.0], size=(3, order))

@@ -14,20 +14,22 @@ from sklearn.utils.validation import check_array
 from lmgp.errors import InputError
 from lmgp.features.base import KernelFit, KernelMap, Work
 from lmgp.fitted import OfFit
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.kernels.base import Kernel
 from lmgp.linalg import solve_lower
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.validation import RandomState, as_tensor
 
-# The share of the prior variance below which what a landmark adds to those before it is left out. It is a difference
-# of larger numbers, rounded at 1e-16: the column of a landmark that adds less than this would be wrong from its fifth
-# digit on, and k − φᵀφ negative where that column is large, outside the landmarks. With a larger share, accuracy would
-# be lost where there is next to no noise.
+Floats = NDArray[np.float64]
+
+# A landmark is left out that adds less than this share of the prior variance to those before it. What it adds is a
+# difference of larger numbers, rounded at 1e-16: its column would be wrong from the fifth digit on, and k − φᵀφ
+# negative where that column is large, outside the landmarks. A larger share would cost accuracy where there is next to
+# no noise.
 NEGLIGIBLE = 1e-11
 
-# k-means++ looks at so many rows, and at so many for each landmark.
-MAX_ROWS = 10_000
+# k-means++ looks at 10 rows for each landmark, and at 10,000 at least.
 ROWS_PER_LANDMARK = 10
+LEAST_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -38,11 +40,11 @@ class NystroemFit(KernelFit):
     ----------
     landmarks : ndarray of shape (n_features_out, d)
     factor : ndarray of shape (n_features_out, n_features_out)
-        The Cholesky factor of their correlations.
+        The Cholesky factor L of their covariances.
     """
 
-    landmarks: NDArray[np.float64]
-    factor: NDArray[np.float64] = field(compare=False)
+    landmarks: Floats
+    factor: Floats = field(compare=False)
 
 
 class NystroemFeatures(KernelMap):
@@ -64,7 +66,7 @@ class NystroemFeatures(KernelMap):
         lengthscales. Or these points, in the units of X, and in the coordinates of the rows that `fit` is given: the
         user's in `FeaturizedGPRegressor`, differences to the nearest centroid in `LocalizedGPRegressor`.
     kernel, random_state
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
 
     Attributes
     ----------
@@ -76,14 +78,14 @@ class NystroemFeatures(KernelMap):
     Notes
     -----
     Close landmarks make K_ZZ singular in float64. No number is added to its diagonal: its Cholesky factorisation is
-    pivoted, and ends when no landmark has a variance, given those taken, above 1e-11 of the prior variance. So much at
-    most is missing at the landmarks left out. Rounding leaves k − φᵀφ positive semi-definite up to about 1e-8 of the
-    variance, outside many landmarks in a small place; up to 1e-4 at worst, around a pair that is a few millionths of a
-    lengthscale apart and has no others near it.
+    pivoted, and ends when no landmark has a variance, given those taken, above 1e-11 of the prior variance. That is the
+    most that is missing at the landmarks left out. Rounding leaves k − φᵀφ positive semi-definite up to about 1e-8 of
+    the variance, outside many landmarks in a small place; up to 1e-4 at worst, around a pair that is a few millionths
+    of a lengthscale apart and has no others near it.
 
-    Of more than 10,000 rows (and 10 per landmark), k-means++ sees a random part of that size.
+    k-means++ sees at most 10,000 random rows, or 10 for each landmark where that is more.
 
-    The map needs no centre: the kernel depends on differences alone.
+    The map serves every kernel and needs no centre: it sees the rows as they come.
 
     References
     ----------
@@ -111,20 +113,21 @@ class NystroemFeatures(KernelMap):
         "landmarks": [StrOptions({"kmeans++", "farthest_point"}), "array-like"],
     }
 
-    landmarks_ = OfFit[NDArray[np.float64]]()
+    needs = None
+    landmarks_ = OfFit[Floats]()
 
     def __init__(
         self,
         n_features: int = 512,
         landmarks: Literal["kmeans++", "farthest_point"] | ArrayLike = "kmeans++",
         *,
-        kernel: GaussianKernel | None = None,
+        kernel: Kernel | None = None,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(n_features, kernel=kernel, random_state=random_state)
         self.landmarks = landmarks
 
-    def centre_of(self, X: NDArray[np.float64], weights: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return zeros: landmarks are in the coordinates of the rows."""
         return np.zeros(X.shape[1])
 
@@ -137,27 +140,28 @@ class NystroemFeatures(KernelMap):
         n_landmarks = min(self.work(n_inputs).columns, n_rows) if isinstance(self.landmarks, str) else 0
         return 8.0 * n_landmarks * (n_inputs + 2.0 * n_landmarks)
 
-    def _draw(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> NystroemFit:
+    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> NystroemFit:
         candidates = self._candidates(X, rng, kernel)
-        correlations = GaussianKernel()(kernel.scale(candidates))
-        factor, order, rank, _ = dpstrf(correlations, tol=NEGLIGIBLE, lower=1)
+        covariance = kernel(candidates)
+        unit = float(np.diagonal(covariance).max())
+        factor, order, rank, _ = dpstrf(covariance / unit, tol=NEGLIGIBLE, lower=1)
         return NystroemFit(
             n_features_out=int(rank),
             kernel=kernel,
             landmarks=candidates[order[:rank] - 1],  # LAPACK counts from 1
-            factor=np.tril(factor[:rank, :rank]),
+            factor=np.tril(factor[:rank, :rank]) * unit**0.5,
         )
 
-    def _candidates(self, X: NDArray[np.float64], rng: np.random.Generator, kernel: Any) -> NDArray[np.float64]:
+    def _candidates(self, X: Floats, rng: np.random.Generator, kernel: Any) -> Floats:
         """Return the landmarks to choose from, shape (m, d), in the units of X."""
         if not isinstance(self.landmarks, str):
-            given: NDArray[np.float64] = check_array(self.landmarks, dtype=np.float64, input_name="landmarks")
+            given: Floats = check_array(self.landmarks, dtype=np.float64, input_name="landmarks")
             if given.shape[1] != X.shape[1]:
                 raise InputError(f"landmarks must have as many columns as X, {X.shape[1]}; got shape {given.shape}.")
             return given
         if len(X) <= self.n_features:
             return X
-        scaled = kernel.scale(X)
+        scaled = kernel.scale(X) if kernel.can("metric") else X
         if self.landmarks == "farthest_point":
             (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
             # A row closer than this to another adds too little to it.
@@ -165,7 +169,7 @@ class NystroemFeatures(KernelMap):
                 scaled, NEGLIGIBLE**0.5, start=scaled[middle], max_centroids=self.n_features
             )
             return X[nearest_centroids(chosen, scaled)]
-        n_rows = min(len(X), max(MAX_ROWS, ROWS_PER_LANDMARK * self.n_features))
+        n_rows = min(len(X), max(LEAST_ROWS, ROWS_PER_LANDMARK * self.n_features))
         sample = rng.choice(len(X), n_rows, replace=False)
         # Centred, because scikit-learn computes distances through inner products.
         centred = scaled[sample] - scaled.mean(axis=0)
@@ -173,11 +177,11 @@ class NystroemFeatures(KernelMap):
         return X[sample[picked]]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        correlations = GaussianKernel()(self.kernel_.scale(self.landmarks_), self._scale(X).numpy())
-        features = solve_lower(as_tensor(self._fitted.factor), as_tensor(correlations))
-        return features.mul_(self.kernel_.variance**0.5).T
+        fit: NystroemFit = self._fitted
+        covariance = fit.kernel.evaluate(as_tensor(fit.landmarks), X)
+        return solve_lower(as_tensor(fit.factor), covariance).T
 
     def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
-        """Return σ² − ‖φ(x)‖²."""
+        """Return k(x, x) − ‖φ(x)‖²."""
         # Rounding alone can make the difference negative, at the landmarks.
-        return (self.kernel_.variance - features.square().sum(dim=1)).clamp(min=0.0)
+        return (as_tensor(self.kernel_.diagonal(X.numpy())) - features.square().sum(dim=1)).clamp(min=0.0)

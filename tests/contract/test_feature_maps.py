@@ -239,7 +239,7 @@ def test_fit_edits_no_parameter(case: Case, fit_with: str) -> None:
     for name, value in before.items():
         assert after[name] is value
     assert joblib.hash(after["kernel__lengthscale"]) == hashed
-    assert vars(kernel).keys() == {"lengthscale", "variance"}
+    assert vars(kernel).keys() == {"lengthscale", "variance", "lengthscale_bounds", "variance_bounds"}
 
 
 @ALL

@@ -3,6 +3,8 @@
 Distributions are compared by Kolmogorov-Smirnov tests at a fixed seed, rejected below p = 1e-6 (about five sigma).
 """
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -10,11 +12,15 @@ from scipy import stats
 
 from lmgp import (
     GaussianKernel,
+    LinearKernel,
+    MaternKernel,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
+    RationalQuadraticKernel,
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
+from lmgp.errors import InputError
 
 Floats = NDArray[np.float64]
 MAPS = [RandomFourierFeatures, OrthogonalFourierFeatures, StructuredOrthogonalFourierFeatures]
@@ -59,7 +65,7 @@ def test_columns_are_cosines_and_sines_of_the_same_angles(cls: type) -> None:
     X = np.random.default_rng(0).standard_normal((7, 3))
     lengthscale = np.array([1.0, 2.0, 0.5])
     fitted = cls(20, kernel=GaussianKernel(lengthscale, 3.0), random_state=0).fit(X)
-    angles = (X / lengthscale) @ fitted.frequencies_.T
+    angles = X @ fitted.frequencies_.T
     expected = np.sqrt(3.0 / 10) * np.hstack((np.cos(angles), np.sin(angles)))
     np.testing.assert_allclose(fitted.transform(X), expected, rtol=1e-12, atol=1e-14)
 
@@ -244,3 +250,34 @@ def test_structured_features_have_the_documented_bias() -> None:
         if d == 1:
             np.testing.assert_array_less(np.abs(found.mean(axis=0) - bias), 5 * standard_error + exact_to + 1e-12)
         np.testing.assert_array_less(np.abs(found.mean(axis=0)), 5 * standard_error + 0.0115)
+
+
+KERNELS = {
+    "matern12": MaternKernel([0.7, 2.0], 1.3, smoothness=0.5),
+    "matern32": MaternKernel([0.7, 2.0], 1.3),
+    "matern52": MaternKernel(1.1, 0.4, smoothness=2.5),
+    "rational_quadratic": RationalQuadraticKernel([0.7, 2.0], 1.2, alpha=0.8),
+    "sum": GaussianKernel([0.7, 2.0], 0.5) + MaternKernel([1.5, 0.6], 0.8, smoothness=0.5),
+    "product": GaussianKernel([0.7, 2.0], 0.5) * MaternKernel(1.5, 0.8, smoothness=2.5),
+    "multiple": 2.5 * RationalQuadraticKernel(1.1, 0.7, alpha=2.0),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("kind", [RandomFourierFeatures, OrthogonalFourierFeatures])
+def test_features_are_unbiased_for_every_stationary_kernel(kind: Any, name: str) -> None:
+    kernel = KERNELS[name]
+    X = np.random.default_rng(1).normal(size=(5, 2))
+    products = []
+    for seed in range(60):
+        columns = kind(n_features=1000, kernel=kernel, random_state=seed).fit_transform(X)
+        products.append(columns @ columns.T)
+    np.testing.assert_allclose(np.diagonal(products[0]), kernel.diagonal(X), rtol=1e-12)
+    off = np.triu_indices(5, k=1)
+    errors = (np.mean(products, axis=0) - kernel(X)) / (np.std(products, axis=0, ddof=1) / np.sqrt(60) + 1e-300)
+    assert np.abs(errors[off]).max() < 4.5
+
+
+def test_a_kernel_without_a_spectrum_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"RandomFourierFeatures needs a draw of frequencies .* LinearKernel"):
+        RandomFourierFeatures(kernel=LinearKernel()).fit([[0.0], [1.0]])
