@@ -121,7 +121,11 @@ class TestAgainstTheDenseFormulation:
     def test_a_scikit_learn_transformer_sees_differences_to_the_centroid(self) -> None:
         X, y, T = draw()
         posterior = around(
-            Nystroem(gamma=0.5, n_components=15, random_state=0), centred(X, y), "sor", prune=1e-3, kernel=GaussianKernel()
+            Nystroem(gamma=0.5, n_components=15, random_state=0),
+            centred(X, y),
+            "sor",
+            prune=1e-3,
+            kernel=GaussianKernel(),
         )
         assert posterior.reach == np.inf
         expected = expected_of(posterior, X, y, T, np.full(len(y), NOISE), posterior.centroids)

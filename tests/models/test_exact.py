@@ -201,7 +201,9 @@ class TestLikelihood:
 
     def test_is_of_the_sampled_rows_where_there_are_more_than_max_rows(self) -> None:
         X, y, _, lengthscale, variance, noise_variance = given("friedman", ard=False)
-        model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance, max_learning_rows=149, random_state=0)
+        model = ExactGPRegressor(
+            GaussianKernel(lengthscale, variance), noise_variance, max_learning_rows=149, random_state=0
+        )
         likelihood = model.fit(X, y).log_marginal_likelihood_
         centred = y - y.mean()
         candidates = [
