@@ -86,7 +86,7 @@ def compared(exact, rows, labels, repeats):
             "changed_within_bound": float(np.mean(changed[valid])) if valid.any() else None,
         }
     model = fast["origin"]
-    kept = (model.c_, model.v_, model.M_, model.center_, model.intercept_, model.gamma_)
+    kept = (model.c_, model.v_, model.M_, model.expansion_point_, model.intercept_, model.gamma_)
     return {
         "n_sv": len(exact.support_vectors_),
         "accuracy": float(np.mean(expected == labels)),

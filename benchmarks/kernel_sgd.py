@@ -25,8 +25,9 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from lmgp import GaussianKernel, LinearKernel, RandomFourierFeatures
+from lmgp.sgd.functions import expand
 from lmgp.sgd.models import KernelSGDRegressor
-from lmgp.sgd.strategies import STRATEGIES, expand, make_source
+from lmgp.sgd.strategies import STRATEGIES, make_source
 
 # What is measured of which strategy (1 to 6): sizes to start from, and for each size that is varied its values and its
 # exponent in the table. A step of strategies 2, 4 and 6 reads one row: it takes many columns to outweigh the rest.
@@ -157,7 +158,7 @@ class Problem:
 
     def __init__(self, number, sizes):
         rng = np.random.default_rng(0)
-        self.strategy, self.sizes = STRATEGIES[number - 1], sizes
+        self.strategy, self.sizes = list(STRATEGIES.values())[number - 1], sizes
         self.X = rng.standard_normal((sizes["n"], sizes["d"] or round(sizes["D"] ** 0.5)))
         self.X /= np.sqrt(self.X.shape[1])
         self.y = rng.standard_normal((sizes["n"], 1))
@@ -170,7 +171,7 @@ class Problem:
 
     def rows(self, source):
         """The function to step, with all its rows where they are cached."""
-        return expand(self.strategy, source, self.X, 1, 2.0**33)
+        return expand(self.strategy, source, self.X, 1, max_memory_gib=8.0)
 
     def steps(self, f):
         """T steps of the squared loss."""
@@ -255,7 +256,7 @@ def one_problem(quick, repeats):
     y = np.sin(3.0 * X.sum(axis=1))
     found = {}
     for strategy in STRATEGIES:
-        kernel = LinearKernel() * LinearKernel() if strategy.startswith("features") else GaussianKernel()
+        kernel = LinearKernel() * LinearKernel() if "features" in strategy else GaussianKernel()
         model = KernelSGDRegressor(
             kernel, features=RandomFourierFeatures(d * d), strategy=strategy, regularization=1e-5, random_state=0
         )

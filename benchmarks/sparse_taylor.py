@@ -115,7 +115,7 @@ def pegasos(features, X, X_test, y, y_test, C, n_passes):
         regularization=1.0 / (C * n),
         schedule="pegasos",
         n_steps=n_passes * n,
-        memory_limit=16 * 2**30,
+        max_memory_gib=16.0,
         random_state=0,
     )
     start = perf_counter()

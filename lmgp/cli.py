@@ -1,8 +1,10 @@
 """The command ``lmgp``: compare methods on data sets, reproduce the paper, and list the data sets.
 
-Exit status: 0, 2 after an error that a message on standard error explains, 130 after Ctrl-C.
+Exit status: 0; 2 after an error that a message on standard error explains; 130 after Ctrl-C; 141 where what read the
+output, such as ``head``, has stopped.
 """
 
+# Whatever takes longer to import than to press Ctrl-C is imported within `main`, which answers it in one line.
 import argparse
 import logging
 import os
@@ -10,24 +12,15 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tqdm import tqdm
-
-from lmgp.errors import InputError, LmgpError
+from lmgp.errors import InputError, LmgpError, ToleranceWarning
 
 if TYPE_CHECKING:
     from lmgp.datasets import Dataset
 
 _LOG = logging.getLogger(__name__)
-# Written out, because the registry imports torch.
-_METHODS = (
-    "methods: rff, orf, sorf, random_maclaurin, nystroem, global_taylor, global_maclaurin_rademacher, "
-    "global_maclaurin_gaussian, global_maclaurin_tensor_srht, local_taylor, local_taylor_energy, "
-    "local_maclaurin_rademacher, local_maclaurin_gaussian, local_maclaurin_tensor_srht, auto"
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,16 +37,40 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status.
     """
     try:
-        arguments = _parser().parse_args(argv)
-        with _messages(quiet=arguments.quiet):
-            arguments.run(arguments)
+        try:
+            arguments = _parser().parse_args(argv)
+            with _messages(quiet=arguments.quiet):
+                arguments.run(arguments)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe is answered
+    except BrokenPipeError:
+        _let_go_of_output()
+        return 141
     except (LmgpError, OSError) as error:
         sys.stderr.write(f"lmgp: error: {error}\n")
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("lmgp: interrupted; what was finished is kept, and the same command resumes\n")
+    except (MemoryError, RuntimeError) as error:
+        from lmgp.experiments.budget import is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        sys.stderr.write("lmgp: error: out of memory; use fewer rows (--max-train-rows) or features (--n-features)\n")
+        return 2
+    except KeyboardInterrupt as error:
+        told = f": {error}" if str(error) else ""
+        sys.stderr.write(f"lmgp: interrupted{told}\n")
         return 130
     return 0
+
+
+def _let_go_of_output() -> None:
+    """Point the output to nowhere, or the interpreter complains about the closed pipe as it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -64,56 +81,71 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
+    from importlib.metadata import version
+
     parser = _Parser(prog="lmgp", description="Featurized Gaussian processes against the exact one.")
     parser.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
     parser.set_defaults(quiet=False)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     data_dir = _Parser(add_help=False)
     data_dir.add_argument("--data-dir", metavar="DIR", help="folder with data files (default: $LMGP_DATA_DIR)")
+    quiet = _Parser(add_help=False)
+    quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
+    _add_compare(commands, [data_dir, quiet])
+    _add_reproduce(commands, [data_dir, quiet])
+    datasets = commands.add_parser("datasets", parents=[data_dir], help="list the data sets and what is here")
+    datasets.set_defaults(run=_datasets)
+    return parser
+
+
+def _add_compare(commands: Any, parents: list[_Parser]) -> None:
+    from lmgp.methods import METHODS
 
     compare = commands.add_parser(
         "compare",
-        parents=[data_dir],
+        parents=parents,
         help="compare approximate GPs with the exact one on data sets",
         description="Fit the exact GP and every method on each data set; print a table, and write results.csv and "
         "comparison.png to OUT/NAME. Finished cells are read back, so that an interrupted command resumes.",
-        epilog=_METHODS,
+        epilog=f"methods: {', '.join(METHODS)}",
     )
-    compare.add_argument(
-        "datasets", nargs="+", metavar="DATASET", help="a name that 'lmgp datasets' lists, or a CSV file"
-    )
-    compare.add_argument(
+    add = compare.add_argument
+    add("datasets", nargs="+", metavar="DATASET", help="a name that 'lmgp datasets' lists, or a CSV file")
+    add(
         "--protocol",
         choices=("converged", "paper"),
         default="converged",
         help="learned hyper-parameters (default), or the published ones and splits like the paper's",
     )
-    compare.add_argument(
-        "--methods", nargs="+", metavar="METHOD", help="from those below (default: all but the Gaussian sketches)"
-    )
-    compare.add_argument("--n-features", nargs="+", type=int, metavar="D", help="default: 32 128 512; paper: and 1024")
-    compare.add_argument(
+    add("--methods", nargs="+", metavar="METHOD", help="from those below (default: all but the Gaussian sketches)")
+    add("--n-features", nargs="+", type=int, metavar="D", help="default: 32 128 512; paper: and 1024")
+    add(
         "--thresholds",
         nargs="+",
         type=float,
         metavar="T",
         help="radius around a centroid, in lengthscales, for the local methods (default: 0.5 2)",
     )
-    compare.add_argument("--seeds", type=int, metavar="N", help="number of repetitions (default: 3)")
-    compare.add_argument("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
-    compare.add_argument("--target", metavar="COLUMN", help="the column of a CSV file to predict")
-    compare.add_argument("--columns", nargs="+", metavar="COLUMN", help="input columns (default: all; the catalogue's)")
-    compare.add_argument("--ard", action="store_true", help="learn one lengthscale a column")
-    compare.add_argument("--max-train-rows", type=int, metavar="N", help="training rows used at most (default: 10000)")
-    compare.add_argument(
-        "--max-test-rows", type=int, metavar="N", help="test rows used at most (default: 2000; paper: all)"
+    add("--seeds", type=int, metavar="N", help="number of repetitions (default: 3)")
+    add("--out", type=Path, default=Path("results"), metavar="DIR", help="default: results")
+    add("--target", metavar="COLUMN", help="the column of a CSV file to predict")
+    add("--columns", nargs="+", metavar="COLUMN", help="input columns (default: all; the catalogue's)")
+    add("--ard", action="store_true", help="learn one lengthscale a column")
+    add(
+        "--standardise",
+        choices=("yes", "no"),
+        help="bring each input column to mean 0 and s.d. 1 on the training rows (default: yes, but for the coordinates "
+        "of the catalogue's spatial sets; the coordinates of a CSV file keep their scale with 'no')",
     )
-    compare.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
+    add("--max-train-rows", type=int, metavar="N", help="training rows used at most (default: 10000)")
+    add("--max-test-rows", type=int, metavar="N", help="test rows used at most (default: 2000; paper: all)")
     compare.set_defaults(run=_compare)
 
+
+def _add_reproduce(commands: Any, parents: list[_Parser]) -> None:
     reproduce = commands.add_parser(
         "reproduce",
-        parents=[data_dir],
+        parents=parents,
         help="reproduce the paper: its figures and numbers, beside what was published",
         description="Reproduce the figures and numbers of Wacker and Filippone (2022), and write report.html with "
         "each figure, its table, the published number, ours and their ratio. What was measured is kept in OUT/cells: "
@@ -124,36 +156,30 @@ def _parser() -> _Parser:
     effort = reproduce.add_mutually_exclusive_group()
     effort.add_argument("--quick", action="store_true", help="few sizes and thresholds, one seed: a few minutes")
     effort.add_argument("--full", action="store_true", help="all thresholds and 10 seeds of every data set: hours")
-    reproduce.add_argument(
+    add = reproduce.add_argument
+    add(
         "--only",
         nargs="+",
         action="extend",
         metavar="PART",
         help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom)",
     )
-    reproduce.add_argument(
+    add(
         "--datasets",
         nargs="+",
         action="extend",
         metavar="DATASET",
         help="from: yacht, kin8nm, uk_flats_2020-12, uk_flats (default: those at hand)",
     )
-    reproduce.add_argument(
+    add(
         "--protocol",
         choices=("paper", "converged"),
         default="paper",
         help="the published hyper-parameters (default), or learned ones: what a practitioner would see",
     )
-    reproduce.add_argument("--seeds", type=int, metavar="N", help="number of repetitions, in place of the defaults")
-    reproduce.add_argument(
-        "--out", type=Path, metavar="DIR", help="default: results/reproduction, with -converged for that protocol"
-    )
-    reproduce.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
+    add("--seeds", type=int, metavar="N", help="number of repetitions, in place of the defaults")
+    add("--out", type=Path, metavar="DIR", help="default: results/reproduction, with -converged for that protocol")
     reproduce.set_defaults(run=_reproduce)
-
-    datasets = commands.add_parser("datasets", parents=[data_dir], help="list the data sets and what is here")
-    datasets.set_defaults(run=_datasets)
-    return parser
 
 
 def _compare(arguments: argparse.Namespace) -> None:
@@ -166,6 +192,8 @@ def _compare(arguments: argparse.Namespace) -> None:
     for name in ("methods", "n_features", "thresholds", "seeds", "max_train_rows", "max_test_rows"):
         if (value := getattr(arguments, name)) is not None:
             options[name] = tuple(value) if isinstance(value, list) else value
+    if arguments.standardise is not None:
+        options["standardise"] = arguments.standardise == "yes"
     settings = Settings(protocol, ard=arguments.ard, **options)
     if arguments.target is not None and not any(map(_is_file, arguments.datasets)):
         raise InputError("--target is for CSV files, and none is given; a data set of the catalogue has its target.")
@@ -235,6 +263,8 @@ class _Handler(logging.Handler):
     """Writes messages to standard error without breaking a progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
         tqdm.write(f"lmgp: {self.format(record)}", file=sys.stderr)
 
 
@@ -244,8 +274,9 @@ def _messages(quiet: bool) -> Iterator[None]:
     package, handler = logging.getLogger("lmgp"), _Handler()
     before = package.level, package.propagate
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        package.warning("%s", message)
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if not issubclass(category, ToleranceWarning):  # the table says so
+            package.warning("%s", message)
 
     package.addHandler(handler)
     package.setLevel(logging.CRITICAL if quiet else logging.INFO)

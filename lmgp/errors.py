@@ -33,6 +33,10 @@ class NumericalWarning(UserWarning):
     """A result was obtained only after a numerical correction, which the message states."""
 
 
+class DuplicateRowsWarning(UserWarning):
+    """Exact copies of rows made a learned noise variance collapse; the message says how many copies, and what to do."""
+
+
 class ImplausibleMeanWarning(UserWarning):
     """Predicted means are impossible under the model's own prior; the message says which, and names the cure."""
 

@@ -6,14 +6,23 @@ import torch
 
 from lmgp.errors import NumericalError, NumericalWarning
 
+# A correction of the diagonal by more than this multiple of the noise in it would be another model, not a correction.
+LARGEST_CORRECTION = 100.0
 
-def cholesky(matrix: torch.Tensor) -> torch.Tensor:
+
+def cholesky(
+    matrix: torch.Tensor, noise_variance: float | None = None, diagonal_share: float | None = None
+) -> torch.Tensor:
     """Factorise a positive definite matrix, and say so where that took a correction.
 
     Parameters
     ----------
     matrix : Tensor of shape (n, n)
         Symmetric; only its lower triangle is read. It is not changed.
+    noise_variance : float, optional
+        The smallest noise variance of any row. If it is given, a correction must not exceed 100 times the noise.
+    diagonal_share : float, optional
+        What the noise adds to the diagonal. The noise variance itself if not given; 1 for a matrix I + ΦᵀΦ/σ².
 
     Returns
     -------
@@ -23,7 +32,8 @@ def cholesky(matrix: torch.Tensor) -> torch.Tensor:
     Raises
     ------
     NumericalError
-        If the matrix is not finite, or not positive definite after adding 1e-6 of its mean diagonal.
+        If the matrix is not finite, or not positive definite after adding 1e-6 of its mean diagonal, or 100 times the
+        noise.
 
     Warns
     -----
@@ -42,6 +52,8 @@ def cholesky(matrix: torch.Tensor) -> torch.Tensor:
         corrected.diagonal().add_(jitter)
         factor, info = torch.linalg.cholesky_ex(corrected)
         if info == 0:
+            if noise_variance is not None:
+                _check_correction(jitter, noise_variance, diagonal_share or noise_variance)
             warnings.warn(
                 f"The matrix was not positive definite in float64; {jitter:.1e} was added to its diagonal "
                 f"(1e{exponent} of its mean). A larger noise variance avoids this.",
@@ -53,6 +65,17 @@ def cholesky(matrix: torch.Tensor) -> torch.Tensor:
         "The matrix is not positive definite, not even with 1e-6 of its mean diagonal added. "
         "The noise variance is too small for float64 beside the kernel variance: increase it."
     )
+
+
+def _check_correction(jitter: float, noise_variance: float, diagonal_share: float) -> None:
+    """Refuse a correction that drowns the noise: it would answer for another, noisier model."""
+    if jitter > LARGEST_CORRECTION * diagonal_share:
+        # Twice, so that rounding to one digit leaves enough.
+        works = 2.0 * noise_variance * (jitter / diagonal_share)
+        raise NumericalError(
+            f"The noise variance is too small for float64 beside the kernel, noise_variance={noise_variance:.3g}: the "
+            f"matrix is not positive definite. The smallest noise_variance that works here is about {works:.1g}."
+        )
 
 
 def solve_lower(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -42,9 +42,13 @@ def check_memory(
         return
     whose = "of this machine" if max_memory_gib is None else f"of max_memory_gib={max_memory_gib:g}"
     raise MemoryLimitError(
-        f"{subject} take {n_bytes / 2**30:,.1f} GiB, above the {limit / 2**30:,.1f} GiB {whose}. "
+        f"{subject} take {_size(n_bytes)}, above the {_size(limit)} {whose}. "
         f"{advice if isinstance(advice, str) else advice(limit)}"
     )
+
+
+def _size(n_bytes: float) -> str:
+    return f"{n_bytes / 2**30:,.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.3g} MiB"
 
 
 def _machine_bytes() -> float:

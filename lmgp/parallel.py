@@ -1,22 +1,90 @@
-"""Independent tasks on all cores, each in one thread."""
+"""Independent tasks on all cores, each in one thread.
 
-from collections.abc import Callable, Sequence
+Whose thread numbers are these? torch's is each thread's own (`torch.set_num_threads` in one thread leaves the others as
+they are), but a thread that uses torch for the first time begins with the number that any thread set last. OpenMP's is
+each thread's own. The number of numpy's and scipy's BLAS belongs to the process: `single_threaded_blas` counts who
+holds it.
+"""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
+class _BlasHolders:
+    """Counts who needs a BLAS of one thread: the first of several at a time sets it, the last one restores it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+        self._n_modules = -1
+        self._limit = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._count == 0:
+                # threadpoolctl lets only the thread that set a limit restore it, and the first holder may leave first.
+                self._keeper = ThreadPoolExecutor(1)
+                self._keeper.submit(self._set).result()
+            self._count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                self._keeper.submit(self._limit.close).result()
+                self._keeper.shutdown()
+
+    def _set(self) -> None:
+        # To look for BLAS libraries takes 3 ms, to set them 20 µs. They come with modules: no new module, none of them.
+        if self._n_modules != len(sys.modules):
+            self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
+        self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
+
+
+_BLAS_HOLDERS = _BlasHolders()
+# Two calls that start workers at once would take each other's 1 for the number to restore.
+_STARTING = threading.Lock()
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Hold the BLAS of numpy and scipy to one thread.
+
+    The number of threads of a BLAS belongs to the process, so this holds for all threads meanwhile; their results do
+    not depend on it beyond rounding. Uses may be nested and at the same time in several threads: the first sets the
+    limit, the last restores what was there before. Where a thread holds limits of its own through threadpoolctl, those
+    stay.
+    """
+    with _BLAS_HOLDERS:
+        yield
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Keep the operations of the calling thread in that thread: `single_threaded_blas`, and its own OpenMP number.
+
+    For many operations that are each shorter than a wait for other threads.
+    """
+    with single_threaded_blas(), threadpool_limits(1, user_api="openmp"):
+        yield
+
+
 def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Apply a function to each task, in as many threads as torch is set to use.
+    """Apply a function to each task, in as many threads as torch has in the calling thread.
 
     torch and numpy each have threads of their own for one operation, which wait for work by spinning: where the two
-    take turns, they slow each other down to less than half. Here every operation of a task stays in the task's own
-    thread, for which both let others run. Results do not depend on which thread takes which task.
+    take turns, each takes more than twice its time. Here every operation of a task stays in the task's own thread.
+    Results do not depend on which thread takes which task. A call from within a task runs its tasks one by one.
 
     Parameters
     ----------
@@ -28,16 +96,38 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
     -------
     list
         The results, in the order of the tasks.
+
+    Notes
+    -----
+    Threads of the caller keep their numbers of torch threads. Only a thread whose first use of torch falls into the
+    start of the workers, a fraction of a millisecond, begins with one thread.
     """
-    n_threads = torch.get_num_threads()
-    if min(n_threads, len(tasks)) <= 1:
+    n_workers = min(torch.get_num_threads(), len(tasks))
+    if n_workers <= 1:
         return [function(task) for task in tasks]
-    try:
-        with (
-            threadpool_limits(1, user_api="blas"),
-            ThreadPoolExecutor(min(n_threads, len(tasks)), initializer=torch.set_num_threads, initargs=(1,)) as pool,
-        ):
-            return list(pool.map(function, tasks))
-    finally:
-        # The number is each thread's own, but threads to come start with the last one that was set.
-        torch.set_num_threads(n_threads)
+    with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
+        _start_workers(pool, n_workers)
+        return list(pool.map(function, tasks))
+
+
+def _start_workers(pool: ThreadPoolExecutor, n_workers: int) -> None:
+    """Give each worker one torch thread, and leave as it was what threads to come begin with."""
+    all_set = threading.Barrier(n_workers + 1)
+
+    def begin() -> None:
+        torch.get_num_threads()  # the first use, which would undo what is set before it
+        torch.set_num_threads(1)
+        all_set.wait()  # no worker is free for the start of another
+
+    # A fresh thread knows what threads begin with, and can set that alone: the caller's own number may be another one.
+    with _STARTING, ThreadPoolExecutor(1) as fresh:
+        n_threads = fresh.submit(torch.get_num_threads).result()
+        try:
+            for _ in range(n_workers):
+                pool.submit(begin)
+            all_set.wait()
+        except BaseException:
+            all_set.abort()  # or the workers that did start would wait for ever
+            raise
+        finally:
+            fresh.submit(torch.set_num_threads, n_threads).result()

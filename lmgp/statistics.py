@@ -63,17 +63,19 @@ class GramSums:
         precision : Tensor of shape (n,) or None
             ρ; None where it is 1 for all rows.
         """
-        right = torch.stack((y, torch.ones_like(y)), dim=1)
+        right = torch.stack((y, torch.ones_like(y)))
         if precision is not None:
-            root = torch.sqrt(precision)[:, None]
-            features, right = features * root, right * root
+            root = torch.sqrt(precision)
+            features, right = features * root[:, None], right * root
         # Only the blocks on and below the diagonal: little more than half the work of the whole product. By numpy: its
         # BLAS is the faster one on some processors.
         gram, columns = self.gram.numpy(), features.numpy()
         for start in range(0, columns.shape[1], BLOCK):
             stop = start + BLOCK
             gram[start:stop, :stop] += columns[:, start:stop].T @ columns[:, :stop]
-        self.cross.addmm_(features.T, right)
+        # Two products with a vector: faster than one with a matrix of two columns.
+        for column, one in zip(self.cross.T, right, strict=True):
+            column += torch.mv(features.T, one)
 
     def combine(self, other: Sums, sign: float) -> Sums:  # noqa: D102
         if not isinstance(other, GramSums):

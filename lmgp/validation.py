@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
@@ -38,8 +40,10 @@ def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
 
 
-def as_tensor(array: NDArray[np.float64]) -> torch.Tensor:
+def as_tensor(array: NDArray[np.float64]) -> "torch.Tensor":
     """View a float64 array as a tensor; only what torch cannot share (read-only, negative strides) is copied."""
+    import torch  # here, so that data sets are read without it
+
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):
         array = array.copy()
     return torch.from_numpy(array)

@@ -6,13 +6,18 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from lmgp.cli import main
-from lmgp.experiments.protocol import METHODS, MapRequest
+from lmgp.experiments.results import HEADER
+from lmgp.methods import METHODS
 
+ROOT = Path(__file__).parent.parent
+SAVEFIG = Figure.savefig
 QUICK = ["--methods", "rff", "local_taylor", "--n-features", "8", "16", "--thresholds", "1", "--seeds", "1"]
 
 
@@ -26,21 +31,32 @@ def write_csv(path: Path, rows: int = 30, header: str = "a,b,price", cell: str |
     return str(path)
 
 
+def short_results(out: Path) -> str:
+    (out / "sinc").mkdir(parents=True)
+    (out / "sinc" / "results.csv").write_text(",".join(HEADER) + "\na,b,c\n")
+    return str(out)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, no data folder, and no time spent on drawing."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LMGP_DATA_DIR", raising=False)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: file.write(b"drawn"))
     return tmp_path
 
 
-def test_a_csv_file_of_the_user(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_csv_file_of_the_user(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Figure, "savefig", SAVEFIG)
     file = write_csv(folder / "houses.csv")
     assert main(["compare", file, "--target", "price", *QUICK]) == 0
     printed = capsys.readouterr()
     assert printed.out.startswith("houses: 30 rows (27 train, 3 test), 2 input columns, target price")
     assert len(re.findall(r"^\* (rff|local_taylor) ", printed.out, flags=re.MULTILINE)) == 2
     assert "5/5" in printed.err
-    assert sorted(os.listdir(folder / "results" / "houses")) == ["comparison.png", "results.csv"]
+    assert sorted(os.listdir(folder / "results" / "houses")) == ["comparison.png", "learned.json", "results.csv"]
     assert len((folder / "results" / "houses" / "results.csv").read_text().splitlines()) == 6
 
     assert main(["compare", file, "--target", "price", *QUICK]) == 0
@@ -59,11 +75,11 @@ def test_quiet_says_nothing_on_standard_error(folder: Path, capsys: pytest.Captu
 def test_warnings_are_messages(
     options: list[str], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def factory(request: MapRequest) -> object:
+    def careful(*request: Any) -> object:
         warnings.warn("careful", UserWarning, stacklevel=2)
-        return METHODS["local_taylor"].factory(request)
+        return METHODS["local_taylor"].make(*request)
 
-    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], factory=factory))
+    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], make=careful))
     file = write_csv(folder / "houses.csv")
     assert main(["compare", file, "--target", "price", *options, *QUICK]) == 0
     err = capsys.readouterr().err
@@ -84,23 +100,25 @@ def test_several_data_sets_and_ard(folder: Path, capsys: pytest.CaptureFixture[s
     file = write_csv(folder / "houses.csv")
     assert main(["compare", "sinc", file, "--target", "price", "--ard", "--out", "deep/er", *QUICK]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"exact GP: lengthscale \S+ to \S+,", out)
+    assert re.search(r"exact GP: lengthscale \S+ s\.d\. of a, \S+ s\.d\. of b, variance", out)
     assert sorted(os.listdir(folder / "deep" / "er")) == ["houses", "sinc"]
 
 
 def test_ctrl_c_keeps_what_is_finished(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(request: MapRequest) -> None:
+    def interrupt(*request: Any) -> None:
         raise KeyboardInterrupt
 
     command = ["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK]
     with monkeypatch.context() as patch:
-        patch.setitem(METHODS, "local_taylor", replace(METHODS["local_taylor"], factory=interrupt))
+        patch.setitem(METHODS, "local_taylor", replace(METHODS["local_taylor"], make=interrupt))
         assert main(command) == 130
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err.endswith("lmgp: interrupted; what was finished is kept, and the same command resumes\n")
+    where = "results/houses"
+    kept = f"2 of 5 cells in {where}/results.csv and the hyper-parameters of 1 seed(s) in {where}/learned.json"
+    assert printed.err.endswith(f"\nlmgp: interrupted: houses: kept are {kept}; the same command resumes\n")
     assert main(command) == 0
     assert "2 of 5 cells are read back" in capsys.readouterr().err
 
@@ -148,6 +166,32 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "ard in the paper protocol": (
         lambda path: ["compare", "yacht", "--protocol", "paper", "--ard"],
         "lengthscale",
+    ),
+    "standardise in the paper protocol": (
+        lambda path: ["compare", "yacht", "--protocol", "paper", "--standardise", "yes"],
+        "--standardise",
+    ),
+    "neither yes nor no": (lambda path: ["compare", "sinc", "--standardise", "maybe"], "'maybe'"),
+    "too many features for the memory": (
+        lambda path: [
+            "compare",
+            write_csv(path / "ok.csv"),
+            "--target",
+            "price",
+            "--n-features",
+            "100000",
+            "--methods",
+            "rff",
+        ],
+        "ok: method rff with 100,000 features takes 149.0 GiB",
+    ),
+    "out where nothing can be made": (
+        lambda path: ["compare", "sinc", "--out", "/proc/x"],
+        "Cannot write /proc/x/sinc",
+    ),
+    "a short row of results": (
+        lambda path: ["compare", "sinc", "--out", short_results(path / "out")],
+        f"has 3 fields, and {len(HEADER)} are expected",
     ),
     "list with no data folder": (lambda path: ["datasets", "--data-dir", "nowhere"], "'nowhere'"),
 }
@@ -219,6 +263,94 @@ def test_help_names_every_method(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main(["compare", "--help"])
     assert set(METHODS) <= set(re.findall(r"\w+", capsys.readouterr().out))
+
+
+def run(*arguments: str, folder: Path, program: str = "-m lmgp") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *program.split(maxsplit=1), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+
+
+def test_standardisation_is_said_and_can_be_left_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compare", write_csv(folder / "map.csv", header="lon,lat,price"), "--target", "price", "--quiet", *QUICK]
+    for choice, said, unit in (
+        ([], "each standardised to mean 0 and s.d. 1", "s.d. of"),
+        (["--standardise", "yes"], "each standardised to mean 0 and s.d. 1", "s.d. of"),
+        (["--standardise", "no"], "as they are, not standardised", "units of"),
+    ):
+        assert main([*command, "--ard", *choice]) == 0
+        out = capsys.readouterr().out
+        assert f"\ninputs: lon, lat; {said}" in out
+        assert re.search(rf"exact GP: lengthscale \S+ {unit} lon, \S+ {unit} lat, variance", out)
+    assert main([*command, "--standardise", "no"]) == 0
+    assert re.search(r"exact GP: lengthscale \S+ \(in units of the columns\), variance", capsys.readouterr().out)
+    # Settings that differ in it are never mixed: with "yes" nothing was measured anew.
+    rows = (folder / "results" / "map" / "results.csv").read_text().splitlines()[1:]
+    assert len(rows) == 3 * 5
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9"
+        ),
+    ],
+)
+def test_an_allocator_that_fails_is_one_line(
+    error: Exception, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*arguments: Any, **options: Any) -> None:
+        raise error
+
+    command = ["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK]
+    with monkeypatch.context() as patch:  # one cell: the others are made
+        patch.setitem(METHODS, "rff", replace(METHODS["rff"], make=failing))
+        assert main(command) == 0
+        printed = capsys.readouterr()
+        assert printed.out.count("not made: seed 0, rff") == 2
+        assert "out of memory" in printed.out
+    monkeypatch.setattr("lmgp.datasets.load_csv", failing)
+    assert main(command) == 2
+    assert re.fullmatch(r"lmgp: error: out of memory; use fewer rows .+\n", capsys.readouterr().err)
+
+
+def test_other_errors_of_the_program_are_not_hidden(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*arguments: Any, **options: Any) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr("lmgp.datasets.load_csv", failing)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        main(["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK])
+
+
+def test_ctrl_c_while_modules_are_imported_is_one_line(folder: Path) -> None:
+    program = (
+        "-c import sys\nclass Finder:\n def find_spec(self, name, *_):\n"
+        "  if name == 'lmgp.datasets': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\nfrom lmgp.cli import main\nsys.exit(main())"
+    )
+    interrupted = run("compare", "sinc", folder=folder, program=program)
+    assert (interrupted.returncode, interrupted.stdout) == (130, "")
+    assert interrupted.stderr == "lmgp: interrupted\n"
+
+
+@pytest.mark.parametrize("arguments", ["datasets", "compare --help"])
+def test_a_reader_that_stops_ends_the_command_quietly(arguments: str, folder: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        command = [sys.executable, "-m", "lmgp", *arguments.split()]
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        stopped = subprocess.run(
+            command, stdout=write, stderr=subprocess.PIPE, text=True, check=False, cwd=folder, env=environment
+        )
+    finally:
+        os.close(write)
+    assert stopped.stderr == ""
+    assert stopped.returncode == 141 or "--help" in arguments  # argparse passes over what it cannot write
 
 
 def test_the_package_runs_as_a_module_and_has_a_version() -> None:

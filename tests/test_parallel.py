@@ -1,10 +1,13 @@
-"""Tests of lmgp.parallel: results must not depend on threads."""
+"""Tests of lmgp.parallel: results must not depend on threads, and no thread may find another's settings."""
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from lmgp import (
     ExactGPRegressor,
@@ -14,7 +17,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.parallel import parallel_map
+from lmgp.parallel import parallel_map, single_threaded_blas
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -45,6 +48,85 @@ def test_errors_reach_the_caller(n_threads: int) -> None:
     with pytest.raises(ValueError, match="task 3"):
         parallel_map(fail, range(6))
     assert torch.get_num_threads() == n_threads
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def set_blas_threads(n: int) -> None:
+    # In a thread that ends, so that none is left that holds the limit.
+    thread = threading.Thread(target=threadpool_limits, args=(n, "blas"))
+    thread.start()
+    thread.join()
+
+
+@pytest.fixture
+def three_blas_threads() -> Iterator[None]:
+    (before,) = blas_threads()
+    set_blas_threads(3)
+    yield
+    set_blas_threads(before)
+
+
+@pytest.mark.usefixtures("three_blas_threads")
+@pytest.mark.parametrize("last_to_leave", [0, 1])
+def test_the_last_of_several_threads_restores_the_blas(last_to_leave: int) -> None:
+    leave = [threading.Event(), threading.Event()]
+    entered = threading.Barrier(3)
+
+    def hold(number: int) -> None:
+        with single_threaded_blas(), single_threaded_blas():
+            entered.wait(timeout=30)
+            leave[number].wait(timeout=30)
+
+    with ThreadPoolExecutor(2) as pool:
+        holding = [pool.submit(hold, number) for number in (0, 1)]
+        entered.wait(timeout=30)
+        assert blas_threads() == {1}
+        for number in (1 - last_to_leave, last_to_leave):
+            assert blas_threads() == {1}
+            leave[number].set()
+            holding[number].result(timeout=30)
+    assert blas_threads() == {3}
+
+
+@pytest.mark.usefixtures("three_blas_threads")
+def test_calls_at_the_same_time_leave_all_settings_as_they_were(n_threads: int) -> None:
+    numbers = (1, 2, 4)
+
+    def call(own: int) -> tuple[list[int], int]:
+        torch.set_num_threads(own)
+        found = [parallel_map(lambda task: task + own, range(5)) for _ in range(20)]
+        assert all(values == list(range(own, own + 5)) for values in found)
+        return [torch.get_num_threads() for _ in range(3)], own
+
+    with ThreadPoolExecutor(len(numbers)) as pool:
+        for found, own in pool.map(call, numbers):
+            assert found == [own] * 3
+    assert torch.get_num_threads() == n_threads
+    assert blas_threads() == {3}
+
+
+def test_a_thread_that_starts_while_tasks_run_has_all_its_torch_threads(n_threads: int) -> None:
+    if n_threads == 1:
+        pytest.skip("all tasks run in the calling thread")
+
+    def of_a_fresh_thread(_: int) -> int:
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(torch.get_num_threads).result()
+
+    assert set(parallel_map(of_a_fresh_thread, range(6))) == {n_threads}
+
+
+def test_a_call_within_a_task_stays_in_its_thread(n_threads: int) -> None:
+    def threads(_: int) -> tuple[int, list[int]]:
+        return threading.get_ident(), parallel_map(lambda _: threading.get_ident(), range(4))
+
+    if n_threads == 1:
+        pytest.skip("all tasks run in the calling thread")
+    for outer, inner in parallel_map(threads, range(4)):
+        assert inner == [outer] * 4
 
 
 def test_models_do_not_depend_on_threads(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:

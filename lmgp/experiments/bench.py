@@ -1,42 +1,29 @@
 """Measure cells: one at a time, or together with what they have in common."""
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.datasets import Dataset
-from lmgp.errors import LmgpError, ToleranceWarning
+from lmgp.errors import LmgpError
 from lmgp.experiments import sweep
-from lmgp.experiments.protocol import EXACT, METHODS, Cell, MapRequest, Protocol, Settings
+from lmgp.experiments.budget import is_out_of_memory
+from lmgp.experiments.protocol import EXACT, Cell, Protocol, Settings
+from lmgp.experiments.reference import Doing, LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
 from lmgp.inference.local import PRUNE
 from lmgp.locality.placement import cover
+from lmgp.methods import METHODS
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The rows of one seed, as the models get them: X of shape (n, d), y of shape (n,)."""
-
-    X_train: Floats
-    y_train: Floats
-    X_test: Floats
-    y_test: Floats
-
-    def same(self, other: "Prepared") -> bool:
-        """Compare the rows: a data set with one published split has the same for every seed."""
-        return all(map(np.array_equal, vars(self).values(), vars(other).values()))
 
 
 def share(cells: Sequence[Cell], protocol: Protocol) -> list[list[Cell]]:
@@ -72,20 +59,35 @@ class Bench:
     mark : str
         The fingerprint that the rows of results get.
     rows : Prepared
+    seed : int, default=0
+        Of the split.
+    file : LearnedFile, optional
+        Keeps the hyper-parameters that the exact GP learns.
+    doing : callable, optional
+        Shows a text for as long as its context lasts: what is being done.
     """
 
-    def __init__(self, dataset: Dataset, settings: Settings, mark: str, rows: Prepared) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        settings: Settings,
+        mark: str,
+        rows: Prepared,
+        *,
+        seed: int = 0,
+        file: LearnedFile | None = None,
+        doing: Doing = nullcontext,
+    ) -> None:
         self.protocol = settings.protocol
         self.rows = rows
         self._centroids: dict[float, Floats] = {}
-        published = self.protocol.published_for(dataset)
-        self.learned = published is None
-        if published:
-            kernel = GaussianKernel(published.lengthscale, published.variance)
-            self.exact = ExactGPRegressor(kernel, published.noise_variance, random_state=0)
-        else:
-            self.exact = ExactGPRegressor(ard=settings.ard, random_state=0)
-        self.mean, self.variance, self.seconds = self._fit_and_predict(self.exact)
+        self.learned = self.protocol.published_for(dataset) is None
+        self.exact, found = fit_exact(dataset, settings, rows, seed, mark=mark, file=file, doing=doing)
+        self.converged = found.converged
+        text = f"seed {seed}: exact prediction of {len(rows.y_test):,} rows from {len(rows.y_train):,}"
+        with doing(text):
+            self.mean, self.variance, seconds = self._predict(self.exact)
+        self.seconds: dict[str, Any] = {"fit_seconds": found.seconds, "predict_seconds": seconds}
         self.described: dict[str, Any] = {
             "settings": mark,
             "dataset": dataset.name,
@@ -113,13 +115,14 @@ class Bench:
             try:
                 yield from list(self._measure_together(unit))
                 return
-            except LmgpError:
-                pass  # one of them cannot be made: each by itself says which
+            except (LmgpError, MemoryError, RuntimeError) as error:
+                _refuse_others(error)  # one of them cannot be made: each by itself says which
         for cell in unit:
             try:
                 outcome: Row | str = self._measure_exact(cell) if cell.method == EXACT else self._measure_alone(cell)
-            except LmgpError as error:
-                outcome = str(error)
+            except (LmgpError, MemoryError, RuntimeError) as error:
+                _refuse_others(error)
+                outcome = str(error) if isinstance(error, LmgpError) else "out of memory"
             yield cell, outcome
 
     def work(self, unit: Sequence[Cell]) -> float:
@@ -138,13 +141,11 @@ class Bench:
             self._centroids[threshold] = cover(rows, self.exact.kernel_, threshold)
         return self._centroids[threshold]
 
-    def _fit_and_predict(self, model: Any) -> tuple[Floats, Floats, dict[str, Any]]:
-        """Return the mean and the variance, with noise, of each test row, and what it took."""
+    def _predict(self, model: Any) -> tuple[Floats, Floats, float]:
+        """Return the mean and the variance, with noise, of each test row, and the seconds that it took."""
         start = perf_counter()
-        model.fit(self.rows.X_train, self.rows.y_train)
-        fitted = perf_counter()
         mean, std = model.predict(self.rows.X_test, return_std=True, include_noise=True)
-        return mean, std**2, {"fit_seconds": fitted - start, "predict_seconds": perf_counter() - fitted}
+        return mean, std**2, perf_counter() - start
 
     def _scores(self, mean: Floats, variance: Floats) -> dict[str, Any]:
         y = self.rows.y_test
@@ -174,19 +175,25 @@ class Bench:
             lengthscale=tuple(map(float, np.atleast_1d(kernel.lengthscale))),
             variance=float(kernel.variance),
             noise_variance=float(self.exact.noise_variance_),
-            converged=self.exact.converged_ if self.learned else None,
+            converged=self.converged if self.learned else None,
         )
 
-    def _request(self, cell: Cell) -> MapRequest:
-        assert cell.n_features is not None
-        return MapRequest(cell.n_features, self.exact.kernel_, self.protocol, cell.seed)
-
     def _measure_alone(self, cell: Cell) -> Row:
+        assert cell.n_features is not None
         method = METHODS[cell.method]
-        model = method.regressor(self._request(cell), cell.threshold, self.exact.noise_variance_)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ToleranceWarning)  # the table says so
-            mean, variance, seconds = self._fit_and_predict(model)
+        model = method.regressor(
+            cell.n_features,
+            cell.threshold,
+            allocation=self.protocol.allocation,
+            random_state=cell.seed,
+            kernel=self.exact.kernel_,
+            noise_variance=self.exact.noise_variance_,
+            **self.protocol.parameters,
+        )
+        start = perf_counter()
+        model.fit(self.rows.X_train, self.rows.y_train)
+        fitted = perf_counter()
+        mean, variance, seconds = self._predict(model)
         selection = model.selection_ if method.chooses else None
         columns = None if model.features_ is None else model.features_.transform(self.rows.X_train[:1]).shape[1]
         localized = method.localized or (selection is not None and selection.chosen.threshold is not None)
@@ -197,7 +204,8 @@ class Bench:
             n_centroids=len(model.centroids_) if localized else None,
             selection="" if selection is None else selection.to_json(),
             **self._compared(mean, variance),
-            **seconds,
+            fit_seconds=fitted - start,
+            predict_seconds=seconds,
         )
 
     def _measure_together(self, unit: Sequence[Cell]) -> Iterator[tuple[Cell, Row]]:
@@ -208,8 +216,8 @@ class Bench:
         placements = []
         for cell in unit:
             if cell.n_features not in maps:
-                request = self._request(cell)
-                made = METHODS[cell.method].factory(request)
+                assert cell.n_features is not None
+                made = METHODS[cell.method].make(cell.n_features, self.protocol.allocation, cell.seed)
                 maps[cell.n_features] = make_feature_map(made, kernel, np.random.default_rng(cell.seed))
                 around = self.centroids(cell.threshold) if cell.threshold else maps[cell.n_features].centre_of(X, None)
                 maps[cell.n_features].fit_around(X, np.atleast_2d(around))
@@ -231,3 +239,9 @@ class Bench:
                     **self._compared(mean + centre, variance + noise_variance),
                 ),
             )
+
+
+def _refuse_others(error: BaseException) -> None:
+    """Raise what is neither ours nor an allocator's."""
+    if not (isinstance(error, LmgpError) or is_out_of_memory(error)):
+        raise error

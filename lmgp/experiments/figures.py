@@ -1,35 +1,81 @@
-"""The figure of a comparison: how near the exact GP each method comes, and how well it predicts, over n_features."""
+"""The figure of a comparison: how near the exact GP each method comes over n_features, and how well it predicts."""
 
-import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from lmgp.experiments.protocol import EXACT, METHODS
+from lmgp.experiments.drawing import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, plain, render
+from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.report import by_line, mean
 from lmgp.experiments.results import Row, replace
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import METHODS
 
-# A method has a colour and a marker of its own, a threshold a dash pattern: lines differ without their colours too.
-_COLOURS = (
-    "#0072b2", "#56b4e9", "#5e4fa2", "#8c8c8c", "#d55e00", "#8c510a", "#e69f00",
-    "#b2182b", "#000000", "#009e73", "#66a61e", "#cc79a7", "#1b7837", "#c51b7d", "#e31a1c",
-)  # fmt: skip
-_MARKERS = "os^vDpP*X<>hdH8"
-_DASHES = ("-", "--", ":", "-.")
-_SPREAD = 1.3  # from the first to the last line at one n_features
-_LEAST = {"kl": 1e-12, "rmse": 0.0}  # what is less, zero among it, is drawn there: the axes are logarithmic
+
+@dataclass(frozen=True)
+class Look:
+    """How lines look: a method has a colour and a marker, a threshold a dash pattern.
+
+    Attributes
+    ----------
+    colours, markers : tuple of str
+        In the order of the methods of a panel: lines differ without their colours too.
+    dashes : tuple
+        In the order of the thresholds.
+    others : str
+        The colour of the lines of other panels.
+    least : float
+        Divergences below it, zero among them, are drawn there: the axis is logarithmic.
+    label_gap : float
+        The least distance of two labels, as a share of a panel's height.
+    """
+
+    colours: tuple[str, ...] = (BLUE, ORANGE, GREEN, PINK, BLACK)
+    markers: tuple[str, ...] = ("o", "s", "^", "D", "v")
+    dashes: tuple[str, ...] = ("-", "--", ":", "-.")
+    others: str = "#dddddd"
+    least: float = 1e-12
+    label_gap: float = 0.085
+
+
+LOOK = Look()
+
+
+class Line(NamedTuple):
+    """One method at one threshold: its rows size by size, and how it is drawn."""
+
+    method: str
+    threshold: float | None
+    sizes: tuple[list[Row], ...]
+    colour: str
+    marker: str
+    dashes: str
+
+    @property
+    def label(self) -> str:
+        """What the line is called."""
+        return METHODS[self.method].label + ("" if self.threshold is None else f", T = {self.threshold:g}")
+
+    @property
+    def short_label(self) -> str:
+        """What the line is called in the panel of its family."""
+        return self.label.removeprefix("global Maclaurin, ").removeprefix("local Maclaurin, ")
+
+    def values(self, name: str, least: float) -> list[list[float]]:
+        """Return one field of all seeds, size by size."""
+        return [[max(getattr(row, name), least) for row in rows] for rows in self.sizes]
 
 
 def figure(comparison: Comparison) -> Figure:
-    """Draw the mean KL divergence per row and the RMSE over n_features, one line a method and threshold.
+    """Draw the KL divergence per row over n_features, one panel a family, and the RMSE at the largest n_features.
 
-    Bars span the least and the greatest value over the seeds.
+    The lines of the other families are grey in each panel. Bars span the least and the greatest value over the seeds.
 
     Parameters
     ----------
@@ -40,60 +86,25 @@ def figure(comparison: Comparison) -> Figure:
     matplotlib.figure.Figure
         With an Agg canvas: no global state of matplotlib is touched.
     """
-    fig = Figure(figsize=(13, 5), layout="constrained")
-    FigureCanvasAgg(fig)
-    panels = dict(zip(("kl", "rmse"), fig.subplots(1, 2), strict=True))
-    sizes: dict[tuple[str, float | None], list[list[Row]]] = {}
-    for (_, method, threshold), rows in sorted(by_line(comparison.rows).items(), key=lambda item: item[0][0]):
-        sizes.setdefault((method, threshold), []).append(rows)
-    order = list(METHODS)
-    thresholds = sorted({threshold for _, threshold in sizes if threshold is not None})
-    lines = sorted(sizes, key=lambda line: (order.index(line[0]), line[1] or 0.0))
-    for position, (method, threshold) in enumerate(lines):
-        number = order.index(method)
-        style = {
-            "color": _COLOURS[number],
-            "marker": _MARKERS[number],
-            "linestyle": _DASHES[0 if threshold is None else thresholds.index(threshold) % len(_DASHES)],
-            "label": METHODS[method].label + ("" if threshold is None else f", threshold {threshold:g}"),
-        }
-        # Lines are set apart a little, so that equal values and their bars stay visible.
-        shift = _SPREAD ** ((position + 0.5) / len(lines) - 0.5)
-        for name, axes in panels.items():
-            _draw(axes, name, sizes[method, threshold], shift, style)
-    exact = mean((row for row in comparison.rows if row.method == EXACT), "rmse")
-    panels["rmse"].axhline(exact, color="black", linewidth=2.5, alpha=0.4, label="exact GP", zorder=1)
-    for axes in panels.values():
-        axes.set(xscale="log", yscale="log", xlabel="n_features")
-        ticks = sorted(set(comparison.settings.n_features))
-        axes.set_xticks(ticks, map(str, ticks))
-        axes.xaxis.set_minor_locator(NullLocator())
-        low, high = axes.get_ylim()
-        if high < 10.0 * low:  # within a decade powers of ten say little
-            axes.yaxis.set_major_formatter("{x:.4g}")
-            axes.yaxis.set_minor_formatter("{x:.4g}")
-        axes.grid(axis="y", which="both", alpha=0.2)
-    cut = any(row.kl is not None and row.kl < _LEAST["kl"] for row in comparison.rows)
-    panels["kl"].set(
-        ylabel="KL(approximation ‖ exact), nats per row",
-        title="Distance from the exact GP" + (f" ({_LEAST['kl']:g}: or less)" if cut else ""),
-    )
-    panels["rmse"].set(ylabel=f"RMSE, units of {comparison.dataset.target_name}", title="Error on the test rows")
-    settings = comparison.settings
-    fig.suptitle(
-        f"{comparison.dataset.name}: protocol {settings.protocol.name}, mean and range over {settings.seeds} seed(s)"
-    )
-    handles, labels = panels["rmse"].get_legend_handles_labels()
-    fig.legend(handles[1:] + handles[:1], labels[1:] + labels[:1], loc="outside right center", fontsize="small")
+    panels = _panels(comparison)
+    n_rows = 1 if len(panels) < 3 else 2
+    n_columns = max(1, -(-len(panels) // n_rows))
+    fig = new_figure(4.4 * n_columns + 5.0, 3.6 * n_rows + 1.0)
+    grid = fig.add_gridspec(n_rows, n_columns + 1, width_ratios=[1.0] * n_columns + [0.95])
+    first: Axes | None = None
+    every = [line for lines in panels.values() for line in lines]
+    for number, (title, lines) in enumerate(panels.items()):
+        axes = fig.add_subplot(grid[divmod(number, n_columns)], sharex=first, sharey=first)
+        _draw_family(axes, title, lines, every, comparison.settings.n_features)
+        if number % n_columns == 0:
+            axes.set_ylabel("KL(approximation ‖ exact)\nnats per row")
+        first = first or axes
+    if first is not None:  # after all lines are drawn, which set the limits of the shared axes
+        for axes, lines in zip(fig.axes, panels.values(), strict=True):
+            _label_ends(axes, lines)
+    _draw_errors(fig.add_subplot(grid[:, n_columns]), comparison, every)
+    fig.suptitle(_title(comparison, every))
     return fig
-
-
-def _draw(axes: Axes, name: str, sizes: list[list[Row]], shift: float, style: dict[str, Any]) -> None:
-    x = [(rows[0].n_features or 0) * shift for rows in sizes]
-    values = [[max(getattr(row, name), _LEAST[name]) for row in rows] for rows in sizes]
-    middle = np.array([np.mean(of_size) for of_size in values])
-    bars = np.abs([[min(of_size) for of_size in values] - middle, [max(of_size) for of_size in values] - middle])
-    axes.errorbar(x, middle, bars, markersize=4.5, linewidth=1.2, elinewidth=0.8, capsize=2, **style)
 
 
 def save(comparison: Comparison, path: Path) -> None:
@@ -105,6 +116,148 @@ def save(comparison: Comparison, path: Path) -> None:
     path : Path
         In a folder that exists.
     """
-    buffer = io.BytesIO()
-    figure(comparison).savefig(buffer, format="png", dpi=150)
-    replace(path, buffer.getvalue())
+    replace(path, render(figure(comparison), "png", dpi=130))
+
+
+def _title(comparison: Comparison, lines: Sequence[Line]) -> str:
+    settings = comparison.settings
+    title = f"{plain(comparison.dataset.name)}: protocol {settings.protocol.name}"
+    title += f", mean and range over {settings.seeds} seeds" if settings.seeds > 1 else ", one seed"
+    if any(line.threshold is not None for line in lines):
+        title += ". T: threshold, in lengthscales"
+    if any(row.kl is not None and row.kl < LOOK.least for row in comparison.rows):
+        title += f". {LOOK.least:g}: or less"
+    return title
+
+
+def _panels(comparison: Comparison) -> dict[str, list[Line]]:
+    """Group the lines by family, in the order of the registry."""
+    sizes: dict[tuple[str, float | None], list[list[Row]]] = {}
+    for (_, method, threshold), rows in sorted(by_line(comparison.rows).items(), key=lambda item: item[0][0]):
+        sizes.setdefault((method, threshold), []).append(rows)
+    thresholds = sorted({threshold for _, threshold in sizes if threshold is not None})
+    titles: dict[str, list[str]] = {title: [] for title in _FAMILIES}
+    for method in METHODS:
+        if any(method == one for one, _ in sizes):
+            titles[_family(method)].append(method)
+    panels: dict[str, list[Line]] = {}
+    for title, methods in titles.items():
+        for number, method in enumerate(methods):
+            for at in sorted((t for one, t in sizes if one == method), key=lambda t: t or 0.0):
+                look = LOOK.colours[number % len(LOOK.colours)], LOOK.markers[number % len(LOOK.markers)]
+                dashes = LOOK.dashes[0 if at is None else thresholds.index(at) % len(LOOK.dashes)]
+                panels.setdefault(title, []).append(Line(method, at, tuple(sizes[method, at]), *look, dashes))
+    return panels
+
+
+_FAMILIES = ("Fourier", "Maclaurin, global", "Maclaurin, local", "Taylor", "others")
+
+
+def _family(name: str) -> str:
+    """Return the title of a method's panel."""
+    method = METHODS[name]
+    if method.family == "Maclaurin":
+        return "Maclaurin, local" if method.localized else "Maclaurin, global"
+    return method.family if method.family in _FAMILIES else "others"
+
+
+def _draw_family(axes: Axes, title: str, lines: Sequence[Line], every: Sequence[Line], ticks: Sequence[int]) -> None:
+    for line in every:
+        x, (middle, bars) = _sizes(line), _middle(line.values("kl", LOOK.least))
+        if line not in lines:
+            axes.plot(x, middle, color=LOOK.others, linewidth=1.0, zorder=1)
+            continue
+        axes.errorbar(
+            x, middle, bars, color=line.colour, marker=line.marker, linestyle=line.dashes, markersize=5, linewidth=1.5,
+            elinewidth=0.8, capsize=2, zorder=3, label=line.label,
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", title=title, xlabel="n_features")
+    axes.set_xticks(sorted(set(ticks)), map(str, sorted(set(ticks))))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="y", alpha=0.25)
+
+
+def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
+    """Write each line's name beside its last point, moved up or down where two would overlap."""
+    axes.autoscale_view()  # brings the limits up to date, which the transformation needs
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = []
+    for line in lines:
+        middle, _ = _middle(line.values("kl", LOOK.least))
+        height = float(to_axes.transform((_sizes(line)[-1], middle[-1]))[1])
+        ends.append((height if np.isfinite(height) else 1.0, line))
+    ends.sort(key=lambda end: end[0])
+    at = spread([height for height, _ in ends], LOOK.label_gap)
+    for (height, line), place in zip(ends, at, strict=True):
+        axes.annotate(
+            line.short_label, (1.0, height), (1.06, place), xycoords="axes fraction", textcoords="axes fraction",
+            color=line.colour, fontsize="small", va="center",
+            arrowprops={
+                "arrowstyle": "-", "color": line.colour, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )  # fmt: skip
+
+
+def spread(places: Sequence[float], gap: float) -> list[float]:
+    """Move ascending places apart to a least distance, with the least sum of squared moves.
+
+    Parameters
+    ----------
+    places : sequence of float
+        Ascending.
+    gap : float
+
+    Returns
+    -------
+    list of float
+    """
+    # With the gaps taken out the answer ascends: pool neighbours that do not (isotonic regression).
+    blocks: list[tuple[float, int]] = []
+    for number, place in enumerate(places):
+        blocks.append((place - number * gap, 1))
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            (mean_b, n_b), (mean_a, n_a) = blocks.pop(), blocks.pop()
+            blocks.append(((mean_a * n_a + mean_b * n_b) / (n_a + n_b), n_a + n_b))
+    ascending = [value for value, count in blocks for _ in range(count)]
+    return [value + number * gap for number, value in enumerate(ascending)]
+
+
+def _draw_errors(axes: Axes, comparison: Comparison, every: Sequence[Line]) -> None:
+    """Draw the RMSE at the largest size as dots, the least on top."""
+    largest = max(comparison.settings.n_features)
+    found = []
+    for line in every:
+        (of_size,) = [rows for rows in line.sizes if rows[0].n_features == largest] or [[]]
+        if of_size:
+            found.append(([row.rmse for row in of_size], line))
+    found.sort(key=lambda one: float(np.mean(one[0])), reverse=True)
+    for height, (errors, _) in enumerate(found):
+        (middle,), bars = _middle([errors])
+        axes.errorbar(
+            middle, height, xerr=bars, color=BLACK, marker="o", markersize=5, elinewidth=1.0, capsize=2,
+            linestyle="none",
+        )  # fmt: skip
+    exact = mean((row for row in comparison.rows if row.method == EXACT), "rmse")
+    axes.axvline(exact, color=BLACK, linewidth=2.5, alpha=0.4, zorder=1)
+    axes.annotate("exact GP", (exact, 1.0), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
+                  ha="center", va="bottom", fontsize="small")  # fmt: skip
+    middles = [float(np.mean(errors)) for errors, _ in found]
+    if middles and max(middles) > 10.0 * min(middles) > 0.0:
+        axes.set_xscale("log")
+    axes.set_yticks(range(len(found)), [line.label for _, line in found], fontsize="small")
+    axes.set_ylim(-0.6, max(len(found), 1) - 0.4)
+    axes.set_title(f"RMSE at n_features = {largest}", pad=18, loc="right")
+    axes.set_xlabel(f"units of {plain(comparison.dataset.target_name)}")
+    axes.grid(axis="both", alpha=0.25)
+
+
+def _sizes(line: Line) -> list[int]:
+    return [rows[0].n_features or 0 for rows in line.sizes]
+
+
+def _middle(values: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of each group, and the distances to its least and greatest value, shape (2, n)."""
+    middle = np.array([np.mean(group) for group in values])
+    bars = np.abs([[min(group) for group in values] - middle, [max(group) for group in values] - middle])
+    return middle, bars

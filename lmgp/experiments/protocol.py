@@ -1,29 +1,18 @@
-"""What a comparison consists of: the two protocols, the methods, and the settings of one comparison."""
+"""What a comparison consists of: the two protocols, and the settings of one comparison."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from lmgp import (
-    FeaturizedGPRegressor,
-    GaussianKernel,
-    LocalizedGPRegressor,
-    NystroemFeatures,
-    OptimizedMaclaurinFeatures,
-    OrthogonalFourierFeatures,
-    RandomFourierFeatures,
-    RandomMaclaurinFeatures,
-    StructuredOrthogonalFourierFeatures,
-    TaylorFeatures,
-)
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError, nearest_names
+from lmgp.methods import METHODS, Allocation
 
 EXACT = "exact"  # the reference, where a method's name stands
 
 
-class Published(NamedTuple):
+class PublishedSettings(NamedTuple):
     """What the paper fixed for one data set: hyper-parameters, training rows, and whether inputs are standardised."""
 
     lengthscale: float
@@ -40,29 +29,34 @@ class Protocol:
     Attributes
     ----------
     name : str
-    approximation : {"dtc", "sor"}
-        What the models do about the prior variance that a truncated map leaves out.
+    approximation : {"dtc", "sor", "fitc"}
+        What the models do about the prior variance that a map leaves out, see `FeaturizedGPRegressor`.
     allocation : {"local", "mean"}
-        The pairs of rows for which a Maclaurin map spreads its columns over the degrees.
+        The pairs of rows for which a Maclaurin map spreads its columns over the degrees, see `lmgp.methods.Method`.
     published_splits : bool
         Whether a split that comes with the data set is used instead of a random one.
     n_features : tuple of int
         The sizes compared by default.
     max_test_rows : int or None
         The cap on test rows by default; None for no cap.
-    published : mapping of str to Published
+    published : mapping of str to PublishedSettings
         By data set. Empty where hyper-parameters are learned, by maximising the marginal likelihood.
     """
 
     name: str
-    approximation: Literal["dtc", "sor"]
-    allocation: Literal["local", "mean"]
+    approximation: Literal["dtc", "sor", "fitc"]
+    allocation: Allocation
     published_splits: bool
     n_features: tuple[int, ...]
     max_test_rows: int | None
-    published: Mapping[str, Published] = field(default_factory=dict)
+    published: Mapping[str, PublishedSettings] = field(default_factory=dict)
 
-    def published_for(self, dataset: Dataset) -> Published | None:
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of every model that the protocol fixes."""
+        return {"approximation": self.approximation}
+
+    def published_for(self, dataset: Dataset) -> PublishedSettings | None:
         """Look up what the paper fixed for a data set; None where this protocol learns instead.
 
         Raises
@@ -88,7 +82,7 @@ PROTOCOLS = {
     for protocol in (
         Protocol(
             name="converged",
-            approximation="dtc",
+            approximation="fitc",
             allocation="local",
             published_splits=True,
             n_features=(32, 128, 512),
@@ -102,116 +96,16 @@ PROTOCOLS = {
             n_features=(32, 128, 512, 1024),
             max_test_rows=None,
             published={
-                "yacht": Published(0.318, 1650.0, 7.389, n_train=200),
-                "kin8nm": Published(2.15, 0.0696, 0.1353, n_train=7_373, standardise=True),
-                "uk_flats": Published(0.248, 0.506, 0.2019, n_train=10_000),
-                "uk_flats_2020-12": Published(0.248, 0.506, 0.2019, n_train=10_000),
+                "yacht": PublishedSettings(0.318, 1650.0, 7.389, n_train=200),
+                "kin8nm": PublishedSettings(2.15, 0.0696, 0.1353, n_train=7_373, standardise=True),
+                "uk_flats": PublishedSettings(0.248, 0.506, 0.2019, n_train=10_000),
+                "uk_flats_2020-12": PublishedSettings(0.248, 0.506, 0.2019, n_train=10_000),
             },
         ),
     )
 }
 
 
-class MapRequest(NamedTuple):
-    """What a feature map is made for."""
-
-    n_features: int
-    kernel: GaussianKernel
-    protocol: Protocol
-    seed: int
-
-
-@dataclass(frozen=True)
-class Method:
-    """A way to approximate the exact GP: a feature map in the global or in the localized model.
-
-    Attributes
-    ----------
-    label : str
-        For figures.
-    factory : callable
-        Makes the unfitted feature map for a `MapRequest`.
-    localized : bool
-        Whether the model has a threshold.
-    nested : bool
-        Whether the map of fewer columns is part of that of more, and does not depend on the centroids.
-    follows : bool
-        Whether the map depends on the centroids, whatever the allocation of the protocol.
-    chooses : bool
-        Whether map, size and threshold are chosen by measurement, up to the number of columns in the request.
-    """
-
-    label: str
-    factory: Callable[[MapRequest], Any]
-    localized: bool = False
-    nested: bool = False
-    follows: bool = False
-    chooses: bool = False
-
-    def regressor(
-        self, request: MapRequest, threshold: float | None, noise_variance: float
-    ) -> FeaturizedGPRegressor | LocalizedGPRegressor:
-        """Make the unfitted model with the reference's hyper-parameters: global where there is no threshold."""
-        shared: dict[str, Any] = {
-            "kernel": request.kernel,
-            "noise_variance": noise_variance,
-            "approximation": request.protocol.approximation,
-            "random_state": request.seed,
-        }
-        if self.chooses:
-            return LocalizedGPRegressor("auto", "auto", max_features=request.n_features, **shared)
-        features = self.factory(request)
-        if threshold is None:
-            return FeaturizedGPRegressor(features, **shared)
-        return LocalizedGPRegressor(features, threshold, **shared)
-
-
-def _maclaurin(sketch: Literal["rademacher", "gaussian", "tensor_srht"], localized: bool) -> Method:
-    labels = {"rademacher": "Rademacher", "gaussian": "Gaussian", "tensor_srht": "TensorSRHT"}
-
-    def factory(request: MapRequest) -> OptimizedMaclaurinFeatures:
-        return OptimizedMaclaurinFeatures(
-            request.n_features,
-            sketch=sketch,
-            max_degree=15,
-            n_allocation_rows=500,
-            allocation=request.protocol.allocation,
-            random_state=request.seed,
-        )
-
-    return Method(f"{'local' if localized else 'global'} Maclaurin, {labels[sketch]}", factory, localized)
-
-
-METHODS: dict[str, Method] = {
-    "rff": Method("random Fourier", lambda r: RandomFourierFeatures(r.n_features, random_state=r.seed), nested=True),
-    "orf": Method(
-        "orthogonal Fourier", lambda r: OrthogonalFourierFeatures(r.n_features, random_state=r.seed), nested=True
-    ),
-    "sorf": Method(
-        "structured orthogonal Fourier",
-        lambda r: StructuredOrthogonalFourierFeatures(r.n_features, random_state=r.seed),
-        nested=True,
-    ),
-    "random_maclaurin": Method(
-        "random Maclaurin", lambda r: RandomMaclaurinFeatures(r.n_features, random_state=r.seed)
-    ),
-    "global_maclaurin_rademacher": _maclaurin("rademacher", localized=False),
-    "global_maclaurin_gaussian": _maclaurin("gaussian", localized=False),
-    "global_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=False),
-    "global_taylor": Method("global Taylor", lambda r: TaylorFeatures(r.n_features), nested=True),
-    "nystroem": Method("Nyström", lambda r: NystroemFeatures(r.n_features, random_state=r.seed)),
-    "local_maclaurin_rademacher": _maclaurin("rademacher", localized=True),
-    "local_maclaurin_gaussian": _maclaurin("gaussian", localized=True),
-    "local_maclaurin_tensor_srht": _maclaurin("tensor_srht", localized=True),
-    "local_taylor": Method("local Taylor", lambda r: TaylorFeatures(r.n_features), localized=True, nested=True),
-    "local_taylor_energy": Method(
-        "local Taylor, energy",
-        lambda r: TaylorFeatures(r.n_features, index_set="energy"),
-        localized=True,
-        follows=True,
-    ),
-    "auto": Method("chosen by measurement", lambda _: "auto", chooses=True),
-}
 # At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
 DEFAULT_METHODS = tuple(name for name in METHODS if not name.endswith("gaussian"))
 DEFAULT_THRESHOLDS = (0.5, 2.0)
@@ -251,6 +145,9 @@ class Settings:
         Where there are more rows, a random part of that size stands for them, in the reference and the methods alike.
     ard : bool
         Whether one lengthscale a column is learned.
+    standardise : bool or None
+        Whether each input column is shifted and scaled to mean 0 and s.d. 1 on the training rows. None says: yes, but
+        for coordinates; those are the inputs of the catalogue's spatial sets. In a user's own file none are recognised.
 
     Raises
     ------
@@ -266,6 +163,7 @@ class Settings:
     max_train_rows: int | None = MAX_TRAIN_ROWS
     max_test_rows: int | None = PROTOCOLS["converged"].max_test_rows
     ard: bool = False
+    standardise: bool | None = None
 
     def __post_init__(self) -> None:
         for name in self.methods:
@@ -284,6 +182,21 @@ class Settings:
                 raise InputError(f"{name} must be at least {least}; got {cap}.")
         if self.ard and self.protocol.published:
             raise InputError(f"Protocol {self.protocol.name!r} fixes one lengthscale for all columns: ard cannot be.")
+        if self.standardise is not None and self.protocol.published:
+            raise InputError(
+                f"Protocol {self.protocol.name!r} fixes which inputs are standardised: leave out --standardise, or use "
+                "protocol 'converged'."
+            )
+
+    def standardises(self, dataset: Dataset) -> bool:
+        """Say whether the inputs of a data set are standardised."""
+        published = self.protocol.published_for(dataset)
+        if published:
+            return published.standardise
+        if self.standardise is not None:
+            return self.standardise
+        # What the catalogue knows of a set holds for its own choice of columns.
+        return not (dataset.entry and dataset.entry.spatial and dataset.feature_names == dataset.entry.inputs)
 
     def cells(self, seed: int) -> Iterator[Cell]:
         """List the cells of one seed, the reference first."""

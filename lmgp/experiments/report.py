@@ -1,19 +1,22 @@
 """The table of a comparison, as plain text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
 
 from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.results import Row
-from lmgp.experiments.runner import Comparison
+from lmgp.experiments.runner import Comparison, prepare
+from lmgp.metrics import nlpd
 from lmgp.selection.search import Selection
 
 _COLUMNS = (
     "method", "threshold", "D", "centroids", "KL/row", "s.d.", "KL sum", "reverse KL",
     "RMSE", "NLPD", "95% cover", "CRPS", "fit s", "predict s",
 )  # fmt: skip
+_FAR = 1.0  # nats per row: that far from the exact GP, "nearest" is no praise
+_SHOWN = 12  # names of columns in the heading
 LEGEND = (
     "KL in nats, approximation to exact GP, noise included. Means over seeds; s.d. of KL/row over seeds.\n"
     "D: columns made. threshold: in lengthscales. *: nearest to the exact GP at this n_features."
@@ -53,11 +56,14 @@ def table(comparison: Comparison) -> str:
     lines = [*_heading(comparison)]
     groups = by_line(comparison.rows)
     entries: list[Sequence[str] | str] = [_COLUMNS]
+    nearest = []
     for n_features, keys in groupby(sorted(groups, key=lambda key: key[0]), key=lambda key: key[0]):
         ranked = sorted((groups[key] for key in keys), key=lambda rows: np.nan_to_num(mean(rows, "kl"), nan=np.inf))
         entries.append(f"n_features = {n_features}")
+        nearest.append(ranked[0])
         entries.extend(_entry(rows, best=rows is ranked[0]) for rows in ranked)
     lines.extend(_aligned(entries))
+    lines.extend(_warnings(comparison, nearest))
     lines.extend(f"not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
     return "\n".join(lines) + "\n"
 
@@ -87,15 +93,64 @@ def selections(comparison: Comparison) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _warnings(comparison: Comparison, nearest: Iterable[Sequence[Row]]) -> Iterator[str]:
+    """Say which of the models that are the nearest to the exact GP are still of no use."""
+    trivial = _trivial_nlpd(comparison)
+    for rows in nearest:
+        name, kl, score = rows[0].method, mean(rows, "kl"), mean(rows, "nlpd")
+        reasons = []
+        if not kl <= _FAR:
+            reasons.append(f"is far from the exact GP, KL/row {kl:.3g}")
+        if not score <= trivial:
+            reasons.append(f"predicts worse than the training mean and s.d., NLPD {score:.4g} against {trivial:.4g}")
+        if reasons:
+            yield (
+                f"note: at n_features = {rows[0].n_features} even the nearest, {name}, {' and '.join(reasons)}. Use "
+                "more features, another threshold, or other methods."
+            )
+
+
+def _trivial_nlpd(comparison: Comparison) -> float:
+    """Score the prediction of every test row by the mean and the s.d. of the training targets; the mean over seeds."""
+    scores = []
+    for seed in sorted({row.seed for row in comparison.rows}):
+        rows = prepare(comparison.dataset, comparison.settings, seed)
+        shape = rows.y_test.shape
+        scores.append(nlpd(rows.y_test, np.full(shape, rows.y_train.mean()), np.full(shape, rows.y_train.var())))
+    return float(np.mean(scores))
+
+
+def _lengthscales(comparison: Comparison, exact: Sequence[Row]) -> str:
+    """Show the lengthscales with the names and the units of their columns."""
+    standardised = comparison.settings.standardises(comparison.dataset)
+    names = comparison.dataset.feature_names
+    lengthscales = [row.lengthscale for row in exact]
+    if len(names) > 1 and all(len(of_seed) == 1 for of_seed in lengthscales):
+        unit = "in s.d. of each column" if standardised else "in units of the columns"
+        return f"lengthscale {_span(value for (value,) in lengthscales)} ({unit})"
+    unit = "s.d." if standardised else "units"
+    of_columns = zip(names, zip(*lengthscales, strict=True), strict=True)
+    return "lengthscale " + ", ".join(f"{_span(values)} {unit} of {name}" for name, values in of_columns)
+
+
+def _inputs(comparison: Comparison) -> str:
+    """Say what became of the input columns."""
+    first, rest = comparison.dataset.feature_names[:_SHOWN], comparison.dataset.feature_names[_SHOWN:]
+    names = ", ".join(first) + (f" and {len(rest)} more" if rest else "")
+    if comparison.settings.standardises(comparison.dataset):
+        return f"inputs: {names}; each standardised to mean 0 and s.d. 1 on the training rows"
+    return f"inputs: {names}; as they are, not standardised"
+
+
 def _heading(comparison: Comparison) -> list[str]:
     dataset, settings = comparison.dataset, comparison.settings
     exact = [row for row in comparison.rows if row.method == EXACT]
     used = f"{_span((row.n_train for row in exact), 9)} train, {_span((row.n_test for row in exact), 9)} test"
     learned = "" if all(row.converged is not False for row in exact) else " (the optimiser did not converge)"
-    hyper = [
+    hyper = [_lengthscales(comparison, exact)]
+    hyper += [
         f"{name} {_span(values)}"
         for name, values in (
-            ("lengthscale", [value for row in exact for value in row.lengthscale]),
             ("variance", [row.variance for row in exact if row.variance is not None]),
             ("noise variance", [row.noise_variance for row in exact if row.noise_variance is not None]),
         )
@@ -115,7 +170,14 @@ def _heading(comparison: Comparison) -> list[str]:
             f"predict {mean(exact, 'predict_seconds'):.3f} s",
         )
     )
-    return [title, "=" * len(title), f"exact GP: {', '.join(hyper)}{learned}", f"          {scores}", ""]
+    return [
+        title,
+        "=" * len(title),
+        _inputs(comparison),
+        f"exact GP: {', '.join(hyper)}{learned}",
+        f"          {scores}",
+        "",
+    ]
 
 
 def _span(values: Iterable[float], digits: int = 4) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lmgp.errors import InputError
@@ -109,8 +110,8 @@ def _line(values: list[str]) -> str:
 class ResultsFile:
     """The rows in a ``results.csv``, and the way to add more.
 
-    Reading changes nothing. The first `append` makes the folder and the file where they are missing, and cuts off what
-    a killed process left of a last line.
+    Reading leaves nothing behind. The first `append` makes the folder and the file where they are missing, and cuts off
+    what a killed process left of a last line.
 
     Parameters
     ----------
@@ -146,13 +147,20 @@ class ResultsFile:
         )
 
     def _parse(self, number: int, values: list[str]) -> Row:
-        try:
-            pairs = zip(fields(Row), values, strict=True)
-            return Row(**{column.name: _PARSERS[column.type](text) for column, text in pairs})
-        except (KeyError, ValueError) as error:
+        cure = "Remove this line, and its cell is measured again; or choose another --out."
+        if len(values) != len(HEADER):
             raise InputError(
-                f"Line {number} of {self.path} is damaged: {error}. Remove the line, or the file."
-            ) from None
+                f"Line {number} of {self.path} has {len(values)} fields, and {len(HEADER)} are expected. {cure}"
+            )
+        parsed: dict[str, Any] = {}
+        for column, text in zip(fields(Row), values, strict=True):
+            try:
+                parsed[column.name] = _PARSERS[column.type](text)
+            except (KeyError, ValueError):
+                raise InputError(
+                    f"Line {number} of {self.path} has {text!r} in the column {column.name}. {cure}"
+                ) from None
+        return Row(**parsed)
 
     def append(self, row: Row) -> None:
         """Add a row; it is on disk when this returns."""
@@ -176,19 +184,26 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file could be written, without writing.
+    """Check that a file can be written, by making and removing one where it is not there yet.
+
+    Permissions do not tell all: in ``/proc`` the superuser has them, and still nothing can be made. A file that exists
+    is opened, and not changed.
 
     Raises
     ------
     InputError
-        If it could not.
+        If it cannot.
     """
     existing = path
     while not os.path.lexists(existing):
         existing = existing.parent
-    if existing == path:
-        possible = path.is_file() and os.access(path, os.R_OK | os.W_OK)
-    else:
-        possible = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
-    if not possible:
-        raise InputError(f"Cannot write {path}: {existing} is in the way or not writable. Choose another --out.")
+    try:
+        if existing == path:
+            path.open("r+b").close()
+        else:
+            with TemporaryDirectory(prefix=".lmgp-", dir=existing) as folder:
+                Path(folder, "file").touch()
+    except OSError as error:
+        raise InputError(
+            f"Cannot write {path}: {existing} is in the way or not writable ({error.strerror}). Choose another --out."
+        ) from None

@@ -3,23 +3,23 @@
 import hashlib
 import json
 import logging
-import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
-from tqdm import tqdm
 
 from lmgp import ExactGPRegressor
 from lmgp.datasets import Dataset, split
 from lmgp.errors import InputError, MemoryLimitError
-from lmgp.experiments.bench import Bench, Prepared, share
-from lmgp.experiments.protocol import EXACT, Cell, Settings
+from lmgp.experiments.bench import Bench, share
+from lmgp.experiments.budget import check_features
+from lmgp.experiments.progress import Progress
+from lmgp.experiments.protocol import Cell, Settings
+from lmgp.experiments.reference import LearnedFile, Prepared
 from lmgp.experiments.results import ResultsFile, Row
 from lmgp.inference.function_space import check_exact
 
@@ -55,14 +55,6 @@ def _parts(dataset: Dataset, settings: Settings, seed: int) -> tuple[NDArray[np.
         n_train=published.n_train if published else None,
         published=settings.protocol.published_splits,
     )
-
-
-def _standardises(dataset: Dataset, settings: Settings) -> bool:
-    published = settings.protocol.published_for(dataset)
-    if published:
-        return published.standardise
-    # Coordinates keep their scale; what is known of them holds for the catalogue's choice of columns.
-    return not (dataset.entry and dataset.entry.spatial and dataset.feature_names == dataset.entry.inputs)
 
 
 def prepare(dataset: Dataset, settings: Settings, seed: int) -> Prepared:
@@ -108,7 +100,7 @@ def prepare(dataset: Dataset, settings: Settings, seed: int) -> Prepared:
             f"rows of seed {seed}: there is nothing to learn from."
         )
     X_train, X_test = dataset.X[train], dataset.X[test]
-    if _standardises(dataset, settings):
+    if settings.standardises(dataset):
         scaler = StandardScaler().fit(X_train)
         X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
     return Prepared(X_train, dataset.y[train], X_test, dataset.y[test])
@@ -127,7 +119,7 @@ def fingerprint(dataset: Dataset, settings: Settings) -> str:
         "versions": {name: version(name) for name in _NUMERICAL},
         "protocol": [protocol.name, protocol.approximation, protocol.allocation, protocol.published_splits],
         "published": protocol.published_for(dataset),
-        "standardised": _standardises(dataset, settings),
+        "standardised": settings.standardises(dataset),
         "columns": [*dataset.feature_names, dataset.target_name],
         "caps": [settings.max_train_rows, settings.max_test_rows],
         "ard": settings.ard,
@@ -143,8 +135,13 @@ def results_path(dataset: Dataset, out: Path) -> Path:
     return out / dataset.name / "results.csv"
 
 
+def learned_path(dataset: Dataset, out: Path) -> Path:
+    """Say where the learned hyper-parameters of a data set are kept."""
+    return out / dataset.name / "learned.json"
+
+
 def check(dataset: Dataset, settings: Settings, out: Path) -> None:
-    """Find out all that would stop `compare` and can be known beforehand; nothing is written.
+    """Find out all that would stop `compare` and can be known beforehand; nothing is left behind.
 
     Raises
     ------
@@ -154,8 +151,10 @@ def check(dataset: Dataset, settings: Settings, out: Path) -> None:
     ResultsFile(results_path(dataset, out))
     for seed in range(settings.seeds):
         rows = prepare(dataset, settings, seed)
+        limit = ExactGPRegressor().max_memory_gib
+        check_features(dataset.name, settings.methods, settings.n_features, len(rows.y_train), limit)
         try:
-            check_exact(len(rows.y_train), ExactGPRegressor().max_memory_gib)
+            check_exact(len(rows.y_train), limit)
         except MemoryLimitError as error:
             raise MemoryLimitError(f"{dataset.name}: lower --max-train-rows. {error}") from None
     for name, part, cap in zip(
@@ -175,8 +174,9 @@ def compare(
 ) -> Comparison:
     """Compare the methods with the exact GP on one data set.
 
-    Each cell is written to ``<out>/<name>/results.csv`` as soon as it is measured. Cells found there with the same
-    settings are read back instead; what was measured under other settings is left alone.
+    Each cell is written to ``<out>/<name>/results.csv`` as soon as it is measured, and learned hyper-parameters to
+    ``learned.json`` beside it as soon as they are learned. What is found there with the same settings is read back
+    instead; what was measured under other settings is left alone.
 
     Parameters
     ----------
@@ -201,43 +201,66 @@ def compare(
     MemoryLimitError
         If there are too many rows for the exact reference.
     """
-    file = ResultsFile(results_path(dataset, out))
-    mark = fingerprint(dataset, settings)
-    done = {row.cell: row for row in file.rows if row.settings == mark}
-    cells = [cell for seed in range(settings.seeds) for cell in settings.cells(seed)]
-    missing = [cell for cell in cells if cell not in done]
-    failures: dict[Cell, str] = {}
-    if n_done := len(cells) - len(missing):
-        _LOG.info("%s: %d of %d cells are read back from %s", dataset.name, n_done, len(cells), file.path)
-    units = share(missing, settings.protocol) if together else [[cell] for cell in missing]
-    watched = sys.stderr.isatty()  # else this is a log, where few lines are better
-    bench: Bench | None = None
-    left = list(units)
-    with _progress(dataset.name, together, quiet or not missing, watched) as bar:
+    run = _Run(dataset, settings, out)
+    missing = [cell for cell in run.cells if cell not in run.done]
+    if n_done := len(run.cells) - len(missing):
+        _LOG.info("%s: %d of %d cells are read back from %s", dataset.name, n_done, len(run.cells), run.file.path)
+    try:
+        with Progress(dataset.name, None if together else len(missing), quiet=quiet or not missing) as progress:
+            run.measure(missing, together, progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(run.kept()) from None
+    rows = [run.done[cell] for cell in run.cells if cell in run.done]
+    return Comparison(dataset, settings, rows, run.failures)
+
+
+class _Run:
+    """The state of one comparison: what is done, and where it is kept."""
+
+    def __init__(self, dataset: Dataset, settings: Settings, out: Path) -> None:
+        self.dataset, self.settings = dataset, settings
+        self.file = ResultsFile(results_path(dataset, out))
+        self.learned = LearnedFile(learned_path(dataset, out))
+        self.mark = fingerprint(dataset, settings)
+        self.cells = [cell for seed in range(settings.seeds) for cell in settings.cells(seed)]
+        self.done = {row.cell: row for row in self.file.rows if row.settings == self.mark}
+        self.failures: dict[Cell, str] = {}
+
+    def measure(self, missing: list[Cell], together: bool, progress: Progress) -> None:
+        """Measure the cells that are missing, seed by seed."""
+        units = share(missing, self.settings.protocol) if together else [[cell] for cell in missing]
+        left = list(units)
+        bench: Bench | None = None
         for seed, of_seed in groupby(units, key=lambda unit: unit[0].seed):
-            bar.set_postfix_str(str(Cell(seed, EXACT)), refresh=watched)
-            rows = prepare(dataset, settings, seed)
+            rows = prepare(self.dataset, self.settings, seed)
             if bench is None or not rows.same(bench.rows):
-                bench = Bench(dataset, settings, mark, rows)
-                # What is left is estimated anew from the clusters of this seed.
-                bar.total = bar.n + (sum(map(bench.work, left)) if together else len(left))
+                bench = Bench(
+                    self.dataset, self.settings, self.mark, rows, seed=seed, file=self.learned, doing=progress.doing
+                )
+                if together:  # what is left is estimated anew from the clusters of this seed
+                    progress.estimate(sum(map(bench.work, left)))
             for unit in of_seed:
                 left.remove(unit)
-                bar.set_postfix_str(str(unit[-1]), refresh=watched)
+                progress.say(str(unit[-1]))
                 for cell, outcome in bench.measure(unit):
-                    if isinstance(outcome, Row):
-                        file.append(outcome)
-                        done[cell] = outcome
-                    else:
-                        failures[cell] = outcome
-                        _LOG.warning("%s: %s cannot be made: %s", dataset.name, cell, outcome)
-                bar.update(bench.work(unit) if together else 1)
-    return Comparison(dataset, settings, [done[cell] for cell in cells if cell in done], failures)
+                    self._note(cell, outcome)
+                progress.advance(bench.work(unit) if together else 1)
 
+    def _note(self, cell: Cell, outcome: Row | str) -> None:
+        if isinstance(outcome, Row):
+            self.file.append(outcome)
+            self.done[cell] = outcome
+        else:
+            self.failures[cell] = outcome
+            _LOG.warning("%s: %s cannot be made: %s", self.dataset.name, cell, outcome)
 
-def _progress(name: str, together: bool, disable: bool, watched: bool) -> "tqdm[Any]":
-    """Make a bar of cells, or of estimated work, with the time left; its total is set when it is known."""
-    count = "" if together else "{n_fmt}/{total_fmt} cells "
-    form = "{desc}: {percentage:3.0f}%|{bar}| " + count + "[{elapsed}<{remaining}{postfix}]"
-    interval = 0.1 if watched else 10.0
-    return tqdm(desc=name, mininterval=interval, bar_format=form, smoothing=0.05, disable=disable)
+    def kept(self) -> str:
+        """Say what an interrupted run leaves on disk."""
+        kept = []
+        if n_done := sum(cell in self.done for cell in self.cells):
+            kept.append(f"{n_done} of {len(self.cells)} cells in {self.file.path}")
+        if n_learned := len(self.learned.seeds(self.mark)):
+            kept.append(f"the hyper-parameters of {n_learned} seed(s) in {self.learned.path}")
+        if not kept:
+            return f"{self.dataset.name}: nothing was finished, and the same command begins anew"
+        return f"{self.dataset.name}: kept are {' and '.join(kept)}; the same command resumes"

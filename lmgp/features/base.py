@@ -1,4 +1,4 @@
-"""The contracts of feature maps: of any map, of a map of a kernel, and of a truncated series."""
+"""The contracts of feature maps: of any map, and of a map of a kernel."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainc, gammainccinv
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lmgp.errors import InputError
 from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
-from lmgp.kernels.base import Kernel
+from lmgp.kernels.base import Kernel, unsupported
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.locality.clustering import nearest_centroids
 from lmgp.memory import check_memory
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
 
 Floats = NDArray[np.float64]
+
+# Which maps serve a kernel that has a capability.
+SERVING = (
+    ("frequencies", "RandomFourierFeatures, OrthogonalFourierFeatures"),
+    ("gaussian_components", "TaylorFeatures, OptimizedMaclaurinFeatures, RandomMaclaurinFeatures"),
+)
 
 
 class Composable:
@@ -111,18 +117,6 @@ class KernelFit(MapFit):
     def kernel_name(self) -> str:
         """The kernel as it prints."""
         return str(self.kernel)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TruncatedFit(KernelFit):
-    """What a map of a truncated series learns in `fit`.
-
-    Attributes
-    ----------
-    degree : int
-    """
-
-    degree: int
 
 
 class Work(NamedTuple):
@@ -246,7 +240,7 @@ class KernelMap(FeatureMap):
         "kernel": [Kernel, None],
         "random_state": ["random_state", np.random.Generator],
     }
-    # The capability of a kernel without which this map cannot serve it.
+    # The capability of a kernel without which this map cannot serve it; None for a map that serves every kernel.
     needs: ClassVar[str | None] = "metric"
 
     kernel_ = OfFit[Any]()
@@ -257,6 +251,11 @@ class KernelMap(FeatureMap):
         self.n_features = n_features
         self.kernel = kernel
         self.random_state = random_state
+
+    @classmethod
+    def serves(cls, kernel: Kernel) -> bool:
+        """Say whether the kernel can do what the map needs."""
+        return cls.needs is None or kernel.can(cls.needs)
 
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return where one map for all rows is best centred, shape (d,): the weighted mean of the rows."""
@@ -290,7 +289,7 @@ class KernelMap(FeatureMap):
         return None
 
     def reach(self, epsilon: float) -> float:
-        """Return the distance from the origin, in lengthscales, beyond which E‖φ(x)‖² ≤ epsilon · k(x, x)."""
+        """Return the distance from the origin, in the kernel's metric, beyond which E‖φ(x)‖² ≤ epsilon · k(x, x)."""
         return float("inf")
 
     def work(self, n_inputs: int) -> Work:
@@ -299,7 +298,8 @@ class KernelMap(FeatureMap):
 
     def n_bytes(self, n_rows: int, n_inputs: int) -> float:
         """Return about how many bytes the map's parameters and its columns for one row take, fitted to `n_rows`."""
-        return 8.0 * self.work(n_inputs).columns * (n_inputs + 1.0)
+        # What is drawn is held twice while blocks of it are put together.
+        return 8.0 * self.work(n_inputs).columns * (2.0 * n_inputs + 1.0)
 
     @property
     def row_size(self) -> int:
@@ -374,80 +374,19 @@ class KernelMap(FeatureMap):
 
     def _checked_kernel(self, n_inputs: int) -> Any:
         kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
+        if self.needs is not None and not self.serves(kernel):
+            serving = [maps for need, maps in SERVING if kernel.can(need)]
+            others = ", ".join([*serving, "NystroemFeatures"])
+            raise InputError(
+                f"{unsupported(kernel, self.needs, type(self).__name__)} Maps that serve this kernel: {others}."
+            )
         return kernel.checked(n_inputs)
-
-    def _scale(self, X: torch.Tensor) -> torch.Tensor:
-        return X / as_tensor(np.asarray(self.kernel_.lengthscale, dtype=np.float64))
 
     @abstractmethod
     def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:
         """Draw the map of a checked kernel for rows X."""
 
 
-def vanishing(squares: torch.Tensor, degree: int) -> torch.Tensor:
-    """Say for which rows a Maclaurin map up to a degree is zero for all purposes: Q(degree + 1, r²) < 1e-280.
-
-    Features of such rows must be exact zeros: as subnormal numbers they make matrix products tens of times slower.
-    """
-    return squares > float(gammainccinv(degree + 1, 1e-280))
-
-
 def same_kernel(one: KernelMap, other: KernelMap) -> bool:
     """Say whether two fitted maps approximate the same kernel."""
     return digest(one.kernel_) == digest(other.kernel_)
-
-
-class TruncatedMap(KernelMap):
-    """A map of the Maclaurin series of exp(xᵀz), cut after ``degree_``.
-
-    In expectation ‖φ(x)‖² = variance · Q(degree + 1, r²), where r is the row's distance to the origin in lengthscales
-    and Q the regularised upper incomplete gamma function: 1 near the origin, 0 beyond r² ≈ degree.
-
-    Attributes
-    ----------
-    degree_ : int
-        The degree of the truncated series.
-    """
-
-    degree_ = OfFit[int]()
-
-    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
-        """Choose the columns for rows like these, and draw what is random.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
-        y : ignored
-        centroids : array-like of shape (n_centroids, d), optional
-            The centres around which a model uses the map, in the coordinates of X; only the origin if not given. Where
-            columns are chosen by rows, it is by those within reach of a centre.
-
-        Raises
-        ------
-        InputError
-            If the map cannot make as few columns as `n_features`, or the kernel does not fit the rows.
-        MemoryLimitError
-            If the map would not fit into the machine's memory.
-        """
-        with unchanged_on_failure(self):
-            rows, rng = self._start(X)
-            around = None if centroids is None else check_array(centroids, dtype=np.float64)
-            self._fitted = self._draw(rows, rng, self._prepare(rows), around)
-        return self
-
-    def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
-        mean = X.mean(axis=0)
-        return self.fit(X - mean, centroids=centroids - mean)
-
-    @abstractmethod
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any, centroids: Floats | None = None) -> TruncatedFit:
-        """Choose and draw the map of a checked kernel for rows X around centroids."""
-
-    def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
-        squares = self._scale(X).square().sum(dim=1)
-        # scipy's: torch's own is wrong in the tenth digit for some degrees.
-        return self.kernel_.variance * as_tensor(np.asarray(gammainc(self.degree_ + 1, squares.numpy())))
-
-    def reach(self, epsilon: float) -> float:  # noqa: D102
-        return float(np.sqrt(gammainccinv(self.degree_ + 1, epsilon)))

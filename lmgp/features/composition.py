@@ -1,80 +1,60 @@
 """Feature maps made from feature maps, one for each construction of a kernel."""
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from functools import singledispatch
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import clone
 
 from lmgp.errors import InputError
-from lmgp.features.base import TensorMap
+from lmgp.features.base import FeatureMap, MapFit, TensorMap
+from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel, checked_factor
 from lmgp.kernels.dot_product import Function, LinearKernel, ModulatedKernel, checked_matrix, row_values
 from lmgp.validation import as_tensor
 
-
-class ComposedFeatures(TensorMap, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A scikit-learn transformer that is made from others, or from none.
-
-    Subclasses implement `_fit` and `evaluate`.
-
-    Attributes
-    ----------
-    n_features_out_ : int
-        The number of columns made.
-    n_features_in_ : int
-        The number of input columns, d.
-    """
-
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Fit clones of the parts.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Dense.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a parameter cannot be used, or does not fit the rows.
-        """
-        rows: NDArray[np.float64] = validate_data(self, X, dtype=np.float64)
-        self._fit(rows)
-        self.n_features_out_ = self.evaluate(as_tensor(rows[:1])).shape[1]
-        return self
-
-    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Map rows to features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, n_features_out_)
-        """
-        check_is_fitted(self)
-        return self.evaluate(as_tensor(validate_data(self, X, dtype=np.float64, reset=False))).numpy()
-
-    @abstractmethod
-    def _fit(self, X: NDArray[np.float64]) -> None:
-        """Fit to checked rows."""
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_features_out_
+Floats = NDArray[np.float64]
 
 
-class LinearFeatures(ComposedFeatures):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearFit(MapFit):
+    """What `LinearFeatures` learns: the root of its matrix, and whether that is the identity."""
+
+    root: Floats
+    is_identity: bool = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PairFit(MapFit):
+    """What a map of two parts learns: the fitted clones."""
+
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScaledFit(MapFit):
+    """What `ScaledFeatures` learns: the fitted clone, and the root of the factor."""
+
+    features: Any
+    root: float
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModulatedFit(MapFit):
+    """What `ModulatedFeatures` learns: the fitted clone, and the function."""
+
+    features: Any
+    function: Function
+
+
+class LinearFeatures(FeatureMap):
     """φ(x) = √A x, with φ(x)ᵀφ(z) = xᵀAz.
 
     Parameters
@@ -98,22 +78,50 @@ class LinearFeatures(ComposedFeatures):
     array([[2., 3.]])
     """
 
+    root_ = OfFit[Floats]()
+
     def __init__(self, matrix: ArrayLike | None = None) -> None:
         self.matrix = matrix
 
-    def _fit(self, X: NDArray[np.float64]) -> None:
+    def _fit(self, X: Floats, rng: np.random.Generator) -> LinearFit:
         n_inputs = X.shape[1]
         if self.matrix is None:
-            self.root_ = np.eye(n_inputs)
-            return
+            return LinearFit(n_features_out=n_inputs, root=np.eye(n_inputs), is_identity=True)
         values, vectors = np.linalg.eigh(checked_matrix(self.matrix, n_inputs))
-        self.root_ = (vectors * np.sqrt(values.clip(min=0.0))) @ vectors.T
+        root = (vectors * np.sqrt(values.clip(min=0.0))) @ vectors.T
+        return LinearFit(n_features_out=n_inputs, root=root, is_identity=False)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        return X.clone() if self.matrix is None else X @ as_tensor(self.root_)
+        fit: LinearFit = self._fitted
+        return X.clone() if fit.is_identity else X @ as_tensor(fit.root)
 
 
-class SumFeatures(ComposedFeatures):
+class PairedFeatures(FeatureMap):
+    """A map of two parts, whose clones it fits to the same rows."""
+
+    left_ = OfFit[Any]()
+    right_ = OfFit[Any]()
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
+
+    def _fit(self, X: Floats, rng: np.random.Generator) -> PairFit:
+        left, right = fitted(self.left, X), fitted(self.right, X)
+        row = as_tensor(X[:1])
+        made = self._combine(columns(left, row), columns(right, row))
+        return PairFit(n_features_out=made.shape[1], left=left, right=right)
+
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        fit: PairFit = self._fitted
+        return self._combine(columns(fit.left, X), columns(fit.right, X))
+
+    @abstractmethod
+    def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """Return the columns of both parts in one."""
+
+
+class SumFeatures(PairedFeatures):
     """The columns of two maps side by side: φ(x)ᵀφ(z) = φ₁(x)ᵀφ₁(z) + φ₂(x)ᵀφ₂(z).
 
     Parameters
@@ -132,18 +140,11 @@ class SumFeatures(ComposedFeatures):
     array([[3., 6.]])
     """
 
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
-
-    def _fit(self, X: NDArray[np.float64]) -> None:
-        self.left_, self.right_ = fitted(self.left, X), fitted(self.right, X)
-
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        return torch.cat((columns(self.left_, X), columns(self.right_, X)), dim=1)
+    def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        return torch.cat((left, right), dim=1)
 
 
-class ProductFeatures(ComposedFeatures):
+class ProductFeatures(PairedFeatures):
     """All products of a column of one map and a column of another: φ(x)ᵀφ(z) = φ₁(x)ᵀφ₁(z) · φ₂(x)ᵀφ₂(z).
 
     Parameters
@@ -163,19 +164,11 @@ class ProductFeatures(ComposedFeatures):
     array([[9., 6., 6., 4.]])
     """
 
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
-
-    def _fit(self, X: NDArray[np.float64]) -> None:
-        self.left_, self.right_ = fitted(self.left, X), fitted(self.right, X)
-
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        left, right = columns(self.left_, X), columns(self.right_, X)
+    def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return (left[:, :, None] * right[:, None, :]).flatten(start_dim=1)
 
 
-class ScaledFeatures(ComposedFeatures):
+class ScaledFeatures(FeatureMap):
     """The columns of a map times √c: c φ(x)ᵀφ(z).
 
     Parameters
@@ -196,19 +189,22 @@ class ScaledFeatures(ComposedFeatures):
     array([[6., 4.]])
     """
 
+    features_ = OfFit[Any]()
+
     def __init__(self, features: Any, factor: float) -> None:
         self.features = features
         self.factor = factor
 
-    def _fit(self, X: NDArray[np.float64]) -> None:
-        self._root = checked_factor(self.factor) ** 0.5
-        self.features_ = fitted(self.features, X)
+    def _fit(self, X: Floats, rng: np.random.Generator) -> ScaledFit:
+        root, part = checked_factor(self.factor) ** 0.5, fitted(self.features, X)
+        return ScaledFit(n_features_out=columns(part, as_tensor(X[:1])).shape[1], features=part, root=root)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        return columns(self.features_, X) * self._root
+        fit: ScaledFit = self._fitted
+        return columns(fit.features, X) * fit.root
 
 
-class ModulatedFeatures(ComposedFeatures):
+class ModulatedFeatures(FeatureMap):
     """The columns of a map times a function of the row: f(x) φ(x)ᵀφ(z) f(z).
 
     Parameters
@@ -230,20 +226,26 @@ class ModulatedFeatures(ComposedFeatures):
     array([[27., 18.]])
     """
 
+    features_ = OfFit[Any]()
+
     def __init__(self, features: Any, function: Function) -> None:
         self.features = features
         self.function = function
 
-    def _fit(self, X: NDArray[np.float64]) -> None:
-        self.features_ = fitted(self.features, X)
+    def _fit(self, X: Floats, rng: np.random.Generator) -> ModulatedFit:
+        row_values(self.function, X[:1])
+        part = fitted(self.features, X)
+        made = columns(part, as_tensor(X[:1]))
+        return ModulatedFit(n_features_out=made.shape[1], features=part, function=self.function)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        return columns(self.features_, X) * as_tensor(row_values(self.function, X.numpy()))[:, None]
+        fit: ModulatedFit = self._fitted
+        return columns(fit.features, X) * as_tensor(row_values(fit.function, X.numpy()))[:, None]
 
 
 @singledispatch
-def exact_features(kernel: Any) -> ComposedFeatures:
-    """Make the finite feature map of a kernel that has one.
+def exact_features(kernel: Any) -> FeatureMap:
+    """Return the finite feature map of a kernel that has one.
 
     Parameters
     ----------
@@ -252,7 +254,7 @@ def exact_features(kernel: Any) -> ComposedFeatures:
 
     Returns
     -------
-    ComposedFeatures
+    FeatureMap
         Not fitted.
 
     Raises
@@ -280,31 +282,31 @@ def exact_features(kernel: Any) -> ComposedFeatures:
 
 
 @exact_features.register
-def _(kernel: LinearKernel) -> ComposedFeatures:
+def _(kernel: LinearKernel) -> FeatureMap:
     return LinearFeatures(kernel.matrix)
 
 
 @exact_features.register
-def _(kernel: SumKernel) -> ComposedFeatures:
+def _(kernel: SumKernel) -> FeatureMap:
     return SumFeatures(exact_features(kernel.left), exact_features(kernel.right))
 
 
 @exact_features.register
-def _(kernel: ProductKernel) -> ComposedFeatures:
+def _(kernel: ProductKernel) -> FeatureMap:
     return ProductFeatures(exact_features(kernel.left), exact_features(kernel.right))
 
 
 @exact_features.register
-def _(kernel: ScaledKernel) -> ComposedFeatures:
+def _(kernel: ScaledKernel) -> FeatureMap:
     return ScaledFeatures(exact_features(kernel.kernel), kernel.factor)
 
 
 @exact_features.register
-def _(kernel: ModulatedKernel) -> ComposedFeatures:
+def _(kernel: ModulatedKernel) -> FeatureMap:
     return ModulatedFeatures(exact_features(kernel.kernel), kernel.function)
 
 
-def fitted(features: Any, X: NDArray[np.float64]) -> Any:
+def fitted(features: Any, X: Floats) -> Any:
     """Fit a clone of a transformer, or raise an InputError if it is none."""
     if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
         raise InputError(f"A part of a composed map must be a scikit-learn transformer; got {features!r}.")

@@ -1,19 +1,20 @@
 """Compact random features: a larger map followed by a random projection."""
 
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
 from lmgp.features.adapter import TransformerFeatures, seeded_clone
-from lmgp.features.base import Composable
+from lmgp.features.base import FeatureMap, MapFit
 from lmgp.features.sketches import padded_size
-from lmgp.validation import RandomState, generator
+from lmgp.fitted import OfFit
+from lmgp.validation import RandomState, as_tensor
 
 Floats = NDArray[np.float64]
 
@@ -47,11 +48,89 @@ def walsh_hadamard(X: ArrayLike) -> Floats:
     return transformed
 
 
-class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False)
+class GaussianProjection:
+    """Independent normal entries.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (D', D)
+    """
+
+    matrix: Floats
+
+    @classmethod
+    def draw(cls, n_larger: int, n_features: int, rng: np.random.Generator) -> "GaussianProjection":
+        """Draw a projection of D' columns to D."""
+        return cls(rng.standard_normal((n_larger, n_features)) / n_features**0.5)
+
+    def __call__(self, columns: Floats) -> Floats:
+        """Project rows of D' columns."""
+        return columns @ self.matrix
+
+
+@dataclass(frozen=True, eq=False)
+class HadamardProjection:
+    """A randomised Hadamard transform, of which D columns are kept.
+
+    Attributes
+    ----------
+    order : int
+        A power of two, at least D'.
+    signs : ndarray of shape (D',)
+        Of the columns, with the scale of the projection.
+    kept : ndarray of shape (D,)
+    """
+
+    order: int
+    signs: Floats
+    kept: NDArray[np.int64]
+
+    @classmethod
+    def draw(cls, n_larger: int, n_features: int, rng: np.random.Generator) -> "HadamardProjection":
+        """Draw a projection of D' columns to D."""
+        order = padded_size(n_larger)
+        signs = rng.choice([-1.0, 1.0], size=n_larger) / n_features**0.5
+        return cls(order, signs, rng.permutation(order)[:n_features])
+
+    def __call__(self, columns: Floats) -> Floats:
+        """Project rows of D' columns."""
+        padded = np.zeros((len(columns), self.order))
+        padded[:, : columns.shape[1]] = columns * self.signs
+        return walsh_hadamard(padded)[:, self.kept]
+
+
+PROJECTIONS: dict[str, type[GaussianProjection] | type[HadamardProjection]] = {
+    "gaussian": GaussianProjection,
+    "srht": HadamardProjection,
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CraftFit(MapFit):
+    """What `CraftFeatures` learns.
+
+    Attributes
+    ----------
+    larger : TransformerFeatures
+        The larger map, with checks of what it makes.
+    projection : GaussianProjection or HadamardProjection
+    """
+
+    larger: TransformerFeatures
+    projection: GaussianProjection | HadamardProjection
+
+    @property
+    def features(self) -> Any:
+        """The fitted transformer itself."""
+        return self.larger.transformer_
+
+
+class CraftFeatures(FeatureMap):
     """A feature map with many columns, projected at random to few: unbiased for the map's own kernel.
 
-    Where the columns of a map are redundant, as those of Maclaurin maps and of TensorSketch, the projection of a larger
-    one is nearer to the kernel than a map of the final size.
+    The columns of Maclaurin maps and of TensorSketch are redundant. A projection of such a map with many columns
+    approximates the kernel better than the same map with the final number of columns.
 
     Parameters
     ----------
@@ -60,8 +139,8 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     n_features : int, default=512
         The number of columns, D.
     projection : {"gaussian", "srht"}, default="gaussian"
-        Independent normal entries; or a subsampled randomised Hadamard transform, of lower variance and in
-        O(D' log D') operations a row for D' columns of the larger map.
+        Independent normal entries; or a subsampled randomised Hadamard transform, which has a lower variance and takes
+        O(D' log D') operations a row, for D' columns of the larger map.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seeds the projection, and each ``random_state`` of `features` that is None.
 
@@ -90,12 +169,11 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "features": [HasMethods(["fit", "transform"])],
         "n_features": [Interval(Integral, 1, None, closed="left")],
-        "projection": [StrOptions({"gaussian", "srht"})],
+        "projection": [StrOptions(set(PROJECTIONS))],
         "random_state": ["random_state", np.random.Generator],
     }
 
-    n_features_in_: int
-    _matrix: Floats | None
+    features_ = OfFit[Any]()
 
     def __init__(
         self,
@@ -110,60 +188,18 @@ class CraftFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.projection = projection
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Fit the larger map, and draw the projection of its columns.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If the larger map makes fewer columns than `n_features`, or is no map to finite columns.
-        """
-        self._validate_params()
-        rows: Floats = validate_data(self, X, dtype=np.float64)
-        rng = generator(self.random_state)
-        # For its checks of what a transformer makes; at unit variance the columns are the transformer's own.
-        larger = TransformerFeatures(seeded_clone(self.features, rng)).fit(rows)
+    def _fit(self, X: Floats, rng: np.random.Generator) -> CraftFit:
+        # At unit variance the columns of the adapter are the transformer's own.
+        larger = TransformerFeatures(seeded_clone(self.features, rng)).fit(X)
         n_larger = larger.n_features_out_
         if n_larger < self.n_features:
             raise InputError(
                 f"CraftFeatures projects to fewer columns: n_features is {self.n_features}, but {self.features!r} "
                 f"makes only {n_larger}. Give it more columns."
             )
-        self._matrix = None
-        if self.projection == "gaussian":
-            self._matrix = rng.standard_normal((n_larger, self.n_features)) / self.n_features**0.5
-        else:
-            self._order = padded_size(n_larger)
-            self._signs = rng.choice([-1.0, 1.0], size=n_larger) / self.n_features**0.5
-            self._kept = rng.permutation(self._order)[: self.n_features]
-        self.n_features_out_ = self.n_features
-        self._larger, self.features_ = larger, larger.transformer_
-        return self
+        projection = PROJECTIONS[self.projection].draw(n_larger, self.n_features, rng)
+        return CraftFit(n_features_out=self.n_features, larger=larger, projection=projection)
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Map rows to features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, n_features)
-        """
-        check_is_fitted(self, "features_")
-        columns = self._larger.transform(validate_data(self, X, dtype=np.float64, reset=False))
-        if self._matrix is not None:
-            return columns @ self._matrix
-        padded = np.zeros((len(columns), self._order))
-        padded[:, : columns.shape[1]] = columns * self._signs
-        return walsh_hadamard(padded)[:, self._kept]
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_features_out_
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        fit: CraftFit = self._fitted
+        return as_tensor(fit.projection(fit.larger.evaluate(X).numpy()))

@@ -14,7 +14,6 @@ from lmgp.features.base import FeatureMap, KernelFit, KernelMap, same_kernel
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
 from lmgp.fitted import OfFit
-from lmgp.kernels.base import require
 from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
@@ -52,7 +51,6 @@ class FourierMap(KernelMap):
             raise InputError(
                 f"{type(self).__name__} makes pairs of columns: n_features must be at least 2; got {self.n_features}."
             )
-        require(kernel, "frequencies", type(self).__name__)
         # A stream apart, so that a larger map starts with the directions of a smaller one.
         (mixing,) = rng.spawn(1)
         # Blocks of directions are drawn whole; the last one is cut.

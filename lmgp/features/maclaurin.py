@@ -13,17 +13,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
-from lmgp.features.base import KernelFit, KernelMap, TruncatedFit, TruncatedMap, Work, vanishing
+from lmgp.features.base import KernelMap, Work
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
+from lmgp.features.truncated import ComponentMap, GaussianFit, TruncatedFit, TruncatedMap, vanishing
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import RandomState, as_tensor, spawn
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SketchedFit(KernelFit):
+class SketchedFit(GaussianFit):
     """What a random Maclaurin map draws.
 
     Attributes
@@ -43,14 +45,14 @@ class AllocatedFit(SketchedFit, TruncatedFit):
     """What an optimised Maclaurin map draws: sketches up to the degree of a truncated series."""
 
 
-class _MaclaurinMap(KernelMap):
+class _MaclaurinMap(ComponentMap):
     """φ(x) = σ e^{−‖x̃‖²/2} (c₀, c₁φ₁(x̃), c₂φ₂(x̃), …) with a sketch φₙ of degree n."""
 
     degree_counts_ = OfFit[NDArray[np.int64]]()
     weights_ = OfFit[list[Floats]]()
 
     @abstractmethod
-    def _log_coefficient(self, degree: int) -> float:
+    def _log_coefficient(self, fit: Any, degree: int) -> float:
         """The logarithm of what a product of `degree` factors is multiplied with, σ and the exponential apart."""
 
     @staticmethod
@@ -61,16 +63,16 @@ class _MaclaurinMap(KernelMap):
             for degree, count in enumerate(counts)
         ]
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        scaled = self._scale(X)
-        features = torch.empty((len(scaled), self.n_features_out_), dtype=torch.float64)
+    def _evaluate(self, fit: Any, X: torch.Tensor) -> torch.Tensor:
+        scaled = fit.scale(X)
+        features = torch.empty((len(scaled), fit.n_features_out), dtype=torch.float64)
         squares = scaled.square().sum(dim=1, keepdim=True)
-        squares[vanishing(squares, len(self.weights_) - 1)] = torch.inf
+        squares[vanishing(squares, len(fit.weights) - 1)] = torch.inf
         stop = 0
-        for degree, weights in enumerate(self.weights_):
+        for degree, weights in enumerate(fit.weights):
             start, stop = stop, stop + weights.shape[1]
             columns = features[:, start:stop]
-            log_factor = self._log_coefficient(degree) + 0.5 * np.log(self.kernel_.variance)
+            log_factor = self._log_coefficient(fit, degree) + 0.5 * np.log(fit.component.variance)
             if degree == 0:
                 columns[:] = torch.exp(log_factor - squares / 2.0)
                 continue
@@ -112,13 +114,17 @@ class RandomMaclaurinFeatures(_MaclaurinMap):
     32
     """
 
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> SketchedFit:
+    def _draw_one(
+        self, X: Floats, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
+    ) -> SketchedFit:
         counts = np.bincount(rng.geometric(0.5, size=self.n_features) - 1)
         weights = self._draw_weights(counts.tolist(), "rademacher", X.shape[1], rng)
-        return SketchedFit(n_features_out=self.n_features, kernel=kernel, degree_counts=counts, weights=weights)
+        return SketchedFit(
+            n_features_out=self.n_features, kernel=kernel, component=kernel, degree_counts=counts, weights=weights
+        )
 
-    def _log_coefficient(self, degree: int) -> float:
-        return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(self.n_features_out_))
+    def _log_coefficient(self, fit: Any, degree: int) -> float:
+        return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(fit.n_features_out))
 
 
 class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
@@ -196,12 +202,13 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         self.n_allocation_rows = n_allocation_rows
         self.allocation = allocation
 
-    def work(self, n_inputs: int) -> Work:
-        """Return what this map will cost: it has a degree of at most `max_degree`."""
-        highest = min(self.max_degree, max(1, self.n_features - 1))
-        return Work(highest + 1 if n_inputs == 1 else self.n_features, None, highest)
+    def _work_one(self, n_features: int, n_inputs: int) -> Work:
+        highest = min(self.max_degree, max(1, n_features - 1))
+        return Work(highest + 1 if n_inputs == 1 else n_features, None, highest)
 
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any, centroids: Floats | None = None) -> AllocatedFit:
+    def _draw_one(
+        self, X: Floats, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
+    ) -> AllocatedFit:
         if self.n_features < 2:
             raise InputError(
                 f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
@@ -227,10 +234,11 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         return AllocatedFit(
             n_features_out=sum(counts),
             kernel=kernel,
+            component=kernel,
             degree=len(counts) - 1,
             degree_counts=np.asarray(counts),
             weights=self._draw_weights(counts, self.sketch, n_inputs, drawing),
         )
 
-    def _log_coefficient(self, degree: int) -> float:
-        return -0.5 * float(gammaln(degree + 1) + np.log(self.degree_counts_[degree]))
+    def _log_coefficient(self, fit: Any, degree: int) -> float:
+        return -0.5 * float(gammaln(degree + 1) + np.log(fit.degree_counts[degree]))

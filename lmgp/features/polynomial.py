@@ -1,28 +1,46 @@
 """Random Maclaurin features of the polynomial kernel."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import torch
+from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlogy
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.features.base import Composable
+from lmgp.features.base import FeatureMap, MapFit
 from lmgp.features.sketches import draw_sketch
-from lmgp.validation import RandomState, generator
+from lmgp.fitted import OfFit
+from lmgp.validation import RandomState, as_tensor
 
 Floats = NDArray[np.float64]
 
 
-class PolynomialMaclaurinFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PolynomialFit(MapFit):
+    """What `PolynomialMaclaurinFeatures` learns.
+
+    Attributes
+    ----------
+    degree_counts : ndarray of shape (degree + 1,)
+    weights : tuple of ndarray of shape (n, number of columns, d)
+    log_factors : ndarray of shape (degree + 1,)
+        log √(aₙ/(D πₙ)).
+    """
+
+    degree_counts: NDArray[np.int64]
+    weights: tuple[Floats, ...]
+    log_factors: Floats
+
+
+class PolynomialMaclaurinFeatures(FeatureMap):
     """Random Maclaurin features for the polynomial kernel (gamma xᵀz + coef0)ᵖ = Σₙ aₙ (xᵀz)ⁿ.
 
-    A column of degree n is √(aₙ/(D πₙ)) times a product of n random projections by signs; its degree is drawn with
-    the probability πₙ, in proportion to 2^−(n+1). Unbiased for any rows, with a large variance at high degrees.
+    A column of degree n is √(aₙ/(D πₙ)) times a product of n projections of the row on random signs. Its degree is
+    drawn with probability πₙ ∝ 2^−(n+1). The map is unbiased; its variance is large at high degrees.
 
     Parameters
     ----------
@@ -41,15 +59,15 @@ class PolynomialMaclaurinFeatures(Composable, ClassNamePrefixFeaturesOutMixin, T
     ----------
     degree_counts_ : ndarray of shape (degree + 1,)
         The number of columns of each degree.
-    weights_ : list of ndarray of shape (n, number of columns, d)
+    weights_ : tuple of ndarray of shape (n, number of columns, d)
         For each degree n, the signs of the n projections.
     n_features_in_ : int
         The number of input columns, d.
 
     Notes
     -----
-    Degrees are drawn from those with aₙ > 0 alone: all up to `degree`, or only `degree` itself where `coef0` is zero.
-    The published algorithm draws from all integers, and the columns of the others are zero.
+    Only degrees with aₙ > 0 are drawn: all up to `degree`, or only `degree` itself where `coef0` is zero. The published
+    algorithm draws from all integers, so that some of its columns are zero.
 
     References
     ----------
@@ -73,9 +91,8 @@ class PolynomialMaclaurinFeatures(Composable, ClassNamePrefixFeaturesOutMixin, T
         "random_state": ["random_state", np.random.Generator],
     }
 
-    degree_counts_: NDArray[np.int64]
-    weights_: list[Floats]
-    n_features_in_: int
+    degree_counts_ = OfFit[NDArray[np.int64]]()
+    weights_ = OfFit[tuple[Floats, ...]]()
 
     def __init__(
         self,
@@ -92,28 +109,13 @@ class PolynomialMaclaurinFeatures(Composable, ClassNamePrefixFeaturesOutMixin, T
         self.coef0 = coef0
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Draw the columns for rows of this length.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If `gamma` is not positive, or `coef0` is negative: a coefficient of the kernel would be negative.
-        """
-        self._validate_params()
+    def _fit(self, X: Floats, rng: np.random.Generator) -> PolynomialFit:
         if not 0 < self.gamma < np.inf:
             raise InputError(f"gamma must be positive and finite; got {self.gamma!r}.")
         if not 0 <= self.coef0 < np.inf:
             raise InputError(
                 f"coef0 must be finite and not negative, for the kernel to be positive definite; got {self.coef0!r}."
             )
-        n_inputs = validate_data(self, X, dtype=np.float64).shape[1]
-        rng = generator(self.random_state)
         n = np.arange(self.degree + 1)
         log_coefficients = (
             gammaln(self.degree + 1) - gammaln(n + 1) - gammaln(self.degree - n + 1)
@@ -122,40 +124,42 @@ class PolynomialMaclaurinFeatures(Composable, ClassNamePrefixFeaturesOutMixin, T
         log_probabilities = np.where(np.isfinite(log_coefficients), -n * np.log(2.0), -np.inf)
         log_probabilities -= logsumexp(log_probabilities)
         degrees = rng.choice(n, size=self.n_features, p=np.exp(log_probabilities))
-        self.degree_counts_ = np.bincount(degrees, minlength=len(n))
-        self.weights_ = [
-            draw_sketch("rademacher", degree, count, n_inputs, rng) for degree, count in enumerate(self.degree_counts_)
-        ]
-        drawn = np.flatnonzero(self.degree_counts_)
+        counts = np.bincount(degrees, minlength=len(n))
+        weights = tuple(
+            draw_sketch("rademacher", degree, count, X.shape[1], rng) for degree, count in enumerate(counts)
+        )
         squares = np.full(len(n), -np.inf)
+        drawn = np.flatnonzero(counts)
         squares[drawn] = log_coefficients[drawn] - log_probabilities[drawn] - np.log(self.n_features)
-        self._log_factors = squares / 2
-        return self
+        return PolynomialFit(
+            n_features_out=self.n_features, degree_counts=counts, weights=weights, log_factors=squares / 2
+        )
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Map rows to features, in order of their degrees.
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        """Map a checked tensor of shape (n, d) to features, in order of their degrees.
 
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n, n_features)
+        Raises
+        ------
+        InputError
+            If a product of projections overflows.
         """
-        check_is_fitted(self, "weights_")
-        rows: Floats = validate_data(self, X, dtype=np.float64, reset=False)
-        blocks = []
-        for degree in np.flatnonzero(self.degree_counts_):
-            # The factor goes inside the product, so that no power overflows.
-            scale = np.exp(self._log_factors[degree] / max(degree, 1))
-            scaled = scale * rows
-            block = np.full((len(rows), self.degree_counts_[degree]), 1.0 if degree else scale)
-            for signs in self.weights_[degree]:
-                block *= scaled @ signs.T
-            blocks.append(block)
-        return np.concatenate(blocks, axis=1)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.degree_counts_.sum())
+        fit: PolynomialFit = self._fitted
+        rows, blocks = X.numpy(), []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for degree in np.flatnonzero(fit.degree_counts):
+                # The factor goes inside the product, so that no power of it overflows.
+                scale = np.exp(fit.log_factors[degree] / max(degree, 1))
+                scaled = scale * rows
+                block = np.full((len(rows), fit.degree_counts[degree]), 1.0 if degree else scale)
+                for signs in fit.weights[degree]:
+                    block *= scaled @ signs.T
+                blocks.append(block)
+        features = np.concatenate(blocks, axis=1)
+        finite = np.isfinite(features).all(axis=1)
+        if not finite.all():
+            at = int(np.argmin(finite))
+            raise InputError(
+                f"The features of row {at} overflow: they are products of up to {len(fit.weights) - 1} sums of its "
+                f"entries, of which the largest is {np.abs(rows[at]).max():g}. Divide the columns of X by their scale."
+            )
+        return as_tensor(features)

@@ -1,8 +1,8 @@
 """The radii of spherical random Fourier features: a non-negative density, fitted to a polynomial kernel on the sphere.
 
-On the unit sphere (1 − ‖x − z‖²/a²)ᵖ is a function of the distance z alone, but it is no positive definite function
-of the difference in all dimensions. Near to it is K̂(z) = ∫ p(w) Λ(wz) dw with a non-negative density p of the
-frequencies' norms w, the positive part of a sum of Gaussians' (eq. 4), fitted once for each (p, a, d) and kept on disk.
+On the unit sphere (1 − ‖x − z‖²/a²)ᵖ is a function of the distance z alone, but not a positive definite one in every
+dimension. It is approximated by K̂(z) = ∫ p(w) Λ(wz) dw. The non-negative density p of the frequencies' norms w is the
+positive part of a sum of Gaussian densities (eq. 4). It is fitted once for each (p, a, d) and kept on disk.
 
 References
 ----------
@@ -25,17 +25,34 @@ from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import minimize, nnls
 from scipy.special import gammaln, xlogy
 from scipy.stats import chi
-from threadpoolctl import threadpool_limits
 
 from lmgp.errors import InputError
+from lmgp.parallel import single_threaded_blas
 
 Floats = NDArray[np.float64]
 
-# Part of the name of a stored fit: to be raised whenever the same parameters come to give other numbers.
-FORMAT = 1
-N_DISTANCES = 64
-N_RADII = 2000
-N_ITERATIONS = 300
+
+@dataclass(frozen=True)
+class Fitting:
+    """How the density is fitted.
+
+    Attributes
+    ----------
+    version : int
+        Part of the name of a stored fit. Raise it with any change that gives other numbers for the same parameters.
+    n_distances, n_radii : int
+        Nodes of the integrals over z and over w.
+    n_iterations : int
+        The most steps from each start.
+    """
+
+    version: int = 1
+    n_distances: int = 64
+    n_radii: int = 2000
+    n_iterations: int = 300
+
+
+FITTING = Fitting()
 
 
 def sphere_cosine(t: ArrayLike, n_inputs: int) -> Floats:
@@ -96,7 +113,7 @@ class RadialFit:
 
     @cached_property
     def radii(self) -> Floats:
-        """The grid of w on which p is integrated, by the trapezoidal rule, and its distribution function inverted."""
+        """The grid of w on which p is integrated by the trapezoidal rule, and its distribution function is inverted."""
         return _radii(self.degree, self.a, self.n_inputs)
 
     @cached_property
@@ -138,9 +155,9 @@ class RadialFit:
 def fit_radial(degree: int, a: float, n_inputs: int, n_gaussians: int = 10) -> RadialFit:
     """Fit the radial density to (1 − z²/a²)ᵖ, or read an earlier fit from the disk.
 
-    Deterministic. Fits are kept in the folder ``spherical`` of the user's cache, ``pooch.os_cache("lmgp")``, or of the
-    folder that the environment variable ``LMGP_CACHE_DIR`` names. A file that cannot be read is fitted anew, and a
-    folder that cannot be written to is left alone.
+    The fit is deterministic. Fits are kept in the folder ``spherical`` of the user's cache, ``pooch.os_cache("lmgp")``,
+    or of the folder that the environment variable ``LMGP_CACHE_DIR`` names. If a file cannot be read, the density is
+    fitted again; if the folder cannot be written to, nothing is stored.
 
     Parameters
     ----------
@@ -178,7 +195,7 @@ def fit_radial(degree: int, a: float, n_inputs: int, n_gaussians: int = 10) -> R
     fitted = _read(path, parameters, n_gaussians)
     if fitted is None:
         # In one thread: the products are small, and their rounding shall not depend on the number of threads.
-        with threadpool_limits(1, user_api="blas"):
+        with single_threaded_blas():
             fitted = _fit(*parameters, int(n_gaussians))
         with suppress(OSError):
             _write(path, fitted)
@@ -188,8 +205,8 @@ def fit_radial(degree: int, a: float, n_inputs: int, n_gaussians: int = 10) -> R
 def least_loss(degree: int, a: float, n_inputs: int) -> float:
     """Return the least loss L of any non-negative radial distribution on the grid of `fit_radial`: a lower bound.
 
-    K̂ is linear in the distribution, so that this is a non-negative least-squares problem. Its solution has few atoms,
-    often a single radius.
+    K̂ is linear in the distribution: this is a non-negative least-squares problem. Its solution has few atoms, often a
+    single radius.
 
     Parameters
     ----------
@@ -210,7 +227,7 @@ def least_loss(degree: int, a: float, n_inputs: int) -> float:
     z, weights = _distances()
     target = _target(z, degree, a)
     matrix = sphere_cosine(np.outer(z, _radii(degree, a, n_inputs)), n_inputs)
-    residual = nnls(np.sqrt(weights)[:, None] * matrix, np.sqrt(weights) * target, maxiter=10 * N_RADII)[1]
+    residual = nnls(np.sqrt(weights)[:, None] * matrix, np.sqrt(weights) * target, maxiter=10 * FITTING.n_radii)[1]
     return float(residual**2 / 2)
 
 
@@ -230,19 +247,21 @@ def _target(z: Floats, degree: int, a: float) -> Floats:
 
 def _distances() -> tuple[Floats, Floats]:
     """Gauss-Legendre nodes and weights on [0, 2]."""
-    nodes, weights = np.polynomial.legendre.leggauss(N_DISTANCES)
+    nodes, weights = np.polynomial.legendre.leggauss(FITTING.n_distances)
     return nodes + 1.0, weights
 
 
 def _largest_log_ratio(n_inputs: int) -> float:
-    """How far log σ may be from its start: the densities that matter come closer as they become narrow."""
+    """Return how far log σ may be from its start: the densities that matter are narrower, and closer, for larger d."""
     return min(0.7, 0.25 + 3.0 / n_inputs**0.5)
 
 
 def _radii(degree: int, a: float, n_inputs: int) -> Floats:
     scale = (2.0 * degree) ** 0.5 / a
     reach = np.exp(_largest_log_ratio(n_inputs))
-    return np.linspace(scale / reach * chi.ppf(1e-14, n_inputs), scale * reach * chi.isf(1e-14, n_inputs), N_RADII)
+    return np.linspace(
+        scale / reach * chi.ppf(1e-14, n_inputs), scale * reach * chi.isf(1e-14, n_inputs), FITTING.n_radii
+    )
 
 
 def _densities(w: Floats, sigma: Floats, n_inputs: int) -> Floats:
@@ -273,8 +292,7 @@ def _fit(degree: int, a: float, n_inputs: int, n_gaussians: int) -> RadialFit:
     centre = np.log(degree**0.5 / a)
     middle = n_gaussians // 2
     offsets = (np.arange(n_gaussians) - middle) / max(middle, 1)
-    # In high dimension the minimum is a narrow peak, out of neighbours of the first Gaussian; in low dimension a
-    # wide mixture comes nearer.
+    # For many inputs the best density is a narrow peak near the first Gaussian; for few, a wide mixture.
     starts = [
         (np.eye(n_gaussians)[middle], min(0.5, 2.0 / n_inputs**0.5)),
         (np.full(n_gaussians, 1.0 / n_gaussians), 0.5),
@@ -292,7 +310,7 @@ def _fit(degree: int, a: float, n_inputs: int, n_gaussians: int) -> RadialFit:
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
-                options={"maxiter": N_ITERATIONS, "ftol": 1e-12, "gtol": 1e-12},
+                options={"maxiter": FITTING.n_iterations, "ftol": 1e-12, "gtol": 1e-12},
             ).x
         )
     best = min(results, key=lambda parameters: loss(parameters)[0])
@@ -308,7 +326,7 @@ def _path(degree: int, a: float, n_inputs: int, n_gaussians: int) -> Path:
         import pooch
 
         folder = pooch.os_cache("lmgp")
-    return Path(folder, "spherical", f"v{FORMAT}-p{degree}-a{a!r}-d{n_inputs}-n{n_gaussians}.json")
+    return Path(folder, "spherical", f"v{FITTING.version}-p{degree}-a{a!r}-d{n_inputs}-n{n_gaussians}.json")
 
 
 def _read(path: Path, parameters: tuple[int, float, int], n_gaussians: int) -> RadialFit | None:

@@ -1,35 +1,44 @@
 """Spherical random Fourier features: polynomial kernels for rows of unit norm."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import ortho_group
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
-from lmgp.features.base import Composable
+from lmgp.features.base import FeatureMap, MapFit
 from lmgp.features.radial import RadialFit, fit_radial
 from lmgp.features.sparse import non_zeros
-from lmgp.validation import RandomState, as_tensor, generator
+from lmgp.fitted import OfFit
+from lmgp.validation import RandomState, as_tensor
 
 Floats = NDArray[np.float64]
 
-# How far the norm of a row may be from 1.
+# The largest distance of the norm of a row from 1.
 UNIT = 1e-6
 
 
-class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SphericalFit(MapFit):
+    """What `SphericalFourierFeatures` learns; see its attributes."""
+
+    frequencies: Floats
+    radial: RadialFit
+
+
+class SphericalFourierFeatures(FeatureMap):
     """Random Fourier features for the polynomial kernel (1 − ‖x − z‖²/a²)ᵖ of rows of unit norm.
 
-    φ(x) = √(2K̂(0)/D) [cos(Wx), sin(Wx)] with D/2 frequencies, the rows of W: their directions are uniform and their
-    norms are drawn from a density that is fitted to the kernel (`lmgp.features.radial`). Unbiased for the kernel K̂ of
-    that density, which is near to the polynomial one; ‖φ(x)‖² = K̂(0) at every row.
+    φ(x) = √(2K̂(0)/D) [cos(Wx), sin(Wx)], where the rows of W are D/2 frequencies. Their directions are uniform; their
+    norms are drawn from a density that is fitted to the kernel (`lmgp.features.radial`). The map is unbiased for the
+    kernel K̂ of that density, which approximates the polynomial one, and ‖φ(x)‖² = K̂(0) at every row.
 
     Parameters
     ----------
@@ -44,7 +53,7 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
     orthogonal : bool, default=False
         Whether the directions are orthogonal in blocks of d, which lowers the variance.
     normalize : bool, default=False
-        Whether rows are divided by their norms first. Otherwise a row whose norm is not 1 is an error.
+        Whether to divide rows by their norms. Otherwise a row whose norm is not 1 is refused.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Seed of what is drawn.
 
@@ -61,11 +70,11 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
     Notes
     -----
     The first fit for given `degree`, `a`, d and `n_gaussians` takes about a second; it is kept on disk
-    (`lmgp.features.radial.fit_radial`). What is left between K̂ and K does not fall with `n_features`. It is largest for
-    low degrees and small `a`: ``radial_.loss`` says how large.
+    (`lmgp.features.radial.fit_radial`). The difference between K̂ and K does not depend on `n_features`. It is largest
+    for low degrees and small `a`; ``radial_.loss`` is its size.
 
-    Of the paper's Algorithm 1 two things are changed: pairs of a cosine and a sine take the place of cosines with a
-    random phase, whose variance is higher, and K̂(0), which is not exactly 1, scales the columns.
+    This differs from the paper's Algorithm 1 in two ways: pairs of a cosine and a sine replace cosines with a random
+    phase, whose variance is higher; and the columns are scaled by K̂(0), which is not exactly 1.
 
     References
     ----------
@@ -95,9 +104,8 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         "random_state": ["random_state", np.random.Generator],
     }
 
-    frequencies_: Floats
-    radial_: RadialFit
-    n_features_in_: int
+    frequencies_ = OfFit[Floats]()
+    radial_ = OfFit[RadialFit]()
 
     def __init__(
         self,
@@ -118,24 +126,9 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         self.normalize = normalize
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Fit the radial density for rows of this length, and draw the frequencies.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows of unit norm, unless `normalize`. Only their length d is used.
-        y : ignored
-
-        Raises
-        ------
-        InputError
-            If a row has not the unit norm, or is zero where rows are to be normalised.
-        """
-        self._validate_params()
-        n_inputs = self._rows(X, reset=True).shape[1]
-        rng = generator(self.random_state)
-        self.radial_ = fit_radial(self.degree, self.a, n_inputs, self.n_gaussians)
+    def _fit(self, X: Floats, rng: np.random.Generator) -> SphericalFit:
+        n_inputs = self._of_unit_norm(X).shape[1]
+        radial = fit_radial(self.degree, self.a, n_inputs, self.n_gaussians)
         n_frequencies = self.n_features // 2
         if self.orthogonal:
             n_blocks = -(-n_frequencies // n_inputs)
@@ -144,34 +137,24 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         else:
             directions = rng.standard_normal((n_frequencies, n_inputs))
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        self.frequencies_ = directions * self.radial_.sample(n_frequencies, rng)[:, None]
-        self.n_features_out_ = 2 * n_frequencies
-        return self
+        frequencies = directions * radial.sample(n_frequencies, rng)[:, None]
+        return SphericalFit(n_features_out=2 * n_frequencies, frequencies=frequencies, radial=radial)
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Map rows to features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows of unit norm, unless `normalize`.
-
-        Returns
-        -------
-        ndarray of shape (n, n_features_out_)
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        """Map a tensor of finite rows, shape (n, d), to features of shape (n, n_features_out_).
 
         Raises
         ------
         InputError
-            As `fit`.
+            If a row has not the unit norm, or is zero where rows are to be normalised.
         """
-        check_is_fitted(self, "frequencies_")
-        angles = as_tensor(self._rows(X)) @ as_tensor(self.frequencies_).T
-        half = len(self.frequencies_)
+        fit: SphericalFit = self._fitted
+        angles = as_tensor(self._of_unit_norm(X.numpy())) @ as_tensor(fit.frequencies).T
+        half = len(fit.frequencies)
         features = torch.empty((len(angles), 2 * half), dtype=torch.float64)
         torch.cos(angles, out=features[:, :half])
         torch.sin(angles, out=features[:, half:])
-        return features.mul_((self.radial_.value / half) ** 0.5).numpy()
+        return features.mul_((fit.radial.value / half) ** 0.5)
 
     def operation_count(self, X: ArrayLike) -> Floats:
         """Count the floating point operations that the features of each row take.
@@ -186,8 +169,8 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         ndarray of shape (n,)
             D s for a row with s non-zeros, as for `RandomFourierFeatures`.
         """
-        check_is_fitted(self, "frequencies_")
-        return np.asarray(self.n_features_out_ * non_zeros(self._rows(X)), dtype=np.float64)
+        check_is_fitted(self)
+        return np.asarray(self.n_features_out_ * non_zeros(self._checked(X, "X")), dtype=np.float64)
 
     def exact_kernel(self, X: ArrayLike, Z: ArrayLike | None = None) -> Floats:
         """Evaluate the polynomial kernel (1 − ‖x − z‖²/a²)ᵖ between all rows of X and all rows of Z.
@@ -206,23 +189,25 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         Raises
         ------
         InputError
-            As `fit`.
+            As `evaluate`.
         """
-        check_is_fitted(self, "frequencies_")
-        left = self._rows(X)
-        right = left if Z is None else self._rows(Z)
+        check_is_fitted(self)
+        left = self._checked(X, "X")
+        right = left if Z is None else self._checked(Z, "Z")
         gamma = 2.0 / self.radial_.a**2
         return polynomial_kernel(left, right, degree=self.radial_.degree, gamma=gamma, coef0=1.0 - gamma)
 
-    def _rows(self, X: ArrayLike, reset: bool = False) -> Floats:
-        """Check rows, and bring them to unit norm or check that they have it."""
-        rows: Floats = validate_data(self, X, dtype=np.float64, reset=reset)
+    def _checked(self, X: ArrayLike, name: str) -> Floats:
+        return self._of_unit_norm(validate_data(self, X, dtype=np.float64, reset=False), name)
+
+    def _of_unit_norm(self, rows: Floats, name: str = "X") -> Floats:
+        """Bring rows to unit norm, or check that they have it."""
         if self.normalize:
             # By the largest entry first, so that no square overflows or vanishes.
             largest = np.abs(rows).max(axis=1, keepdims=True)
             if not largest.all():
                 raise InputError(
-                    f"Row {int(np.argmin(largest))} of X is zero and cannot be brought to unit norm: leave it out."
+                    f"Row {int(np.argmin(largest))} of {name} is zero and cannot be brought to unit norm: leave it out."
                 )
             scaled = rows / largest
             return scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -231,11 +216,7 @@ class SphericalFourierFeatures(Composable, ClassNamePrefixFeaturesOutMixin, Tran
         if wrong.any():
             at = int(np.argmax(wrong))
             raise InputError(
-                f"{type(self).__name__} needs rows of unit norm; row {at} of X has norm {norms[at]:.6g}. Use "
+                f"{type(self).__name__} needs rows of unit norm; row {at} of {name} has norm {norms[at]:.6g}. Use "
                 "sklearn.preprocessing.normalize, or normalize=True."
             )
         return rows
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.n_features_out_

@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from math import comb
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -10,73 +9,31 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, issparse
-from scipy.special import gammaln, xlogy
+from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
-from lmgp.features.base import FeatureMap, TruncatedFit, TruncatedMap, Work, same_kernel, vanishing
+from lmgp.features.base import FeatureMap, Work, same_kernel
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
-from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, Step, monomials, plan
+from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, plan
+from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, dense_terms, error_bound, sparse_terms
 from lmgp.features.sparse import (
     as_float,
-    canonical,
     monomial_count,
     non_zeros,
-    row_squares,
-    scale_columns,
-    sparse_monomials,
 )
+from lmgp.features.truncated import TruncatedMap
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.memory import check_memory
 from lmgp.statistics import Source, Statistics, TargetSums
 from lmgp.validation import RandomState, Rows, as_tensor
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class EnergySets:
-    """How index sets are grown by energy.
-
-    Attributes
-    ----------
-    sample_rows : int
-        Rows whose differences to a centre a set is grown on.
-    reach_degree : int
-        These rows are within reach of a map of this degree, at least.
-    degree_ratio : float
-        The highest total degree, in that of the set of all monomials with as many columns: measured, for `work`.
-    """
-
-    sample_rows: int = 500
-    reach_degree: int = 15
-    degree_ratio: float = 1.5
-
-
-ENERGY = EnergySets()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TaylorFit(TruncatedFit):
-    """What a Taylor map learns from dense rows.
-
-    Attributes
-    ----------
-    exponents : ndarray of shape (D, d)
-    steps : list of (parents, powers)
-        How columns follow from each other: see `lmgp.features.moments.plan`.
-    moments : MomentPlan or None
-        Where statistics are less work by way of moments.
-    """
-
-    exponents: NDArray[np.int64]
-    steps: list[Step] = field(compare=False)
-    moments: MomentPlan | None = field(compare=False)
 
 
 class TaylorFeatures(TruncatedMap):
@@ -220,15 +177,12 @@ class TaylorFeatures(TruncatedMap):
             )
         return super().fit_around(X, centroids)
 
-    def work(self, n_inputs: int) -> Work:
-        """Return what this map will cost: moments where the columns are all up to a total degree.
-
-        An energy set of D columns has a highest total degree of about 1.5 times that of all D monomials.
-        """
-        degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
+    def _work_one(self, n_features: int, n_inputs: int) -> Work:
+        # An energy set of D columns has a highest total degree of about 1.5 times that of all D monomials.
+        degree = highest_total_degree(n_inputs, n_features) if self.degree is None else self.degree
         columns = comb(n_inputs + degree, degree)
         if self.index_set == "energy":
-            degree, columns = round(ENERGY.degree_ratio * degree), self.n_features
+            degree, columns = round(ENERGY.degree_ratio * degree), n_features
         left, right = (n_inputs + 1) // 2, n_inputs // 2
         moments = as_float(comb(left + 2 * degree, 2 * degree)) * as_float(comb(right + 2 * degree, 2 * degree))
         return Work(columns, moments, degree)
@@ -251,7 +205,10 @@ class TaylorFeatures(TruncatedMap):
         # The table of exponents, the two that say how columns follow from each other, and what makes the table.
         return as_float(self.work(n_inputs).columns) * (24.0 * n_inputs + 200.0)
 
-    def _draw(self, X: Any, rng: np.random.Generator, kernel: Any, centroids: Floats | None = None) -> TruncatedFit:
+    def _draw_one(
+        self, X: Any, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
+    ) -> SeriesFit:
+        coef0 = float(self.coef0) if self.weights == "polynomial" else None
         n_inputs = X.shape[1]
         degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
         if self.index_set == "energy":
@@ -262,7 +219,8 @@ class TaylorFeatures(TruncatedMap):
             groups = sample_groups(scaled, centres, ENERGY.sample_rows, reached, np.random.default_rng(0))
             exponents = most_energetic(np.concatenate(groups), self.n_features)
         elif issparse(X):
-            return TruncatedFit(n_features_out=comb(n_inputs + degree, degree), kernel=kernel, degree=degree)
+            n_columns = comb(n_inputs + degree, degree)
+            return SeriesFit(n_features_out=n_columns, kernel=kernel, component=kernel, degree=degree, coef0=coef0)
         else:
             exponents = total_degree(n_inputs, degree)
         # Only a model, which says where its centres are, sums statistics.
@@ -270,7 +228,9 @@ class TaylorFeatures(TruncatedMap):
         return TaylorFit(
             n_features_out=len(exponents),
             kernel=kernel,
+            component=kernel,
             degree=int(exponents.sum(axis=1).max()),
+            coef0=coef0,
             exponents=exponents,
             steps=plan(exponents),
             moments=MomentPlan(exponents) if in_model and MomentPlan.pays(exponents, len(X)) else None,
@@ -306,7 +266,13 @@ class TaylorFeatures(TruncatedMap):
         """
         check_is_fitted(self)
         rows = self._checked(X)
-        return self._evaluate_sparse(rows) if issparse(rows) else self.evaluate(as_tensor(rows)).numpy()
+        if not issparse(rows):
+            return self.evaluate(as_tensor(rows)).numpy()
+        if len(self.parts) == 1:
+            if self.index_set == "energy":
+                self._check_energy(rows)
+            return sparse_terms(self._fitted, rows)
+        return hstack([part.transform(rows) for part in self.parts], format="csr")
 
     def _checked(self, X: ArrayLike) -> Any:
         return validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
@@ -315,28 +281,6 @@ class TaylorFeatures(TruncatedMap):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.index_set == "total_degree"
         return tags
-
-    def _evaluate_sparse(self, X: Any) -> Any:
-        if self.index_set == "energy":
-            self._check_energy(X)
-        scaled = scale_columns(canonical(X), self.kernel_.lengthscale)
-        if self.weights == "polynomial":
-            features = sparse_monomials(scaled, 0.0, self._degree_factors())
-        else:
-            features = sparse_monomials(scaled, 0.5, self._degree_factors())
-            far = vanishing(torch.from_numpy(row_squares(scaled)), self.degree_).numpy()
-            features.data[np.repeat(far, np.diff(features.indptr))] = 0.0
-        features.eliminate_zeros()
-        return features
-
-    def _degree_factors(self) -> NDArray[np.float64]:
-        """What xᵃ/√(a!) is multiplied with, by |a| = 0, …, p; the Gaussian's exponential apart."""
-        k = np.arange(self.degree_ + 1.0)
-        if self.weights == "gaussian":
-            return np.full(len(k), self.kernel_.variance**0.5)
-        # (u + c)^p = Σ C(p, k) c^{p−k} uᵏ, and uᵏ = k! Σ xᵃzᵃ/a!: in C(p, k) k!, the k! goes out.
-        logarithm = gammaln(self.degree_ + 1.0) - gammaln(self.degree_ - k + 1.0) + xlogy(self.degree_ - k, self.coef0)
-        return np.asarray(np.exp((logarithm + np.log(self.kernel_.variance)) / 2.0))
 
     def operation_count(self, X: ArrayLike) -> NDArray[np.float64]:
         """Count the floating point operations that the features of each row take.
@@ -356,6 +300,8 @@ class TaylorFeatures(TruncatedMap):
         A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, section 4.
         """
         check_is_fitted(self)
+        if len(self.parts) > 1:
+            return np.sum([part.operation_count(X) for part in self.parts], axis=0)
         rows = self._checked(X)
         if self.index_set == "total_degree":
             return monomial_count(non_zeros(rows), self.degree_)
@@ -375,7 +321,7 @@ class TaylorFeatures(TruncatedMap):
         Returns
         -------
         ndarray of shape (n, m)
-            σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!.
+            σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)!, summed over the components of the kernel.
 
         Raises
         ------
@@ -392,40 +338,28 @@ class TaylorFeatures(TruncatedMap):
                 "error_bound is for all monomials up to a total degree with the Gaussian kernel's weights; got "
                 f"index_set={self.index_set!r}, weights={self.weights!r}."
             )
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            left, right = (
-                np.log(row_squares(scale_columns(self._checked(rows), self.kernel_.lengthscale))) / 2.0
-                for rows in (X, X if Z is None else Z)
-            )
-            product = left[:, None] + right
-        product[np.isnan(product)] = -np.inf  # zero times a norm beyond float64
-        order = self.degree_ + 1.0
-        return np.asarray(self.kernel_.variance * np.exp(order * product - gammaln(order + 1.0)))
+        if len(self.parts) > 1:
+            return np.sum([part.error_bound(X, Z) for part in self.parts], axis=0)
+        return error_bound(self._fitted, self._checked(X), self._checked(X if Z is None else Z))
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_
-        if not (isinstance(larger, TaylorFeatures) and same_kernel(self, larger)):
-            return None
+        if not (isinstance(larger, TaylorFeatures) and same_kernel(self, larger)) or len(self.parts) > 1:
+            return super().columns_in(larger)
         nested = np.array_equal(larger.exponents_[:n_columns], self.exponents_)
         return (np.arange(n_columns), 1.0) if nested else None
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit = self._fitted
-        if not isinstance(fit, TaylorFit):  # fitted to sparse rows
-            return as_tensor(self._evaluate_sparse(csr_array(X.numpy())).toarray())
-        scaled = self._scale(X)
-        if self.weights == "polynomial":
-            factors = as_tensor(self._degree_factors()[fit.exponents.sum(axis=1)])
-            return monomials(scaled, fit.steps, 0.0).mul_(factors[:, None]).T
-        kept = (~vanishing(scaled.square().sum(dim=1), fit.degree)).to(torch.float64)
-        return monomials(scaled, fit.steps, 0.5).mul_(kept * fit.kernel.variance**0.5).T
+    def _evaluate(self, fit: Any, X: torch.Tensor) -> torch.Tensor:
+        if isinstance(fit, TaylorFit):
+            return dense_terms(fit, X)
+        return as_tensor(sparse_terms(fit, csr_array(X.numpy())).toarray())  # fitted to sparse rows
 
-    def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
+    def _missing(self, fit: Any, X: torch.Tensor, features: torch.Tensor | None) -> torch.Tensor:
         if self.index_set == "total_degree":
-            return super().missing_variance(X)
-        features = self.evaluate(X) if features is None else features
+            return super()._missing(fit, X, features)
+        features = self._evaluate(fit, X) if features is None else features
         # Rounding alone can make the difference negative, near the centre.
-        return (self.kernel_.variance - features.square().sum(dim=1)).clamp(min=0.0)
+        return (fit.component.variance - features.square().sum(dim=1)).clamp(min=0.0)
 
     @property
     def _moments(self) -> MomentPlan | None:
@@ -440,10 +374,11 @@ class TaylorFeatures(TruncatedMap):
         plan = self._moments
         if plan is None:
             return super().summed(chunks, source, origin)
-        moments, targets = plan.sums(float(self.kernel_.variance)), TargetSums(origin)
+        fit: TaylorFit = self._fitted
+        moments, targets = plan.sums(float(fit.component.variance)), TargetSums(origin)
         noise, far = source.noise, []
         for chunk in chunks:
-            scaled = self._scale(as_tensor(chunk.X))
+            scaled = fit.scale(as_tensor(chunk.X))
             if scaled.square().sum(dim=1).max() >= LARGEST_SQUARE:
                 far.append(chunk)
                 continue

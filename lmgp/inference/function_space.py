@@ -1,5 +1,7 @@
 """The exact Gaussian process given some rows: all of them, or the nearest ones to each test row."""
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -43,7 +45,8 @@ class Conditional:
         self.kernel, self.X = kernel, X
         covariance = kernel.evaluate(X, X)
         covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-        self.factor = cholesky(covariance) if covariance.ndim == 2 else _batched_cholesky(covariance)
+        least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
+        self.factor = cholesky(covariance, float(least)) if least.ndim == 0 else _batched_cholesky(covariance, least)
         self.whitened = solve_lower(self.factor, y[..., None])[..., 0]
 
     def coefficients(self) -> torch.Tensor:
@@ -69,11 +72,16 @@ class Conditional:
         return mean, (prior - columns.square().sum(dim=-2)).clamp(min=0.0)
 
 
-def _batched_cholesky(covariances: torch.Tensor) -> torch.Tensor:
+def _batched_cholesky(covariances: torch.Tensor, least: torch.Tensor) -> torch.Tensor:
     factors, failed = torch.linalg.cholesky_ex(covariances)
     for index in failed.nonzero().ravel().tolist():
-        factors[index] = cholesky(covariances[index])
+        factors[index] = cholesky(covariances[index], float(least[index]))
     return factors
+
+
+def max_rows_within(max_memory_gib: float) -> int:
+    """Return the largest number of rows whose two n × n matrices fit into memory, in GiB."""
+    return math.isqrt(int(max_memory_gib * 2**30 / 16.0))
 
 
 def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
@@ -95,8 +103,8 @@ def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
         16.0 * n_rows**2,
         f"The two matrices of an exact prediction from {n_rows:,} rows",
         lambda limit: (
-            f"At most {int((limit / 16) ** 0.5):,} rows fit. Use LocalizedGPRegressor or FeaturizedGPRegressor with "
-            "kernel= and noise_variance= of a reference that was fitted to fewer rows, or a higher max_memory_gib."
+            f"At most {max_rows_within(limit / 2**30):,} rows fit. Use LocalizedGPRegressor or FeaturizedGPRegressor "
+            "with kernel= and noise_variance= of a reference that was fitted to fewer rows, or a higher max_memory_gib."
         ),
         max_memory_gib,
     )

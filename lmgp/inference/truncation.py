@@ -28,7 +28,7 @@ def check_series(features: KernelMap) -> None:
     ------
     InputError
     """
-    if not isinstance(features, TaylorFeatures):
+    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
         raise InputError(
             "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
             f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."

@@ -59,7 +59,7 @@ class WeightPosterior:
         sums = statistics.sums.shifted(statistics.targets.origin - self.center).expand()
         precision = sums.gram / noise_variance
         precision.diagonal().add_(1.0)
-        self.factor = cholesky(precision)
+        self.factor = cholesky(precision, noise_variance, diagonal_share=1.0)
         self.coefficients = solve_lower(self.factor, sums.cross[:, :1] / noise_variance)[:, 0]
         self.weights = solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
-from lmgp.inference.likelihood import Hyperparameters, maximize_likelihood
+from lmgp.inference.learning import Hyperparameters, maximize_likelihood
 from lmgp.kernels.base import Kernel
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
@@ -221,7 +221,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             kernel=None if self.kernel is None else clone(self.kernel),
             noise_variance=self.noise_variance,
             ard=self.ard,
-            max_rows=self.max_learning_rows,
+            max_learning_rows=self.max_learning_rows,
+            max_memory_gib=self.max_memory_gib,
             rng=rng,
         )
 

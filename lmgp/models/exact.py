@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from lmgp.fitted import OfFit
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
-from lmgp.inference.likelihood import Hyperparameters
+from lmgp.inference.learning import Hyperparameters
 from lmgp.kernels.base import Kernel
 from lmgp.models.base import GaussianProcess, GPFit
 from lmgp.noise import Noise

@@ -14,7 +14,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
-from lmgp.inference.likelihood import Hyperparameters
+from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.truncation import check_series, expected_divergence
 from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
 from lmgp.kernels.base import Kernel

@@ -16,7 +16,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
-from lmgp.inference.likelihood import Hyperparameters
+from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.placement import cover

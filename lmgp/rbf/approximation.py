@@ -1,7 +1,9 @@
-"""What all approximations of a kernel expansion have in common: prediction, and a check of every row."""
+"""What all approximations of a kernel expansion share: prediction, and a check of every row."""
 
 import warnings
 from abc import ABC, abstractmethod
+from copy import copy
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import ValidityWarning
+from lmgp.fitted import Fitted, OfFit
 from lmgp.memory import chunks
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.expansion import RBFExpansion, has_decision
@@ -48,20 +51,85 @@ class Sizes(NamedTuple):
         return 8 * self.exact, 8 * self.approximate
 
 
-class ApproximateRBF(BaseEstimator, ABC):
-    """An approximation of the outputs of a fitted model, which keeps none of its support vectors.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ApproximationFit(ABC):
+    """What an approximation learns in `fit`; none of its arrays is shared with the model.
 
-    Subclasses implement what is abstract here; `_expand` sets `radius_`, `_error`, which says what holds within it, and
-    `_advice`, how more rows come to be within it.
+    Attributes
+    ----------
+    readout : Regression, OneClass or Classification
+        What the outputs mean.
+    gamma : ndarray of shape () or (d,)
+    intercept : ndarray of shape (n_outputs,)
+    n_features_in : int
+        The number of input columns, d.
+    names : ndarray of shape (d,) or None
+        Of the columns, where the model knows them.
+    n_exact : int
+        Numbers that a prediction of the model reads.
+    radius : float
+        In lengthscales: how far from its centre a row may be for the bound to hold.
+    error, advice : str
+        What holds within the radius, and how more rows come to be within it.
     """
 
     readout: Readout
-    n_features_in_: int
-    gamma_: Floats
-    intercept_: Floats
-    radius_: float
-    _error: str
-    _advice: str
+    gamma: Floats
+    intercept: Floats
+    n_features_in: int
+    names: NDArray[Any] | None
+    n_exact: int
+    radius: float
+    error: str
+    advice: str
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The classes in ascending order, of a classifier."""
+        if not isinstance(self.readout, Classification):
+            raise AttributeError("Only classifiers have classes.")
+        return self.readout.classes
+
+    @property
+    def feature_names_in(self) -> NDArray[Any]:
+        """The names of the columns, where the model knows them."""
+        if self.names is None:
+            raise AttributeError("The model was fitted to columns without names.")
+        return self.names
+
+    @property
+    def scale(self) -> Floats:
+        """√(2γ): differences times this are in lengthscales."""
+        return np.sqrt(2.0 * self.gamma)
+
+    @property
+    @abstractmethod
+    def row_size(self) -> int:
+        """How many numbers are held for a row while it is evaluated."""
+
+    @property
+    @abstractmethod
+    def arrays(self) -> tuple[Floats, ...]:
+        """What is kept beside gamma, the intercept and the radius."""
+
+    @abstractmethod
+    def evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Return outputs without the intercept, and distances to the centre in lengthscales."""
+
+
+class ApproximateRBF(Fitted, BaseEstimator, ABC):
+    """An approximation of the outputs of a fitted model, which keeps none of its support vectors.
+
+    Subclasses implement `_expand`.
+    """
+
+    readout = OfFit[Readout]()
+    n_features_in_ = OfFit[int]()
+    feature_names_in_ = OfFit[NDArray[Any]]()
+    classes_ = OfFit[NDArray[Any]]()
+    gamma_ = OfFit[Floats]()
+    intercept_ = OfFit[Floats]()
+    radius_ = OfFit[float]()
 
     def fit(self, model: Any) -> Self:
         """Approximate a fitted model; `from_estimator` does this and the constructor in one call.
@@ -82,36 +150,34 @@ class ApproximateRBF(BaseEstimator, ABC):
         """
         self._validate_params()
         expansion = rbf_expansion(model)
-        self.readout = expansion.readout
-        self.n_features_in_ = expansion.vectors.shape[1]
-        for name in ("classes_", "feature_names_in_"):  # of a model before
-            self.__dict__.pop(name, None)
-        if isinstance(self.readout, Classification):
-            self.classes_ = self.readout.classes
-        if hasattr(model, "feature_names_in_"):
-            self.feature_names_in_ = model.feature_names_in_
-        # Copies: nothing of the model stays reachable from here.
-        self.gamma_, self.intercept_ = np.array(expansion.gamma, dtype=np.float64), expansion.intercept.copy()
-        self._expand(expansion)
-        self._n_exact = expansion.n_numbers
+        taken_over = {
+            "readout": expansion.readout,
+            "gamma": np.array(expansion.gamma, dtype=np.float64),
+            "intercept": expansion.intercept.copy(),
+            "n_features_in": expansion.vectors.shape[1],
+            "names": copy(getattr(model, "feature_names_in_", None)),
+            "n_exact": expansion.n_numbers,
+        }
+        self._fitted = self._expand(expansion, taken_over)
         return self
 
     @property
     def sizes(self) -> Sizes:
         """Numbers kept before and after."""
         check_is_fitted(self)
-        return Sizes(self._n_exact, 1 + sum(array.size for array in (self.gamma_, self.intercept_, *self._arrays())))
+        fit: ApproximationFit = self._fitted
+        return Sizes(fit.n_exact, 1 + sum(array.size for array in (fit.gamma, fit.intercept, *fit.arrays)))
 
     def predict(
         self, Z: ArrayLike, return_valid: bool = False
     ) -> NDArray[Any] | tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Predict what the model predicts, approximately.
+        """Approximate the model's predictions.
 
         Parameters
         ----------
         Z : array-like of shape (n, d)
         return_valid : bool, default=False
-            Whether to return as well which rows are within the bound.
+            Whether to also return which rows are within the bound.
 
         Returns
         -------
@@ -123,7 +189,7 @@ class ApproximateRBF(BaseEstimator, ABC):
         Raises
         ------
         ValueError
-            If Z is not finite and numeric, or has another number of columns than the support vectors.
+            If Z is not finite and numeric, or its number of columns is not that of the support vectors.
 
         Warns
         -----
@@ -136,13 +202,13 @@ class ApproximateRBF(BaseEstimator, ABC):
 
     @available_if(has_decision)
     def decision_function(self, Z: ArrayLike, return_valid: bool = False) -> Floats | tuple[Floats, NDArray[np.bool_]]:
-        """Return the model's decision values, approximately; for classifiers and outlier detectors.
+        """Approximate the model's decision values; for classifiers and outlier detectors.
 
         Parameters
         ----------
         Z : array-like of shape (n, d)
         return_valid : bool, default=False
-            Whether to return as well which rows are within the bound.
+            Whether to also return which rows are within the bound.
 
         Returns
         -------
@@ -167,44 +233,28 @@ class ApproximateRBF(BaseEstimator, ABC):
 
     def _outputs(self, Z: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
         check_is_fitted(self)
+        fit: ApproximationFit = self._fitted
         rows = validate_data(self, Z, dtype=np.float64, reset=False)
-        outputs, distances = np.empty((len(rows), len(self.intercept_))), np.empty(len(rows))
+        outputs, distances = np.empty((len(rows), len(fit.intercept))), np.empty(len(rows))
         # A row too far away for its square in float64 is infinitely far, which is what it should be.
         with np.errstate(over="ignore", under="ignore"):
-            for part in chunks(len(rows), self._row_size):
-                outputs[part], distances[part] = self._evaluate(rows[part])
-        outputs += self.intercept_
-        valid = distances <= self.radius_ * (1.0 + ROUNDING)
+            for part in chunks(len(rows), fit.row_size):
+                outputs[part], distances[part] = fit.evaluate(rows[part])
+        outputs += fit.intercept
+        valid = distances <= fit.radius * (1.0 + ROUNDING)
         if not valid.all():
             warnings.warn(
-                f"{np.count_nonzero(~valid)} of {len(valid)} rows are outside the bound within which {self._error}: "
-                f"{self.radius_:.3g} lengthscales 1/√(2 gamma) from the centre; the farthest row is at "
-                f"{distances.max():.3g}. {self._advice}",
+                f"{np.count_nonzero(~valid)} of {len(valid)} rows are outside the bound within which {fit.error}: "
+                f"{fit.radius:.3g} lengthscales 1/√(2 gamma) from the centre; the farthest row is at "
+                f"{distances.max():.3g}. {fit.advice}",
                 ValidityWarning,
                 stacklevel=3,
             )
         return outputs, valid
 
-    @property
-    def _scale(self) -> Floats:
-        return np.sqrt(2.0 * self.gamma_)
-
-    @property
     @abstractmethod
-    def _row_size(self) -> int:
-        """How many numbers are held for a row while it is evaluated."""
-
-    @abstractmethod
-    def _arrays(self) -> tuple[Floats, ...]:
-        """Return what is kept, beside gamma, the intercept and the radius."""
-
-    @abstractmethod
-    def _expand(self, expansion: RBFExpansion) -> None:
-        """Set what the subclass predicts with, and the radius."""
-
-    @abstractmethod
-    def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return outputs without the intercept, and distances to the centre in lengthscales."""
+    def _expand(self, expansion: RBFExpansion, taken_over: dict[str, Any]) -> ApproximationFit:
+        """Return the record of an expansion; `taken_over` are its fields up to the radius."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

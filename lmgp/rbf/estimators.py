@@ -1,4 +1,4 @@
-"""Which numbers of a fitted estimator are its kernel expansion."""
+"""Reads the kernel expansion out of fitted estimators."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,6 +16,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
+from lmgp.kernels.stationary import GaussianKernel
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.libsvm import read_libsvm
@@ -25,7 +25,8 @@ from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression, one
 Floats = NDArray[np.float64]
 SUPPORTED = (
     "SVC, NuSVC, SVR, NuSVR, OneClassSVM and KernelRidge with kernel='rbf'; GaussianProcessRegressor with an RBF "
-    "kernel (times a constant, plus white noise); ExactGPRegressor; RBFExpansion; the path of a LIBSVM model file"
+    "kernel (times a constant, plus white noise); ExactGPRegressor with a GaussianKernel; RBFExpansion; the path of a "
+    "LIBSVM model file"
 )
 
 
@@ -41,7 +42,7 @@ def rbf_expansion(model: Any) -> RBFExpansion:
     Returns
     -------
     RBFExpansion
-        Predicts the same as the model, up to rounding. Sparse support vectors are made dense.
+        It predicts what the model predicts, up to rounding. Sparse support vectors become dense.
 
     Raises
     ------
@@ -96,6 +97,11 @@ def _support_vectors(model: Any) -> Floats:
     return vectors
 
 
+def _gamma(model: Any) -> float:
+    # "scale" is of the variance of all training rows, which a model does not keep: only this attribute knows it then.
+    return {"scale": model._gamma, "auto": 1.0 / model.n_features_in_}.get(model.gamma, model.gamma)
+
+
 def _from_classifier(model: Any) -> RBFExpansion:
     if model.break_ties and model.decision_function_shape == "ovo":
         raise InputError("break_ties must be False where decision_function_shape is 'ovo'; the model cannot predict.")
@@ -103,12 +109,12 @@ def _from_classifier(model: Any) -> RBFExpansion:
     if len(model.classes_) == 2:  # scikit-learn turns the signs that LIBSVM has
         dual, intercept = -dual, -intercept
     readout = Classification(model.classes_, model.decision_function_shape, model.break_ties)
-    return RBFExpansion(vectors, one_vs_one(dual, model.n_support_), intercept, model._gamma, readout)
+    return RBFExpansion(vectors, one_vs_one(dual, model.n_support_), intercept, _gamma(model), readout)
 
 
 def _from_one_output(model: Any) -> RBFExpansion:
     readout: Readout = OneClass() if isinstance(model, OneClassSVM) else Regression()
-    return RBFExpansion(_support_vectors(model), _dense(model.dual_coef_).T, model.intercept_, model._gamma, readout)
+    return RBFExpansion(_support_vectors(model), _dense(model.dual_coef_).T, model.intercept_, _gamma(model), readout)
 
 
 def _from_kernel_ridge(model: Any) -> RBFExpansion:
@@ -121,14 +127,17 @@ def _from_kernel_ridge(model: Any) -> RBFExpansion:
 
 def _from_sklearn_gp(model: Any) -> RBFExpansion:
     variance, lengthscale = _gaussian(model.kernel_)
-    weights = model.alpha_.reshape(len(model.X_train_), -1) * (variance * model._y_train_std)
-    intercept = np.zeros(weights.shape[1]) + model._y_train_mean
-    gamma = 0.5 / np.square(lengthscale)
-    return RBFExpansion(model.X_train_, weights, intercept, gamma, Regression(weights.shape[1] == 1))
+    X = model.X_train_
+    # Where the kernel vanishes, the prediction is the prior: what `normalize_y` subtracted and divided by.
+    far = 2.0 * np.abs(X).max(axis=0, keepdims=True) + 40.0 * np.asarray(lengthscale)
+    mean, std = (np.ravel(value) for value in model.predict(far, return_std=True))
+    unit = std / np.sqrt(model.kernel_.diag(far))
+    weights = model.alpha_.reshape(len(X), -1) * (variance * unit)
+    return RBFExpansion(X, weights, mean, 0.5 / np.square(lengthscale), Regression(weights.shape[1] == 1))
 
 
 def _gaussian(kernel: Kernel) -> tuple[float, float | Floats]:
-    """Return the variance and the lengthscale of a Gaussian kernel plus, maybe, white noise."""
+    """Return the variance and the lengthscale of a Gaussian kernel, to which white noise may be added."""
     match kernel:
         case RBF() if type(kernel) is RBF:  # a Matern kernel is one of its subclasses
             return 1.0, kernel.length_scale
@@ -152,12 +161,12 @@ def _is_white(kernel: Kernel) -> bool:
 
 
 def _from_exact_gp(model: ExactGPRegressor) -> RBFExpansion:
-    model.predict(model._rows.X[:1])  # factorises the covariance, if nothing has been predicted yet
-    posterior = model._solved[0]
-    weights = solve_triangular(posterior.factor.numpy(), posterior.coefficients.numpy(), lower=True, trans="T")
-    gamma = 0.5 / np.square(np.asarray(model.kernel_.lengthscale, dtype=np.float64))
-    coefficients = float(model.kernel_.variance) * weights[:, None]
-    return RBFExpansion(posterior.X, coefficients, np.array([model.center_]), gamma)
+    kernel: Any = model.kernel_
+    if not isinstance(kernel, GaussianKernel):
+        raise InputError(f"ExactGPRegressor has the kernel {kernel!r}. Supported: {SUPPORTED}.")
+    X, alpha = model.dual_coefficients()
+    gamma = 0.5 / np.square(np.asarray(kernel.lengthscale, dtype=np.float64))
+    return RBFExpansion(X, float(kernel.variance) * alpha[:, None], np.array([model.center_]), gamma)
 
 
 EXTRACTORS: dict[tuple[type, ...], Callable[[Any], RBFExpansion]] = {

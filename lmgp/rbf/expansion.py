@@ -1,4 +1,4 @@
-"""A fitted model as what it predicts with: a weighted sum of Gaussian kernels at support vectors."""
+"""A fitted model as a weighted sum of Gaussian kernels at support vectors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from lmgp.rbf.readouts import Readout, Regression
 
 Floats = NDArray[np.float64]
 
-# Bytes of the kernel between some rows and all support vectors.
+# Bytes of one chunk's kernel matrix, between rows and all support vectors.
 KERNEL_BYTES = 64 * 2**20
 
 
@@ -28,25 +28,25 @@ def has_decision(model: Any) -> bool:
 class RBFExpansion:
     """The outputs f(z) = Σᵢ αᵢ exp(−Σⱼ γⱼ (xᵢⱼ − zⱼ)²) + b, and how they become predictions.
 
-    Made from a fitted model by `lmgp.rbf.estimators.rbf_expansion`, or by hand from the numbers of any other model.
+    `lmgp.rbf.estimators.rbf_expansion` makes one of a fitted model; the constructor, of the numbers of any other model.
 
     Attributes
     ----------
     vectors : ndarray of shape (n_sv, d)
         The support vectors xᵢ, at least one.
     coefficients : ndarray of shape (n_sv, n_outputs)
-        αᵢ, signs included, for each output.
+        αᵢ with its sign, for each output.
     intercept : ndarray of shape (n_outputs,)
         b.
     gamma : float or ndarray of shape (d,)
-        In one over squared units of the inputs: one for all columns, or one a column. Positive.
+        Positive, in one over squared units of the inputs: one for all columns, or one a column.
     readout : Regression, OneClass or Classification, default=Regression()
         What the outputs mean (`lmgp.rbf.readouts`).
 
     Raises
     ------
     InputError
-        If the shapes do not fit each other, or a number is not finite, or gamma is not positive.
+        If the shapes do not match, a number is not finite, or gamma is not positive.
 
     References
     ----------
@@ -104,7 +104,7 @@ class RBFExpansion:
     def n_numbers(self) -> int:
         """Numbers that a prediction reads: support vectors, coefficients that are not zero, and intercepts.
 
-        The coefficients of one-vs-one classification are mostly zero: of a support vector, all pairs without its class.
+        In one-vs-one classification most coefficients are zero: those of all pairs without the support vector's class.
         """
         return self.vectors.size + int(np.count_nonzero(self.coefficients)) + self.intercept.size
 

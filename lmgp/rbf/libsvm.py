@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
@@ -15,11 +16,28 @@ from lmgp.memory import check_memory
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression, one_vs_one
 
-CLASSIFIERS = ("c_svc", "nu_svc")
-TYPES = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")
-# Fields without a part in the decision values.
-IGNORED = ("degree", "coef0", "probA", "probB", "prob_density_marks")
-FIELDS = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv", *IGNORED)
+
+@dataclass(frozen=True)
+class Format:
+    """The words of a model file.
+
+    Attributes
+    ----------
+    classifiers, others : tuple of str
+        Values of the field svm_type.
+    fields, ignored : tuple of str
+        Names of fields; the ignored ones have no part in the decision values.
+    """
+
+    classifiers: tuple[str, ...] = ("c_svc", "nu_svc")
+    others: tuple[str, ...] = ("one_class", "epsilon_svr", "nu_svr")
+    fields: tuple[str, ...] = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
+    ignored: tuple[str, ...] = ("degree", "coef0", "probA", "probB", "prob_density_marks")
+
+
+FORMAT = Format()
+TYPES = (*FORMAT.classifiers, *FORMAT.others)
+FIELDS = (*FORMAT.fields, *FORMAT.ignored)
 
 
 def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> RBFExpansion:
@@ -30,8 +48,8 @@ def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> 
     path : str or path-like
         What ``svm-train`` wrote, of type c_svc, nu_svc, one_class, epsilon_svr or nu_svr.
     n_features : int, optional
-        The number of input columns, d; the largest index in the file if not given. The file leaves out zeros, and so
-        columns that are zero in all support vectors at the end.
+        The number of input columns, d; the largest index in the file if not given. The file leaves out zeros, so that
+        trailing columns that are zero in all support vectors do not show in it.
 
     Returns
     -------
@@ -42,7 +60,7 @@ def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> 
     Raises
     ------
     InputError
-        If there is no such file, or it is not such a model; with the number of the line.
+        If the file cannot be read or is not such a model; the message names the line.
 
     References
     ----------
@@ -111,7 +129,7 @@ class _Model:
         return value
 
     def values(self, name: str, count: int, convert: Callable[[str], Any] = float) -> list[Any]:
-        """Return the values of a field, of which there must be so many."""
+        """Return the values of a field; there must be `count` of them."""
         if name not in self.fields:
             self.fail(self.n_header, f"the field {name} is missing above this line")
         at, texts = self.fields[name]
@@ -133,7 +151,7 @@ class _Model:
             self.fail(self.fields["kernel_type"][0], f"kernel_type must be rbf; got {kernel!r}")
         gamma = self.positive("gamma", float)
         n_sv = self.positive("total_sv", int)
-        n_classes = self.positive("nr_class", int, least=1) if kind in CLASSIFIERS else 2
+        n_classes = self.positive("nr_class", int, least=1) if kind in FORMAT.classifiers else 2
         rho = self.values("rho", n_classes * (n_classes - 1) // 2)
         counts, readout = np.array([n_sv, 0]), self.readout(kind, n_classes)
         if isinstance(readout, Classification):
@@ -144,7 +162,7 @@ class _Model:
         return RBFExpansion(vectors, one_vs_one(dual.T, counts), -np.array(rho), gamma, readout)
 
     def readout(self, kind: str, n_classes: int) -> Readout:
-        if kind not in CLASSIFIERS:
+        if kind not in FORMAT.classifiers:
             return OneClass() if kind == "one_class" else Regression()
         labels = np.array(self.values("label", n_classes, int))
         if len(np.unique(labels)) < n_classes:

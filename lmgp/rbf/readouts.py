@@ -6,6 +6,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+# scikit-learn has no public name for this function: its own SVC turns the values of pairs into those of classes by it.
 from sklearn.utils.multiclass import _ovr_decision_function
 
 Floats = NDArray[np.float64]
@@ -35,7 +37,7 @@ class Regression:
 
 @dataclass(frozen=True)
 class OneClass:
-    """The only output is positive for rows like those of the training."""
+    """The only output is positive for inliers: rows like those of the training."""
 
     kind: ClassVar[str] = "outlier_detector"
 
@@ -59,12 +61,12 @@ class Classification:
     Attributes
     ----------
     labels : ndarray of shape (n_classes,)
-        In the model's own order. The pairs are (0, 1), (0, 2), …, (1, 2), …; of classes with equally many votes the
-        first is predicted.
+        In the model's own order. The pairs are (0, 1), (0, 2), …, (1, 2), …. Where classes have equally many votes,
+        the first of them is predicted.
     shape : {"ovr", "ovo"}, default="ovr"
         Whether decision values of more than two classes are one a class, or one a pair.
     break_ties : bool, default=False
-        Whether to predict, of more than two classes, the one with the largest decision value, not with most votes.
+        With more than two classes, whether to predict that of the largest decision value, not that of most votes.
     """
 
     labels: NDArray[Any]
@@ -91,7 +93,7 @@ class Classification:
         Returns
         -------
         ndarray of shape (n,), (n, n_classes) or (n, n_pairs)
-            Of two classes, positive for the second; of more, see `shape`.
+            With two classes, positive for the second; with more, see `shape`.
         """
         n_classes = len(self.labels)
         first, second = np.triu_indices(n_classes, 1)
@@ -126,7 +128,7 @@ def one_vs_one(dual: Floats, counts: NDArray[np.int64]) -> Floats:
     dual : ndarray of shape (n_classes - 1, n_sv)
         For a support vector of class i, the coefficients against the other classes in their order.
     counts : ndarray of shape (n_classes,)
-        How many support vectors each class has; they are in the order of the classes.
+        The number of support vectors of each class; they are sorted by class.
 
     Returns
     -------

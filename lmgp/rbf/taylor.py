@@ -1,5 +1,7 @@
-"""Taylor expansions of fitted RBF models: prediction in a time that does not depend on their support vectors."""
+"""Taylor expansions of fitted RBF models, whose predictions take a time that does not grow with the support vectors."""
 
+import math
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, prod
 from numbers import Real
@@ -13,33 +15,76 @@ from sklearn.utils._param_validation import Interval
 from lmgp.errors import InputError
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
+from lmgp.fitted import OfFit
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.memory import check_memory, chunks
-from lmgp.rbf.approximation import ApproximateRBF
+from lmgp.rbf.approximation import ApproximateRBF, ApproximationFit
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
 from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
 
-# More columns than this, and neither the plan of the monomials nor the prediction is fast.
-MAX_MONOMIALS = 100_000
 
-# What leaving a support vector out may change, relative to its coefficient, at any row.
-PRUNE = 1e-12
+@dataclass(frozen=True)
+class Limits:
+    """Where an expansion stops.
+
+    Attributes
+    ----------
+    monomials : int
+        The most columns: with more, neither the plan of the monomials nor a prediction is fast.
+    negligible : float
+        A support vector is left out where its part at every row is below this share of its coefficient.
+    """
+
+    monomials: int = 100_000
+    negligible: float = 1e-12
+
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuadraticFit(ApproximationFit):
+    """What `QuadraticRBF` learns; see its attributes."""
+
+    c: Floats
+    v: Floats
+    M: Floats
+    expansion_point: Floats
+
+    @property
+    def row_size(self) -> int:  # noqa: D102
+        return self.n_features_in + len(self.intercept)
+
+    @property
+    def arrays(self) -> tuple[Floats, ...]:  # noqa: D102
+        return self.c, self.v, self.M, self.expansion_point
+
+    def evaluate(self, rows: Floats) -> tuple[Floats, Floats]:  # noqa: D102
+        shifted = rows - self.expansion_point
+        squares = np.square(shifted * self.scale).sum(axis=1)
+        # Damped before they are squared: far from the centre the quadratic form alone overflows.
+        root = np.exp(-squares / 4.0)[:, None]
+        shifted *= root
+        outputs = root * (root * self.c + shifted @ self.v.T)
+        for output, matrix in zip(outputs.T, self.M, strict=True):
+            output += np.einsum("ij,ij->i", shifted @ matrix, shifted)
+        return outputs, np.sqrt(squares)
 
 
 class QuadraticRBF(ApproximateRBF):
     """The quadratic approximation f(z) ≈ e^{−γ‖z‖²}(c + vᵀz + zᵀMz) + b of a fitted RBF model.
 
-    With z the difference to the centre. A prediction takes O(d²) for each output, whatever the number of support
-    vectors, of which none is kept.
+    Here z is the difference to the point of expansion. A prediction takes O(d²) operations for each output, whatever
+    the number of support vectors; none of them is kept.
 
     Parameters
     ----------
     center : {"origin", "mean"} or array-like of shape (d,), default="origin"
         What to expand around: the origin as in the paper, the mean of the support vectors, or a point, such as the mean
-        of all training rows. The kernel does not depend on it; the bound holds for more rows where it is amid the data.
+        of all training rows. The bound holds for more rows if this point lies amid the data.
 
     Attributes
     ----------
@@ -48,14 +93,16 @@ class QuadraticRBF(ApproximateRBF):
     v_ : ndarray of shape (n_outputs, d)
         2γ Σᵢ wᵢ xᵢ.
     M_ : ndarray of shape (n_outputs, d, d)
-        2γ² Σᵢ wᵢ xᵢxᵢᵀ: half the Hessian at the centre.
-    center_ : ndarray of shape (d,)
+        2γ² Σᵢ wᵢ xᵢxᵢᵀ: half the Hessian at the point of expansion, without the factor e^{−γ‖z‖²}.
+    expansion_point_ : ndarray of shape (d,)
+        The point that `center` stands for.
     gamma_ : ndarray of shape () or (d,)
     intercept_ : ndarray of shape (n_outputs,)
         b.
     radius_ : float
-        In lengthscales 1/√(2γ): rows no farther than this from the centre are within the bound ‖x_M‖‖z‖ ≤ 1/(4γ), x_M
-        the support vector that is farthest from the centre. There every term of the sum errs by less than 3.05%.
+        In lengthscales 1/√(2γ). Rows at most this far from the point of expansion are within the bound
+        ‖x_M‖‖z‖ ≤ 1/(4γ), where x_M is the support vector farthest from it. There every term of the sum errs by less
+        than 3.05%.
     classes_ : ndarray of shape (n_classes,)
         Of classifiers.
     n_features_in_ : int
@@ -65,9 +112,9 @@ class QuadraticRBF(ApproximateRBF):
 
     Notes
     -----
-    The bound is on the terms, not on their sum: where large terms of both signs cancel, the error of the sum can be a
-    larger share of it, and labels near a decision boundary change. It is a worst case, too: beyond it the approximation
-    is without a guarantee, but often as good.
+    The bound is on each term, not on their sum. Where large terms of both signs cancel, the relative error of the sum
+    can be larger, and labels near a decision boundary can change. The bound is a worst case: beyond it there is no
+    guarantee, but the approximation is often as good.
 
     References
     ----------
@@ -90,10 +137,10 @@ class QuadraticRBF(ApproximateRBF):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"center": [str, "array-like"]}
 
-    c_: Floats
-    v_: Floats
-    M_: Floats
-    center_: Floats
+    c_ = OfFit[Floats]()
+    v_ = OfFit[Floats]()
+    M_ = OfFit[Floats]()
+    expansion_point_ = OfFit[Floats]()
 
     def __init__(self, *, center: str | ArrayLike = "origin") -> None:
         self.center = center
@@ -120,55 +167,78 @@ class QuadraticRBF(ApproximateRBF):
         """
         return cls(center=center).fit(model)
 
-    def _expand(self, expansion: RBFExpansion) -> None:
+    def _expand(self, expansion: RBFExpansion, taken_over: dict[str, Any]) -> QuadraticFit:
         n_sv, n_inputs = expansion.vectors.shape
-        n_outputs = len(self.intercept_)
-        self.center_ = resolve_center(self.center, expansion.vectors)
-        self.c_ = np.zeros(n_outputs)
-        self.v_ = np.zeros((n_outputs, n_inputs))
-        self.M_ = np.zeros((n_outputs, n_inputs, n_inputs))
-        slope, farthest = 2.0 * self.gamma_, 0.0
+        n_outputs = len(expansion.intercept)
+        point = resolve_center(self.center, expansion.vectors)
+        c, v, M = np.zeros(n_outputs), np.zeros((n_outputs, n_inputs)), np.zeros((n_outputs, n_inputs, n_inputs))
+        slope, farthest = 2.0 * np.asarray(expansion.gamma), 0.0
         for part in chunks(n_sv, n_inputs):
-            shifted = expansion.vectors[part] - self.center_
-            squares = np.square(shifted * self._scale).sum(axis=1)
+            shifted = expansion.vectors[part] - point
+            squares = np.square(shifted * expansion.scale).sum(axis=1)
             farthest = max(farthest, float(squares.max()) ** 0.5)
             weights = expansion.coefficients[part] * np.exp(-squares / 2.0)[:, None]
             shifted *= slope
-            self.c_ += weights.sum(axis=0)
-            self.v_ += weights.T @ shifted
-            for matrix, weight in zip(self.M_, weights.T, strict=True):
+            c += weights.sum(axis=0)
+            v += weights.T @ shifted
+            for matrix, weight in zip(M, weights.T, strict=True):
                 matrix += (0.5 * weight * shifted.T) @ shifted
-        self.radius_ = 0.5 / farthest if farthest else np.inf
-        self._error = "each term of the sum errs by less than 3.05%"
-        self._advice = (
-            "Expand around the data (center), train with gamma at most gamma_max(X, center=...), or use TaylorRBF with "
-            "a higher degree or a threshold."
+        return QuadraticFit(
+            **taken_over,
+            radius=0.5 / farthest if farthest else math.inf,
+            error="each term of the sum errs by less than 3.05%",
+            advice="Expand around the data (center), train with gamma at most gamma_max(X, center=...), or use "
+            "TaylorRBF with a higher degree or a threshold.",
+            c=c,
+            v=v,
+            M=M,
+            expansion_point=point,
         )
 
-    def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
-        shifted = rows - self.center_
-        squares = np.square(shifted * self._scale).sum(axis=1)
-        # Damped before they are squared: far from the centre the quadratic form alone overflows.
-        root = np.exp(-squares / 4.0)[:, None]
-        shifted *= root
-        outputs = root * (root * self.c_ + shifted @ self.v_.T)
-        for output, matrix in zip(outputs.T, self.M_, strict=True):
-            output += np.einsum("ij,ij->i", shifted @ matrix, shifted)
-        return outputs, np.sqrt(squares)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TaylorFit(ApproximationFit):
+    """What `TaylorRBF` learns; see its attributes."""
+
+    degree: int
+    weights: Floats
+    centers: Floats
 
     @property
-    def _row_size(self) -> int:
-        return self.n_features_in_ + len(self.intercept_)
+    def expansion_point(self) -> Floats:
+        """The only centre."""
+        if len(self.centers) > 1:
+            raise AttributeError("There are many points of expansion: see centers_.")
+        return self.centers[0]
 
-    def _arrays(self) -> tuple[Floats, ...]:
-        return self.c_, self.v_, self.M_, self.center_
+    @property
+    def row_size(self) -> int:  # noqa: D102
+        return self.weights.shape[1]
+
+    @property
+    def arrays(self) -> tuple[Floats, ...]:  # noqa: D102
+        return self.weights, self.centers
+
+    def evaluate(self, rows: Floats) -> tuple[Floats, Floats]:  # noqa: D102
+        nearest = nearest_centroids(rows * self.scale, self.centers * self.scale)
+        # Rows of one centre side by side, so that each centre takes one product.
+        order = np.argsort(nearest, kind="stable")
+        nearest = nearest[order]
+        shifted = (rows[order] - self.centers[nearest]) * self.scale
+        features = monomials(as_tensor(shifted), _steps(self.n_features_in, self.degree), 0.5).numpy()
+        outputs, distances = np.empty((len(rows), len(self.intercept))), np.empty(len(rows))
+        distances[order] = np.linalg.norm(shifted, axis=1)
+        starts = np.flatnonzero(np.diff(nearest, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+            outputs[order[start:stop]] = features[:, start:stop].T @ self.weights[nearest[start]]
+        return outputs, distances
 
 
 class TaylorRBF(ApproximateRBF):
     """The Taylor approximation of any degree of a fitted RBF model, around one centre or around many.
 
-    The outputs become linear in the monomials e^{−γ‖z‖²} zᵃ up to a total degree p, C(d + p, p) of them, with z the
-    difference to the centre. For few input columns. Degree 2 is `QuadraticRBF`, which is faster.
+    The outputs become linear in the C(d + p, p) monomials e^{−γ‖z‖²} zᵃ up to a total degree p, where z is the
+    difference to the centre: suited to few input columns. `QuadraticRBF` is degree 2, and faster.
 
     Parameters
     ----------
@@ -177,18 +247,20 @@ class TaylorRBF(ApproximateRBF):
     center : {"origin", "mean"} or array-like of shape (d,), default="origin"
         As for `QuadraticRBF`; not for use with a threshold.
     threshold : float, optional
-        In lengthscales 1/√(2γ). Expand around each of many centroids, such that every support vector is nearer than
-        this to one of them. Each expansion is of all support vectors that reach it; a row uses that of its nearest
-        centroid. The model grows with the number of centroids, but can be near everywhere.
+        In lengthscales 1/√(2γ). Expand around many centroids, so that every support vector is closer than this to one
+        of them. A row uses the expansion around its nearest centroid, to which all support vectors within reach
+        contribute. The model grows with the number of centroids, but can be accurate everywhere.
     tolerance : float, default=PAPER_TOLERANCE
-        What error of a kernel value is allowed within the bound: relative with one centre, where that is 3.05% by
-        default and at degree 2 the paper's bound; absolute, with k(x, x) = 1, with a threshold.
+        The largest error of a kernel value within the bound: relative with one centre (by default 3.05%, the paper's
+        for degree 2); absolute with a threshold, where k(x, x) = 1.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_centers, n_monomials, n_outputs)
         Of the monomials zᵃ/√(a!), z in lengthscales, in the order of `lmgp.features.index_sets.total_degree`.
     centers_ : ndarray of shape (n_centers, d)
+    expansion_point_ : ndarray of shape (d,)
+        The only centre; with several, there is no such attribute.
     gamma_ : ndarray of shape () or (d,)
     intercept_ : ndarray of shape (n_outputs,)
     radius_ : float
@@ -202,8 +274,7 @@ class TaylorRBF(ApproximateRBF):
 
     Notes
     -----
-    A support vector is left out of an expansion that it would change, at any row, by less than 1e-12 of its
-    coefficient.
+    A support vector is left out of an expansion where its part is below 1e-12 of its coefficient at every row.
 
     References
     ----------
@@ -231,8 +302,9 @@ class TaylorRBF(ApproximateRBF):
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    weights_: Floats
-    centers_: Floats
+    weights_ = OfFit[Floats]()
+    centers_ = OfFit[Floats]()
+    expansion_point_ = OfFit[Floats]()
 
     def __init__(
         self,
@@ -277,71 +349,64 @@ class TaylorRBF(ApproximateRBF):
         """
         return cls(degree, center=center, threshold=threshold, tolerance=tolerance).fit(model)
 
-    def _expand(self, expansion: RBFExpansion) -> None:
-        degree = check_degree(self.degree)
-        n_monomials = comb(self.n_features_in_ + degree, degree)
-        if n_monomials > MAX_MONOMIALS:
+    def _expand(self, expansion: RBFExpansion, taken_over: dict[str, Any]) -> TaylorFit:
+        degree, n_inputs = check_degree(self.degree), expansion.vectors.shape[1]
+        n_monomials = comb(n_inputs + degree, degree)
+        if n_monomials > LIMITS.monomials:
             raise InputError(
-                f"Degree {degree} of {self.n_features_in_} columns has {n_monomials:,} monomials, more than "
-                f"{MAX_MONOMIALS:,}. Use a lower degree, or QuadraticRBF."
+                f"Degree {degree} of {n_inputs} columns has {n_monomials:,} monomials, more than "
+                f"{LIMITS.monomials:,}. Use a lower degree, or QuadraticRBF."
             )
-        if self.threshold is None:
-            self.centers_ = resolve_center(self.center, expansion.vectors)[None, :]
-            farthest = float(np.linalg.norm((expansion.vectors - self.centers_) * self._scale, axis=1).max())
-            self.radius_ = largest_exponent(degree, self.tolerance) / farthest if farthest else np.inf
-            self._error = f"each term of the sum errs by less than {self.tolerance:.3%}"
-            self._advice = (
-                f"Expand around the data (center), train with gamma at most gamma_max(X, center=..., degree={degree}), "
-                "or use a higher degree or a threshold."
-            )
-        elif isinstance(self.center, str) and self.center == "origin":
-            self.centers_ = farthest_point_clustering(expansion.vectors * self._scale, self.threshold) / self._scale
-            self.radius_ = largest_distance(degree, self.tolerance)
-            self._error = f"each kernel value errs by less than {self.tolerance:.3g}"
-            self._advice = "Use a smaller threshold or a higher degree; rows far from all support vectors stay outside."
-        else:
-            raise InputError(f"center={self.center!r} and threshold={self.threshold!r} cannot both be given.")
-        # No row has features of norm above 1, those of a support vector at r have the square Q(p + 1, r²): their inner
-        # product is the support vector's part at that row.
-        reach = gammainccinv(degree + 1, PRUNE**2) ** 0.5
-        self._degree, steps = degree, _steps(self.n_features_in_, degree)
-        shape = len(self.centers_), n_monomials, len(self.intercept_)
-        check_memory(
-            8.0 * prod(shape),
-            f"The weights of {shape[1]:,} monomials at {shape[0]:,} centroids for {shape[2]} output(s)",
-            "Use a larger threshold or a lower degree.",
+        centers, validity = self._around(expansion, degree)
+        return TaylorFit(
+            **taken_over, **validity, degree=degree, centers=centers, weights=_weights(expansion, degree, centers)
         )
-        self.weights_ = np.zeros(shape)
-        for weights, center in zip(self.weights_, self.centers_, strict=True):
-            shifted = (expansion.vectors - center) * self._scale
-            within = np.flatnonzero(np.square(shifted).sum(axis=1) <= reach**2)
-            for part in chunks(len(within), n_monomials):
-                features = monomials(as_tensor(shifted[within[part]]), steps, 0.5).numpy()
-                weights += features @ expansion.coefficients[within[part]]
 
-    def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
-        nearest = nearest_centroids(rows * self._scale, self.centers_ * self._scale)
-        # Rows of one centre side by side, so that each centre takes one product.
-        order = np.argsort(nearest, kind="stable")
-        nearest = nearest[order]
-        shifted = (rows[order] - self.centers_[nearest]) * self._scale
-        features = monomials(as_tensor(shifted), _steps(self.n_features_in_, self._degree), 0.5).numpy()
-        outputs, distances = np.empty((len(rows), len(self.intercept_))), np.empty(len(rows))
-        distances[order] = np.linalg.norm(shifted, axis=1)
-        starts = np.flatnonzero(np.diff(nearest, prepend=-1))
-        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
-            outputs[order[start:stop]] = features[:, start:stop].T @ self.weights_[nearest[start]]
-        return outputs, distances
+    def _around(self, expansion: RBFExpansion, degree: int) -> tuple[Floats, dict[str, Any]]:
+        """Return the centres, and what holds around them: the radius, the error and the advice."""
+        scale = expansion.scale
+        if self.threshold is None:
+            centers = resolve_center(self.center, expansion.vectors)[None, :]
+            farthest = float(np.linalg.norm((expansion.vectors - centers) * scale, axis=1).max())
+            return centers, {
+                "radius": largest_exponent(degree, self.tolerance) / farthest if farthest else math.inf,
+                "error": f"each term of the sum errs by less than {self.tolerance:.3%}",
+                "advice": "Expand around the data (center), train with gamma at most "
+                f"gamma_max(X, center=..., degree={degree}), or use a higher degree or a threshold.",
+            }
+        if not isinstance(self.center, str) or self.center != "origin":
+            raise InputError(f"center={self.center!r} and threshold={self.threshold!r} cannot both be given.")
+        return farthest_point_clustering(expansion.vectors * scale, self.threshold) / scale, {
+            "radius": largest_distance(degree, self.tolerance),
+            "error": f"each kernel value errs by less than {self.tolerance:.3g}",
+            "advice": "Use a smaller threshold or a higher degree; rows far from all support vectors stay outside.",
+        }
 
-    @property
-    def _row_size(self) -> int:
-        return self.weights_.shape[1]
 
-    def _arrays(self) -> tuple[Floats, ...]:
-        return self.weights_, self.centers_
+def _weights(expansion: RBFExpansion, degree: int, centers: Floats) -> Floats:
+    """Return the weights of the monomials around each centre, shape (n_centers, n_monomials, n_outputs)."""
+    n_inputs = expansion.vectors.shape[1]
+    steps = _steps(n_inputs, degree)
+    shape = len(centers), comb(n_inputs + degree, degree), len(expansion.intercept)
+    check_memory(
+        8.0 * prod(shape),
+        f"The weights of {shape[1]:,} monomials at {shape[0]:,} centroids for {shape[2]} output(s)",
+        "Use a larger threshold or a lower degree.",
+    )
+    # No row has features of norm above 1, and those of a support vector at distance r have the squared norm
+    # Q(p + 1, r²). Their inner product is the support vector's part at the row.
+    reach = gammainccinv(degree + 1, LIMITS.negligible**2) ** 0.5
+    all_weights = np.zeros(shape)
+    for weights, center in zip(all_weights, centers, strict=True):
+        shifted = (expansion.vectors - center) * expansion.scale
+        within = np.flatnonzero(np.square(shifted).sum(axis=1) <= reach**2)
+        for part in chunks(len(within), shape[1]):
+            features = monomials(as_tensor(shifted[within[part]]), steps, 0.5).numpy()
+            weights += features @ expansion.coefficients[within[part]]
+    return all_weights
 
 
 @lru_cache(maxsize=8)
 def _steps(n_inputs: int, degree: int) -> list[Step]:
-    """How the monomials are evaluated: not kept in a model, since it follows from two numbers."""
+    """Return how the monomials are evaluated. It follows from two numbers, so that no model keeps it."""
     return plan(total_degree(n_inputs, degree))

@@ -1,4 +1,4 @@
-"""Within which distance of its centre a Taylor expansion of a Gaussian kernel is near to it."""
+"""How far from its centre a Taylor expansion of a Gaussian kernel is accurate."""
 
 import math
 from functools import lru_cache
@@ -34,18 +34,17 @@ def check_degree(degree: int) -> int:
 
 @lru_cache(maxsize=None, typed=True)  # 2.0 is no degree, although it equals 2
 def largest_exponent(degree: int, tolerance: float = PAPER_TOLERANCE) -> float:
-    """Return the largest t such that the truncated series of eˣ errs by no more than a share of eˣ for |x| ≤ t.
+    """Return the largest t for which the truncated series of eˣ has at most a given relative error for |x| ≤ t.
 
     By the integral form of the remainder, the relative error of Σ_{k≤p} xᵏ/k! is ∫₀ᵗ wᵖeʷ/p! dw at x = −t, and the same
-    with e⁻ʷ at x = t. Both grow with t and the first is the larger one: it alone decides. It is
-    tᵖ⁺¹/(p+1)! ₁F₁(p+1; p+2; t).
+    with e⁻ʷ at x = t. Both grow with t. The first is the larger one and decides: tᵖ⁺¹/(p+1)! ₁F₁(p+1; p+2; t).
 
     Parameters
     ----------
     degree : int
         p, at least 0.
     tolerance : float, default=PAPER_TOLERANCE
-        Below 1.
+        The largest relative error, below 1.
 
     Returns
     -------
@@ -75,7 +74,7 @@ def largest_exponent(degree: int, tolerance: float = PAPER_TOLERANCE) -> float:
 
 @lru_cache(maxsize=None, typed=True)  # 2.0 is no degree, although it equals 2
 def largest_distance(degree: int, tolerance: float = PAPER_TOLERANCE) -> float:
-    """Return how far a row may be from the centre for every kernel value to be near, wherever the other row is.
+    """Return how far from the centre a row may be for all its kernel values to be accurate, for any other row.
 
     In lengthscales, k(x, z) = e^{−(r² + s²)/2} Σₖ (xᵀz)ᵏ/k! with r = ‖x‖ and s = ‖z‖. As |xᵀz| ≤ rs, the terms above
     degree p are together at most e^{−(r² + s²)/2} Σ_{k>p} (rs)ᵏ/k! = e^{−(r − s)²/2} P(p + 1, rs), with the regularised
@@ -124,7 +123,7 @@ def resolve_center(center: str | ArrayLike, X: Floats) -> Floats:
     ----------
     center : {"origin", "mean"} or array-like of shape (d,)
     X : ndarray of shape (n, d)
-        Whose mean.
+        The rows whose mean "mean" stands for.
 
     Returns
     -------
@@ -133,7 +132,7 @@ def resolve_center(center: str | ArrayLike, X: Floats) -> Floats:
     Raises
     ------
     InputError
-        If it is no point with finite coordinates, as many as X has columns.
+        If it is not one finite number for each column of X.
     """
     if isinstance(center, str):
         if center not in ("origin", "mean"):
@@ -149,31 +148,31 @@ def resolve_center(center: str | ArrayLike, X: Floats) -> Floats:
 
 
 def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin", degree: int = 2) -> float:
-    """Return the largest gamma for which an approximation around one centre is valid at all rows like these.
+    """Return the largest gamma for which an approximation around one centre is valid at all given rows.
 
-    Before training: whichever of the rows become support vectors.
+    It is known before training, because it holds whichever rows become support vectors.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
         The rows to train on and to predict at.
     center : {"origin", "mean"} or array-like of shape (d,), default="origin"
-        What the approximation is to be expanded around. "mean" is that of X, not of the support vectors, which are not
-        known yet: for rows to be valid for sure, give the approximation the same point, ``center=X.mean(axis=0)``.
+        The point of expansion. "mean" is the mean of X, because the support vectors are not known yet. Give the
+        approximation the same point, ``center=X.mean(axis=0)``, or the rows may be invalid.
     degree : int, default=2
         Of the approximation: 2 for `QuadraticRBF`.
 
     Returns
     -------
     float
-        t/(2 max‖x − center‖²), in one over squared units of X, with t the largest exponent of the degree, which is 1/2
-        for degree 2; infinite if all rows are at the centre.
+        t/(2 max‖x − center‖²), in one over squared units of X, where t is `largest_exponent` of the degree: 1/2 for
+        degree 2.
 
     Raises
     ------
     ValueError
-        If X is not finite and numeric. `InputError`, which is one, if the center does not fit it, or the degree is no
-        whole number.
+        If X is not finite and numeric. `InputError`, which is one, if the center does not fit it, the degree is no
+        whole number, or no positive, finite gamma is the largest one: all rows are at the centre, or too far from it.
 
     References
     ----------
@@ -188,5 +187,15 @@ def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin", degree: int =
     (0.025, 0.25, 0.054001)
     """
     rows = check_array(X, dtype=np.float64, input_name="X")
-    largest = float(np.square(rows - resolve_center(center, rows)).sum(axis=1).max())
-    return 0.5 * largest_exponent(degree) / largest if largest else math.inf
+    shifted = np.abs(rows - resolve_center(center, rows))
+    # By the largest entry first, so that no square overflows or vanishes.
+    unit = float(shifted.max())
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        distance = unit * np.sqrt(np.square(shifted / unit).sum(axis=1).max())
+        gamma = float(0.5 * largest_exponent(degree) / distance / distance)
+    if not 0.0 < gamma < math.inf:
+        raise InputError(
+            f"No largest gamma can be given: the row farthest from center={center!r} is at a distance of {unit:g}"
+            f"{', so that any gamma is valid' if not unit else ''}. Check X and center."
+        )
+    return gamma

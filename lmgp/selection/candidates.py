@@ -1,230 +1,301 @@
-"""What may be chosen, and what it would cost."""
+"""Which models are tried."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, takewhile
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
-from scipy.special import gammainccinv
-from sklearn.base import TransformerMixin
 
-from lmgp.features.adapter import work_of
-from lmgp.features.base import Work
+from lmgp.errors import InputError, MemoryLimitError, nearest_names
+from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.inference.function_space import max_rows_within
+from lmgp.inference.weight_space import check_model
+from lmgp.kernels.base import Kernel
 from lmgp.noise import Approximation
-from lmgp.selection.costs import measured_costs
-from lmgp.selection.search import Candidate, Choice, Family, Solver
-from lmgp.validation import Rows
+from lmgp.selection.families import Candidate, Choice, Family
+from lmgp.selection.prices import Prices
 
 Floats = NDArray[np.float64]
 
-THRESHOLDS = (4.0, 2.0, 1.0, 0.5, 0.25)
-SMALLEST = 32
 
-# The error in the kernel is of order size^(−1/2) for random maps, and the divergence at most quadratic in that
-# squared. Explicit maps converge faster than any power, where they do.
-RANDOM, NEAREST, EXPLICIT = 2.0, 4.0, 10.0
+@dataclass(frozen=True)
+class Powers:
+    """How fast the divergence can fall with the size: no faster than size^(−power).
 
-# The most centroids that are looked for, unless they are few compared to the rows; more would cost more than all else.
-MAX_PASSES = 4e9  # coordinates to look at, above three columns
-FEW_CENTROIDS = 256
-ROWS_PER_CENTROID = 8
+    Attributes
+    ----------
+    random : float
+        Of random maps: the error in the kernel is of order size^(−1/2), and the divergence at most quadratic in the
+        square of that.
+    nearest : float
+        Of the exact GP of the nearest rows.
+    explicit : float
+        Of maps that converge faster than any power where they converge: Taylor and Nyström maps.
+    """
 
-# Distances between so many rows and centroids say how many rows are within reach.
-SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
-
-MAX_EXACT_ROWS = 16_384
-LONG = 2.0  # seconds
-PATIENCE = 10.0  # so many times longer, where the exact GP is not allowed
+    random: float = 2.0
+    nearest: float = 4.0
+    explicit: float = 10.0
 
 
-def max_centroids(n_rows: int, n_inputs: int) -> int:
-    """Return the number of centroids above which a threshold is too small to be a candidate."""
-    limit = max(FEW_CENTROIDS, n_rows // ROWS_PER_CENTROID)
-    return limit if n_inputs <= 3 else int(min(limit, max(FEW_CENTROIDS, MAX_PASSES / (n_rows * n_inputs))))
+@dataclass(frozen=True)
+class Limits:
+    """What is left out because it takes too long.
+
+    Attributes
+    ----------
+    thresholds : tuple of float
+        Of localized models, in lengthscales, in descending order.
+    smallest_size : int
+    few_centroids, rows_per_centroid : int
+        A threshold is tried if it takes fewer centroids than 256, or than an eighth of the rows.
+    max_coordinates : float
+        With more than 3 input columns, clustering looks at n · d coordinates for each centroid. A threshold above 256
+        centroids is tried only if it takes fewer than this number in all.
+    long : float
+        In seconds: a candidate that takes longer than this, and longer than the exact GP, is left out.
+    patience : float
+        It is left out only if it takes this multiple of the exact GP's seconds where neither nearest rows nor the
+        exact GP are among the methods.
+    """
+
+    thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
+    smallest_size: int = 32
+    few_centroids: int = 256
+    rows_per_centroid: int = 8
+    max_coordinates: float = 4e9
+    long: float = 2.0
+    patience: float = 10.0
+
+    def max_centroids(self, n_rows: int, n_inputs: int) -> int:
+        """Return the number of centroids at which a threshold is too small to be tried."""
+        limit = max(self.few_centroids, n_rows // self.rows_per_centroid)
+        if n_inputs <= 3:
+            return limit
+        return int(min(limit, max(self.few_centroids, self.max_coordinates / (n_rows * n_inputs))))
+
+
+POWERS, LIMITS = Powers(), Limits()
+
+
+@dataclass(frozen=True)
+class MapMethod:
+    """A method with a feature map.
+
+    Attributes
+    ----------
+    make : callable
+        Makes the unfitted map of a size.
+    power : float
+        See `Powers`.
+    localized : bool
+        Whether there is one model around each of many centroids, or one for all rows.
+    rival : str or None
+        The method that differs only in the columns that it keeps; of one input column, both are the same.
+    """
+
+    make: Callable[[int], KernelMap]
+    power: float
+    localized: bool = False
+    rival: str | None = None
+
+    def can_serve(self, kernel: Kernel) -> bool:
+        """Say whether the kernel has what the map needs."""
+        return self.make(LIMITS.smallest_size).serves(kernel)
+
+
+MAPS: dict[str, MapMethod] = {
+    "orf": MapMethod(OrthogonalFourierFeatures, POWERS.random),
+    "nystroem": MapMethod(NystroemFeatures, POWERS.explicit),
+    "global_taylor": MapMethod(TaylorFeatures, POWERS.explicit, rival="global_taylor_energy"),
+    "global_taylor_energy": MapMethod(
+        lambda size: TaylorFeatures(size, index_set="energy"), POWERS.explicit, rival="global_taylor"
+    ),
+    "local_maclaurin_tensor_srht": MapMethod(
+        lambda size: OptimizedMaclaurinFeatures(size, sketch="tensor_srht"), POWERS.random, localized=True
+    ),
+    "local_taylor": MapMethod(TaylorFeatures, POWERS.explicit, localized=True, rival="local_taylor_energy"),
+    "local_taylor_energy": MapMethod(
+        lambda size: TaylorFeatures(size, index_set="energy"), POWERS.explicit, localized=True, rival="local_taylor"
+    ),
+}
+NEAREST_ROWS, EXACT = "nearest_rows", "exact"
+METHOD_NAMES = (*MAPS, NEAREST_ROWS, EXACT)
+
+
+def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
+    """Return the names of methods, after checking that there are such; of None, all.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or there is none.
+    """
+    if methods is None:
+        return METHOD_NAMES
+    names = tuple(methods)
+    for name in names:
+        if name not in METHOD_NAMES:
+            known = nearest_names(str(name), METHOD_NAMES)
+            raise InputError(f"methods has the name {name!r}, which is no method that can be chosen; {known}")
+    if not names:
+        raise InputError(
+            f"methods is empty: nothing can be chosen. Leave it out, or name one or more of {', '.join(METHOD_NAMES)}."
+        )
+    return names
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What the parameters of `LocalizedGPRegressor` say; None where they leave it open."""
+    """What the user allows.
 
-    features: TransformerMixin | None
-    threshold: float | None
-    solver: Solver | None
-    approximation: Approximation
-    max_features: int
-
-
-def families(
-    rows: Rows,
-    n_rows: int,
-    kernel: GaussianKernel,
-    allowed: Allowed,
-    cover: Callable[[float], Floats],
-    share: float,
-    n_predict: int,
-) -> list[Family]:
-    """List the candidates, with the seconds expected of each.
-
-    Parameters
+    Attributes
     ----------
-    rows : Rows
-        Those that candidates are tried on.
-    n_rows : int
-        The number of those that the chosen one is fitted to.
-    kernel : GaussianKernel
-    allowed : Allowed
-    cover : callable
-        Returns the centroids of a threshold, at most `max_centroids`.
-    share : float
-        The share of its variance below which a row is left out of a model.
-    n_predict : int
-
-    Returns
-    -------
-    list of Family
+    methods : sequence of str
+        Names of methods.
+    max_features : int
+        The largest number of columns; of models without a map, of rows.
+    approximation : {"dtc", "sor", "fitc"}
+    max_memory_gib : float
+        Models whose matrices need more are left out.
     """
-    prices = _Prices(rows, n_rows, kernel, share, n_predict)
-    found: list[Family] = []
-    if allowed.solver != "dual":
-        thresholds: Iterable[float | None] = (None, *THRESHOLDS) if allowed.threshold is None else [allowed.threshold]
-        for threshold in thresholds:
-            if threshold is not None:
-                centroids = cover(threshold)
-                if allowed.threshold is None and len(centroids) >= max_centroids(*rows.X.shape):
-                    break  # smaller thresholds have more
-                if allowed.threshold is None and len(centroids) == 1:
-                    continue  # a global model
-                prices.localize(centroids)
-            found += _of_maps(allowed, threshold, prices)
-    if allowed.solver != "primal" and allowed.features is None and allowed.threshold is None:
-        found += _of_rows(allowed, prices)
-    # What takes long, and longer than the exact GP, is no candidate.
-    limit = max(LONG, prices.of_exact() * (PATIENCE if allowed.solver == "primal" else 1.0))
-    for family in found:
-        family.candidates[:] = [one for one in family.candidates if one.seconds <= limit]
-    return [family for family in found if family.candidates]
+
+    methods: Sequence[str] = METHOD_NAMES
+    max_features: int = 2048
+    approximation: Approximation = "fitc"
+    max_memory_gib: float = 4.0
+
+    @property
+    def rows_serve(self) -> bool:
+        """Whether a model may be made of rows in place of features."""
+        return NEAREST_ROWS in self.methods or EXACT in self.methods
 
 
 def sizes(max_features: int) -> list[int]:
     """Return the sizes that are tried: from the largest down by halves."""
-    halves = takewhile(lambda size: size >= SMALLEST, (max_features // 2**power for power in count()))
+    halves = takewhile(lambda size: size >= LIMITS.smallest_size, (max_features // 2**power for power in count()))
     return sorted(halves) or [max_features]
 
 
-def _of_maps(allowed: Allowed, threshold: float | None, prices: "_Prices") -> Iterator[Family]:
-    """List the maps around the centroids of a threshold; or, of None, around one centre."""
-    localized = threshold is not None
-    solver: Solver = "primal" if allowed.solver is None and not localized else (allowed.solver or "auto")
-    centroids: Literal["farthest_point", "mean"] = "farthest_point" if localized else "mean"
-    missing = allowed.approximation
-    if localized and missing == "dtc":
-        # Rows at the edge of a map's reach would distort the fit around each centroid.
-        missing = "fitc"
+def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[float], Floats]) -> list[Family]:
+    """List the candidates, with the seconds expected of each.
 
-    def family(method: str, power: float, make: Callable[[int], TransformerMixin], of_sizes: Iterable[int]) -> Family:
-        return Family(
+    Parameters
+    ----------
+    allowed : Allowed
+    kernel : Kernel
+        Methods whose map cannot serve it are left out.
+    prices : Prices
+    cover : callable
+        Returns the centroids of a threshold; of these, no more than `Limits.max_centroids` are needed.
+
+    Returns
+    -------
+    list of Family
+
+    Raises
+    ------
+    InputError
+        If there is no candidate.
+    """
+    maps = {name: MAPS[name] for name in allowed.methods if name in MAPS and MAPS[name].can_serve(kernel)}
+    if prices.n_inputs == 1:  # rivals are the same map: keep the first
+        names = list(maps)
+        maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
+    everywhere = {name: method for name, method in maps.items() if not method.localized}
+    around = {name: method for name, method in maps.items() if method.localized}
+    found = _of_maps(allowed, everywhere, prices, None, None)
+    for threshold in LIMITS.thresholds if around else ():
+        centroids = cover(threshold)
+        if len(centroids) >= LIMITS.max_centroids(prices.n_tried, prices.n_inputs):
+            break  # smaller thresholds take more
+        if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
+            found += _of_maps(allowed, around, prices, threshold, centroids)
+    found += _of_rows(allowed, prices)
+    if not found:
+        raise InputError(
+            f"None of methods={list(allowed.methods)} can serve {kernel!r} for {prices.n_rows:,} rows of "
+            f"{prices.n_inputs} columns, with max_features={allowed.max_features} and "
+            f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
+        )
+    return _affordable(found, max(LIMITS.long, prices.of_exact() * (1.0 if allowed.rows_serve else LIMITS.patience)))
+
+
+def model_fits(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float) -> bool:
+    """Say whether the matrices of a model with a map fit into memory."""
+    try:
+        check_model(features, n_rows, n_inputs, max_memory_gib)
+    except MemoryLimitError:
+        return False
+    return True
+
+
+def _affordable(found: list[Family], limit: float) -> list[Family]:
+    """Leave out the candidates that take longer than a limit in seconds, but for the cheapest of all."""
+    limit = max(limit, min(candidate.seconds for family in found for candidate in family.candidates))
+    for family in found:
+        family.candidates[:] = [candidate for candidate in family.candidates if candidate.seconds <= limit]
+    return [family for family in found if family.candidates]
+
+
+def _of_maps(
+    allowed: Allowed,
+    methods: Mapping[str, MapMethod],
+    prices: Prices,
+    threshold: float | None,
+    centroids: Floats | None,
+) -> list[Family]:
+    """List the maps around the centroids of a threshold; of None, around one centre."""
+    n_centroids = 1 if centroids is None else len(centroids)
+    distances = None if centroids is None else prices.distances(centroids)
+    made: dict[str, Family] = {}
+    for name, method in methods.items():
+        priced = [
+            (size, features, features.work(prices.n_inputs))
+            for size, features in ((size, method.make(size)) for size in sizes(allowed.max_features))
+        ]
+        # As many landmarks as rows make the model exact on the probes, but not for all rows.
+        sensible = [one for one in priced if not one[2].solved or one[0] < prices.n_tried]
+        sensible += [one for one in priced if one[2].solved and one[0] >= prices.n_rows][:1]
+        made[name] = Family(
             [
                 Candidate(
-                    Choice(method, size, make(size), threshold, centroids, solver, missing),
-                    prices.of_map(work_of(make(size), prices.d), localized),
+                    Choice(name, size, features, threshold, allowed.approximation),
+                    prices.of_map(work, n_centroids, distances),
                 )
-                for size in of_sizes
+                for size, features, work in sensible
+                if model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
             ],
-            power,
+            method.power,
         )
-
-    if allowed.features is not None:
-        size = work_of(allowed.features, prices.d).columns
-        yield family("features", EXPLICIT, lambda _: allowed.features, [size])
-        return
-    prefix = "local" if localized else "global"
-    every = sizes(allowed.max_features)
-    if not localized:
-        yield family("orf", RANDOM, OrthogonalFourierFeatures, every)
-        # As many landmarks as rows are exact: here, but not for the more rows that the chosen one is fitted to.
-        landmarks = [size for size in every if size < prices.n_tried] + [size for size in every if size >= prices.n][:1]
-        yield family("nystroem", EXPLICIT, NystroemFeatures, landmarks)
-    if localized:
-        yield family("local_maclaurin_tensor_srht", RANDOM, _sketch, every)
-    taylor = family(f"{prefix}_taylor", EXPLICIT, TaylorFeatures, every)
-    yield taylor
-    if prices.d > 1:
-        energy = family(f"{prefix}_taylor_energy", EXPLICIT, _energy, every)
-        taylor.rival, energy.rival = energy, taylor
-        yield energy
+    for name, family in made.items():
+        rival = methods[name].rival
+        family.rival = None if rival is None else made.get(rival)
+    return [family for family in made.values() if family.candidates]
 
 
-def _sketch(size: int) -> OptimizedMaclaurinFeatures:
-    return OptimizedMaclaurinFeatures(size, sketch="tensor_srht")
-
-
-def _energy(size: int) -> TaylorFeatures:
-    return TaylorFeatures(size, index_set="energy")
-
-
-def _of_rows(allowed: Allowed, prices: "_Prices") -> Iterator[Family]:
-    """List the exact GP of the nearest rows, and that of all."""
-    missing = allowed.approximation
-    neighbours = [
-        Candidate(Choice("nearest_rows", k, None, None, "test_rows", "dual", missing, k), prices.of_neighbours(k))
-        for k in sizes(allowed.max_features)
-        if k < prices.n
-    ]
-    yield Family(neighbours, NEAREST)
-    if prices.n <= allowed.max_features:
-        yield Family(
-            [Candidate(Choice("exact", prices.n, None, None, "mean", "dual", missing), prices.of_exact())],
-            EXPLICIT,
+def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:
+    """List the exact GP of the nearest rows, and that of all rows."""
+    n, found = prices.n_rows, []
+    if NEAREST_ROWS in allowed.methods:
+        fewer = [k for k in sizes(allowed.max_features) if k < n]
+        if not fewer and EXACT not in allowed.methods:
+            fewer = [n]
+        found.append(
+            Family(
+                [
+                    Candidate(Choice(NEAREST_ROWS, k, None, None, allowed.approximation, k), prices.of_neighbours(k))
+                    for k in fewer
+                ],
+                POWERS.nearest,
+            )
         )
-
-
-class _Prices:
-    """The seconds that candidates take, by the rates of this machine and what they have to do."""
-
-    def __init__(self, rows: Rows, n_rows: int, kernel: GaussianKernel, share: float, n_predict: int) -> None:
-        self.n, self.n_tried, self.d = n_rows, *rows.X.shape
-        self._n_predict = n_predict
-        self._share = share
-        self._costs = measured_costs()
-        self._kernel = kernel
-        rng = np.random.default_rng(0)
-        self._sample = kernel.scale(rows.X[rng.permutation(len(rows.X))[:SAMPLE_ROWS]])
-        self._n_models = 1
-        self._distances = np.zeros((1, 1))
-
-    def localize(self, centroids: Floats) -> None:
-        """Set the centroids that what follows is around."""
-        picked = centroids[np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]]
-        self._distances = cdist(self._kernel.scale(picked), self._sample)
-        # Those from which no row is predicted are not solved.
-        self._n_models = min(len(centroids), self._n_predict)
-
-    def of_map(self, work: Work, localized: bool) -> float:
-        costs = self._costs
-        n_models, n_rows = self._n_models if localized else 1, float(self.n)
-        product = costs.product_row(work.columns)
-        if work.solved:
-            product += costs.predict_row(work.solved)
-        if work.degree is not None and localized:
-            n_rows *= float(np.mean(self._distances <= np.sqrt(gammainccinv(work.degree + 1, self._share))))
-        if work.moments is not None:
-            product = min(product, costs.moment_row(work.moments))
-        per_model = costs.model + costs.factorise(work.columns) + n_rows * product
-        return n_models * per_model + self._n_predict * costs.predict_row(work.columns)
-
-    def of_neighbours(self, k: int) -> float:
-        return self._n_predict * self._costs.neighbours_row(k)
-
-    def of_exact(self) -> float:
-        if self.n > MAX_EXACT_ROWS:
-            # Of more rows than it can take, the seconds that these many take, for each of them.
-            return self._costs.exact(MAX_EXACT_ROWS) * self.n / MAX_EXACT_ROWS
-        return self._costs.exact(self.n) + self._n_predict * self._costs.exact_row(self.n)
+    if EXACT in allowed.methods and n <= min(allowed.max_features, max_rows_within(allowed.max_memory_gib)):
+        choice = Choice(EXACT, n, None, None, allowed.approximation)
+        found.append(Family([Candidate(choice, prices.of_exact())], POWERS.explicit))
+    return [family for family in found if family.candidates]

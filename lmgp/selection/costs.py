@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -14,18 +14,40 @@ from threadpoolctl import threadpool_limits
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.inference.function_space import ExactPosterior, predict_from_neighbours
+from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
 from lmgp.inference.weight_space import WeightPosterior, accumulate, evaluate
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.noise import Noise
 from lmgp.validation import Rows
 
-# Sizes at which rates are measured.
-COLUMNS = (32, 128, 512)
-DEGREES = (2, 8, 24)  # of Taylor maps of two inputs
-NEIGHBOURS = (16, 64, 192)
-ROWS = (64, 256, 768)
-REPEATS = 3
+
+@dataclass(frozen=True)
+class Sampling:
+    """The sizes at which rates are measured.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        Of Fourier maps.
+    degrees : tuple of int
+        Of Taylor maps of two inputs.
+    neighbours, rows : tuple of int
+        Of exact predictions from the nearest rows, and from all rows.
+    repeats : int
+        The shortest of this number of measurements counts.
+    """
+
+    columns: tuple[int, ...] = (32, 128, 512)
+    degrees: tuple[int, ...] = (2, 8, 24)
+    neighbours: tuple[int, ...] = (16, 64, 192)
+    rows: tuple[int, ...] = (64, 256, 768)
+    repeats: int = 3
+
+
+SAMPLING = Sampling()
+
+# The rates of this process, by the number of threads.
+MEASURED: dict[int, "Costs"] = {}
 
 
 @dataclass(frozen=True)
@@ -50,17 +72,17 @@ class Costs:
     Attributes
     ----------
     model : float
-        What any model of few rows and columns takes.
+        The least that a model takes, however few its rows and columns.
     factorise : Rate
         The posterior of D columns.
     product_row, moment_row : Rate
-        A training row in the sums of a model: of products of D columns; or of so many moments.
+        Adding a training row to the sums of a model: to the products of D columns, or to m moments.
     predict_row : Rate
-        A row predicted from D columns.
+        Predicting a row from D columns.
     exact, exact_row : Rate
-        The exact posterior of n rows, and a row predicted from it.
+        The exact posterior of n rows, and predicting a row from it.
     neighbours_row : Rate
-        A row predicted from its k nearest rows.
+        Predicting a row from its k nearest rows.
     """
 
     model: float
@@ -74,70 +96,79 @@ class Costs:
 
 
 def measured_costs() -> Costs:
-    """Measure the rates, once for each number of threads; they stay the same for the rest of the process."""
-    return _measure(torch.get_num_threads())
+    """Return the rates; they are measured once a process for each number of threads."""
+    n_threads = torch.get_num_threads()
+    if n_threads not in MEASURED:
+        MEASURED[n_threads] = measure(n_threads)
+    return MEASURED[n_threads]
 
 
-@lru_cache
-def _measure(n_threads: int) -> Costs:
-    rng = np.random.default_rng(0)
-    noise = Noise(1.0, "dtc")
-    kernel = GaussianKernel()
-    X, y = 2.0 * rng.standard_normal((2048, 8)), rng.standard_normal(2048)
+def measure(n_threads: int) -> Costs:
+    """Measure the rates in one thread, and divide them by the number of threads.
 
-    def seconds(action: Callable[[], object]) -> float:
-        times = []
-        for _ in range(REPEATS):
-            start = perf_counter()
-            action()
-            times.append(perf_counter() - start)
-        # Independent tasks, each in one thread, are what models consist of.
-        return min(times) / n_threads
-
-    def rate(sizes: Sequence[float], measure: Callable[[int], float]) -> Rate:
-        return Rate(tuple(sizes), tuple(measure(index) for index in range(len(sizes))))
-
-    def summing(features: KernelMap, n_rows: int) -> float:
-        rows = Rows(X[:n_rows, : features.n_features_in_], y[:n_rows])
-        return seconds(lambda: accumulate(features, rows, rows.X[0], Noise(1.0, "fitc")))
-
+    Models consist of independent tasks, each in one thread.
+    """
+    before = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
         with threadpool_limits(1, user_api="blas"):
-            fourier = [RandomFourierFeatures(size, random_state=0).fit(X) for size in COLUMNS]
-            taylor = [TaylorFeatures(math.comb(degree + 2, 2)).fit(X[:, :2]) for degree in DEGREES]
-            sums = [accumulate(features, Rows(X, y), X[0], noise) for features in fourier]
-            posteriors = [WeightPosterior(statistics) for statistics in sums]
-            exact = [ExactPosterior(kernel, Rows(X[:size], y[:size]), 1.0) for size in ROWS]
-            tree = KDTree(X[:, :2])
-            return Costs(
-                model=summing(taylor[0], 2) + seconds(lambda: WeightPosterior(sums[0])),
-                factorise=rate(COLUMNS, lambda i: seconds(lambda: WeightPosterior(sums[i]))),
-                product_row=rate(COLUMNS, lambda i: summing(fourier[i], 1024) / 1024),
-                moment_row=rate(
-                    [(2 * degree + 1) ** 2 for degree in DEGREES], lambda i: summing(taylor[i], 2048) / 2048
-                ),
-                predict_row=rate(
-                    COLUMNS,
-                    lambda i: (
-                        seconds(lambda: evaluate(posteriors[i], fourier[i], X[:256], X[0], Noise(1.0, "dtc"))) / 256
-                    ),
-                ),
-                exact=rate(
-                    ROWS, lambda i: seconds(lambda: ExactPosterior(kernel, Rows(X[: ROWS[i]], y[: ROWS[i]]), 1.0))
-                ),
-                exact_row=rate(ROWS, lambda i: seconds(lambda: exact[i].predict(X[:256])) / 256),
-                neighbours_row=rate(
-                    NEIGHBOURS,
-                    lambda i: (
-                        seconds(
-                            lambda: predict_from_neighbours(
-                                kernel, Rows(X[:, :2], y), 1.0, tree, X[:32, :2], NEIGHBOURS[i]
-                            )
-                        )
-                        / 32
-                    ),
-                ),
-            )
+            return _Stopwatch(n_threads).costs()
     finally:
-        torch.set_num_threads(n_threads)
+        torch.set_num_threads(before)
+
+
+class _Stopwatch:
+    """Made rows, and the seconds of what is done with them."""
+
+    def __init__(self, n_threads: int) -> None:
+        rng = np.random.default_rng(0)
+        self.X, self.y = 2.0 * rng.standard_normal((2048, 8)), rng.standard_normal(2048)
+        self.kernel, self.noise = GaussianKernel(), Noise(1.0, "fitc")
+        self.n_threads = n_threads
+
+    def seconds(self, action: Callable[[], object]) -> float:
+        times = []
+        for _ in range(SAMPLING.repeats):
+            start = perf_counter()
+            action()
+            times.append(perf_counter() - start)
+        return min(times) / self.n_threads
+
+    def rate(self, sizes: Sequence[float], actions: Sequence[Callable[[], object]], n_rows: int = 1) -> Rate:
+        """Measure one action for each size, and divide by the number of rows that it is for."""
+        return Rate(tuple(sizes), tuple(self.seconds(action) / n_rows for action in actions))
+
+    def rows(self, n_rows: int, n_inputs: int = 8) -> Rows:
+        return Rows(self.X[:n_rows, :n_inputs], self.y[:n_rows])
+
+    def summing(self, features: KernelMap, n_rows: int) -> Callable[[], object]:
+        rows = self.rows(n_rows, features.n_features_in_)
+        return lambda: accumulate(features, rows, rows.X[0], self.noise, origin=0.0)
+
+    def costs(self) -> Costs:
+        fourier = [RandomFourierFeatures(size, random_state=0).fit(self.X) for size in SAMPLING.columns]
+        taylor = [TaylorFeatures(math.comb(degree + 2, 2)).fit(self.X[:, :2]) for degree in SAMPLING.degrees]
+        sums = [accumulate(features, self.rows(2048), self.X[0], self.noise, origin=0.0) for features in fourier]
+        factorise = [partial(WeightPosterior, one, center=0.0) for one in sums]
+        predict = [
+            partial(evaluate, posterior(), features, self.X[:256], self.X[0], self.noise)
+            for posterior, features in zip(factorise, fourier, strict=True)
+        ]
+        exact = [partial(RowPosterior, self.kernel, self.rows(size), self.noise) for size in SAMPLING.rows]
+        predict_exact = [partial(posterior().predict, self.X[:256]) for posterior in exact]
+        near, tree = self.rows(2048, 2), KDTree(self.X[:, :2])
+        neighbours = [
+            partial(predict_from_neighbours, self.kernel, near, self.noise, tree, near.X[:32], k)
+            for k in SAMPLING.neighbours
+        ]
+        moments = [(2 * degree + 1) ** 2 for degree in SAMPLING.degrees]
+        return Costs(
+            model=self.seconds(self.summing(taylor[0], 2)) + self.seconds(factorise[0]),
+            factorise=self.rate(SAMPLING.columns, factorise),
+            product_row=self.rate(SAMPLING.columns, [self.summing(features, 1024) for features in fourier], 1024),
+            moment_row=self.rate(moments, [self.summing(features, 2048) for features in taylor], 2048),
+            predict_row=self.rate(SAMPLING.columns, predict, 256),
+            exact=self.rate(SAMPLING.rows, exact),
+            exact_row=self.rate(SAMPLING.rows, predict_exact, 256),
+            neighbours_row=self.rate(SAMPLING.neighbours, neighbours, 32),
+        )

@@ -1,6 +1,6 @@
 """Probes: training rows that are held out, and their exact prediction."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Self
 
@@ -8,49 +8,75 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.inference.function_space import ExactPosterior
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.inference.function_space import RowPosterior, max_rows_within
+from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
+from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# So many rows predict the probes all together. Of more, probes come in groups: one neighbourhood serves a group.
-ALL_ROWS = 10_000
-N_PROBES = 256
-N_GROUPS = 16
-
-# At most one row in so many is held out; around the centre of a group, one in twice as many.
-HELD_OUT = 5
-
-# Neighbourhoods grow from and to so many rows, or until predictions change by less than this share of the tolerance.
-FIRST_NEIGHBOURS, LAST_NEIGHBOURS = 512, 4096
-SHARE_OF_TOLERANCE = 0.1
-
 
 @dataclass(frozen=True)
+class Plan:
+    """Which rows are held out, and from how many others they are predicted.
+
+    Attributes
+    ----------
+    all_rows : int
+        Up to this number of rows, the probes are drawn at random and predicted from all other rows. Of more rows, the
+        probes come in groups of neighbours, and one neighbourhood serves a group.
+    n_probes, n_groups : int
+        The number of rows to hold out, and of groups.
+    held_out : int
+        Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows
+        would be another problem.
+    first_neighbours, last_neighbours : int
+        The size of the first neighbourhood, and of the largest; each is twice the one before.
+    share_of_tolerance : float
+        Neighbourhoods are large enough when doubling them changes the predictions by less than this share of the
+        tolerance.
+    """
+
+    all_rows: int = 10_000
+    n_probes: int = 256
+    n_groups: int = 16
+    held_out: int = 5
+    first_neighbours: int = 512
+    last_neighbours: int = 4096
+    share_of_tolerance: float = 0.1
+
+    def within(self, max_memory_gib: float) -> Self:
+        """Return the plan that predicts from all rows only where these fit into memory, in GiB."""
+        return replace(self, all_rows=max(self.last_neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
+
+
+PLAN = Plan()
+
+
+@dataclass(frozen=True, eq=False)
 class Probes:
     """Rows that were held out, and what the exact GP of the others predicts for them.
 
     Attributes
     ----------
     X : ndarray of shape (m, d)
-        The first ones of all groups come first.
+        The groups take turns: the first row of each group, then the second of each, and so on.
     mean, variance : ndarray of shape (m,)
-        Of the latent function; the mean of the centred y.
+        Of the latent function, for y centred.
     group : ndarray of shape (m,)
-        The number of the group that each belongs to; of few rows, each is its own.
+        The index of each row's group; of few rows, each is a group of its own.
     rest : Rows
         The rows that were not held out.
     n_used : int
-        From how many rows each prediction is.
+        The number of rows that each prediction is from.
     change : float
-        By how much the predictions changed, in nats of KL a row with noise, when that number was last doubled; 0 where
+        By how much the predictions changed when that number was last doubled, in nats of KL a row with noise; 0 where
         they are from all rows.
     seconds : float
-        What this took.
+        The time that this took.
     """
 
     X: Floats
@@ -64,27 +90,32 @@ class Probes:
 
     @classmethod
     def of(
-        cls, rows: Rows, kernel: GaussianKernel, noise_variance: float, tolerance: float, rng: np.random.Generator
+        cls, rows: Rows, kernel: Kernel, noise: Noise, tolerance: float, rng: np.random.Generator, plan: Plan = PLAN
     ) -> Self:
-        """Hold out a few rows, and predict them from growing neighbourhoods until that changes no more.
+        """Hold out some rows, and predict them from growing neighbourhoods until the predictions settle.
 
         Parameters
         ----------
         rows : Rows
             With y centred.
-        kernel : GaussianKernel
-        noise_variance : float
+        kernel : Kernel
+            With a metric.
+        noise : Noise
         tolerance : float
             KL per row, in nats, to which approximate models will be compared.
         rng : numpy.random.Generator
+        plan : Plan
         """
         start = perf_counter()
-        groups = _hold_out(kernel.scale(rows.X), rng)
+        groups = _hold_out(kernel.scale(rows.X), rng, plan)
         held = np.concatenate(groups)
         rest = rows.take(np.setdiff1d(np.arange(len(rows.y)), held))
-        mean, variance, n_used, change = _predict(
-            kernel, rest, noise_variance, [rows.X[group] for group in groups], SHARE_OF_TOLERANCE * tolerance
-        )
+        inputs = [rows.X[group] for group in groups]
+        if len(groups) == 1:
+            mean, variance = _both(RowPosterior(kernel, rest, noise), inputs[0])
+            n_used, change = len(rest.y), 0.0
+        else:
+            mean, variance, n_used, change = _from_neighbourhoods(kernel, rest, noise, inputs, tolerance, plan)
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
         return cls(
@@ -99,58 +130,59 @@ class Probes:
         )
 
     def mean_and_error(self, values: Floats) -> tuple[float, float]:
-        """Return the mean of values of the first probes, and its standard error."""
-        # Probes of a group have much in common: the chance is which groups there are.
+        """Return the mean of one value for each of the first probes, and its standard error, shape (m' <= m,)."""
+        # The probes of a group are alike: what is random is which groups there are.
         group = self.group[: len(values)]
         sums, counts = np.bincount(group, values), np.bincount(group)
-        # Of unequal groups, the mean is a ratio of two sums over them.
+        # Groups differ in size, so the mean is the ratio of two sums over groups.
         deviations = (sums - values.mean() * counts)[counts > 0]
         return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
-def _hold_out(scaled: Floats, rng: np.random.Generator) -> list[Indices]:
+def _hold_out(scaled: Floats, rng: np.random.Generator, plan: Plan) -> list[Indices]:
     """Choose the rows to hold out, in groups of neighbours where there are many rows."""
     n = len(scaled)
-    if n <= ALL_ROWS:
-        return [rng.permutation(n)[: max(1, min(N_PROBES, n // HELD_OUT))]]
-    size = N_PROBES // N_GROUPS
-    centres = rng.choice(n, N_GROUPS, replace=False)
-    _, around = KDTree(scaled).query(scaled[centres], k=2 * HELD_OUT * size)
+    if n <= plan.all_rows:
+        return [rng.permutation(n)[: max(1, min(plan.n_probes, n // plan.held_out))]]
+    size = plan.n_probes // plan.n_groups
+    centres = rng.choice(n, plan.n_groups, replace=False)
+    _, around = KDTree(scaled).query(scaled[centres], k=2 * plan.held_out * size)
     taken: set[int] = set()
     groups = []
     for candidates in around:
         group = [int(row) for row in rng.permutation(candidates) if int(row) not in taken][:size]
         taken.update(group)
-        if group:  # others may have taken all of many equal rows
+        if group:  # where many rows are equal, other groups may have taken them all
             groups.append(np.array(group, dtype=np.intp))
     return groups
 
 
-def _predict(
-    kernel: GaussianKernel, rows: Rows, noise_variance: float, groups: list[Floats], small_change: float
+def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
+    mean, variance = posterior.predict(X)
+    assert variance is not None  # for the type checker
+    return mean, variance
+
+
+def _from_neighbourhoods(
+    kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], tolerance: float, plan: Plan
 ) -> tuple[Floats, Floats, int, float]:
-    """Predict groups of rows exactly; return means, variances, from how many rows, and the last change."""
-    n = len(rows.y)
-    if len(groups) == 1:
-        mean, variance = ExactPosterior(kernel, rows, noise_variance).predict(groups[0])
-        return mean, variance, n, 0.0
+    """Predict groups of rows exactly; return means, variances, the number of rows used, and the last change."""
     tree = KDTree(kernel.scale(rows.X))
     centres = kernel.scale(np.stack([group.mean(axis=0) for group in groups]))
     previous: tuple[Floats, Floats] | None = None
-    k, change = FIRST_NEIGHBOURS, np.inf
+    k, change = plan.first_neighbours, np.inf
     while True:
         neighbourhoods = tree.query(centres, k=k)[1]
 
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
             group, nearest = task
-            return ExactPosterior(kernel, rows.take(nearest), noise_variance).predict(group)
+            return _both(RowPosterior(kernel, rows.take(nearest), noise), group)
 
         parts = parallel_map(predict, list(zip(groups, neighbourhoods, strict=True)))
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         if previous is not None:
-            change = float(
-                kl_divergence(previous[0], previous[1] + noise_variance, mean, variance + noise_variance).mean()
-            )
-        if change <= small_change or 2 * k > LAST_NEIGHBOURS:
+            before = previous[0], previous[1] + noise.variance
+            change = float(kl_divergence(*before, mean, variance + noise.variance).mean())
+        if change <= plan.share_of_tolerance * tolerance or 2 * k > plan.last_neighbours:
             return mean, variance, k, change
         previous, k = (mean, variance), 2 * k

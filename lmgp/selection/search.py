@@ -3,123 +3,57 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from time import perf_counter
-from typing import Literal, NamedTuple, Self, overload
+from typing import NamedTuple, Protocol, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin
+from numpy.typing import NDArray
 
 from lmgp.metrics import kl_divergence
-from lmgp.noise import Approximation
+from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
 
 Floats = NDArray[np.float64]
-Solver = Literal["primal", "dual", "auto"]
-
-# A candidate whose divergence on the first probes is so many times above what is aimed at is not looked at again.
-FIRST_LOOK = 32
-FAR_OFF = 5.0
-
-# Divergences have heavy tails, and the first one of many below the tolerance is one that was lucky with its probes: so
-# many standard errors have to be below it as well.
-STANDARD_ERRORS = 2.0
-
-
-# A reference whose change falls by about a half with every doubling of its rows is still to change by so many times its
-# last change in all: (ρ/(1 − ρ))², ρ² = 1/2.
-STILL_TO_COME = 6.0
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What a localized model consists of.
+class Rules:
+    """When a candidate is given up, and when it is near enough.
 
     Attributes
     ----------
-    method : str
-        The name of its family.
-    size : int
-        The number of columns asked for; or of rows, where rows are used in place of features.
-    features : TransformerMixin or None
-        The unfitted map; None for rows in place of features.
-    threshold : float or None
-        In lengthscales; None but for farthest-point centroids.
-    centroids : {"farthest_point", "test_rows", "mean"} or array-like
-        The mean of the rows for a global model.
-    solver : {"primal", "dual", "auto"}
-    approximation : {"dtc", "sor", "fitc"}
-    n_neighbors : int or None
+    first_look : int
+        The number of probes that a candidate is tried on first.
+    far_off : float
+        A candidate is given up whose divergence on these is more than this multiple of the tolerance.
+    standard_errors : float
+        A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have
+        heavy tails, and of many candidates the first one below the tolerance has been lucky with its probes.
+    still_to_come : float
+        The reference is uncertain by this multiple of its last change. If each doubling of its rows halves the
+        change of the divergence, ρ² = 1/2, all further changes add up to (ρ/(1 − ρ))² = 5.8 times the last.
     """
 
-    method: str
-    size: int
-    features: TransformerMixin | None
-    threshold: float | None
-    centroids: Literal["farthest_point", "test_rows", "mean"] | ArrayLike
-    solver: Solver
-    approximation: Approximation
-    n_neighbors: int | None = None
+    first_look: int = 32
+    far_off: float = 5.0
+    standard_errors: float = 2.0
+    still_to_come: float = 6.0
 
 
-class Candidate(NamedTuple):
-    """A choice, and the seconds that the cost model expects of it."""
-
-    choice: Choice
-    seconds: float
+RULES = Rules()
 
 
-class Model(NamedTuple):
-    """What a `Choice` becomes; it is solved when it predicts.
+class Predictor(Protocol):
+    """A model that can be tried on probes: see `lmgp.inference.local.LocalPosterior`."""
 
-    Attributes
-    ----------
-    missing : callable
-        Returns the prior variance that is added to a prediction at rows X because the map leaves it out, shape (n,).
-    predict : callable
-        Returns the mean, without the centre, and the variance of the latent function at rows X.
-    """
+    def missing(self, X: Floats) -> Floats:
+        """Return the prior variance that the map leaves out and the prediction adds, shape (n,)."""
+        ...
 
-    missing: Callable[[Floats], Floats]
-    predict: Callable[[Floats], tuple[Floats, Floats]]
-
-
-@dataclass
-class Family:
-    """Candidates that differ in their size, and what is known of them.
-
-    Attributes
-    ----------
-    candidates : list of Candidate
-        From the smallest on.
-    power : float
-        The divergence falls no faster than size^(−power).
-    rival : Family or None
-        One of the same sizes and costs: of the two, the one that was behind at the last size of both is given up.
-    seen : dict of int to (float, bool)
-        The divergence of each size that was tried, and whether it was measured; else it is a lower bound.
-    """
-
-    candidates: list[Candidate]
-    power: float
-    rival: "Family | None" = None
-    seen: dict[int, tuple[float, bool]] = field(default_factory=dict)
-
-    @property
-    def least(self) -> float:
-        """The least divergence that the largest candidate can have."""
-        if not self.seen:
-            return 0.0
-        size = max(self.seen)
-        return self.seen[size][0] * (size / self.candidates[-1].choice.size) ** self.power
-
-    @property
-    def behind(self) -> bool:
-        """Whether the rival is nearer."""
-        rivals = {} if self.rival is None else self.rival.seen
-        common = [size for size in self.seen if size in rivals and rivals[size][1]]
-        return bool(common) and rivals[max(common)][0] < self.seen[max(common)][0]
+    def predict(self, X: Floats) -> tuple[Floats, Floats | None]:
+        """Return the mean, for y centred, and the variance of the latent function, each of shape (n,)."""
+        ...
 
 
 class Trial(NamedTuple):
@@ -129,21 +63,21 @@ class Trial(NamedTuple):
     ----------
     method : str
     n_features : int
-        Columns asked for; or rows, of the methods "nearest_rows" and "exact".
+        The number of columns asked for; of the methods "nearest_rows" and "exact", the number of rows.
     threshold : float or None
         In lengthscales; None for a global model.
     approximation : str
     kl : float
         The mean divergence from the exact prediction over the probes, in nats.
     spread : float
-        Its standard error: by how much other probes would have changed it.
+        Its standard error over the choice of probes.
     n_probes : int
-        How many these were: fewer, where the first ones showed that the candidate is far off; none, where `kl` is a
-        lower bound from the variance that the map leaves out.
+        The number of probes that it was tried on. It is smaller where the first ones showed that the candidate is far
+        off; it is 0 where `kl` is a lower bound from the variance that the map leaves out.
     seconds : float
-        What the cost model expects for fitting all rows and predicting as many as the user does.
+        The time that the cost model expects for fitting all rows and predicting as many as the user will.
     trial_seconds : float
-        What finding out took.
+        The time that the trial took.
     chosen : bool
     """
 
@@ -159,8 +93,8 @@ class Trial(NamedTuple):
     chosen: bool = False
 
     def within(self, tolerance: float) -> bool:
-        """Say whether the divergence is within a tolerance for other rows than the probes, too, as far as they tell."""
-        return self.kl + STANDARD_ERRORS * self.spread <= tolerance
+        """Say whether the divergence is within a tolerance, with two standard errors added."""
+        return self.kl + RULES.standard_errors * self.spread <= tolerance
 
 
 @dataclass(frozen=True)
@@ -175,12 +109,13 @@ class Selection(Sequence[Trial]):
     tolerance : float
         KL per row, in nats.
     n_predict : int
-        For the prediction of how many rows the seconds are.
+        The number of predictions that the expected seconds are for.
     reference_rows : int
-        From how many rows the exact prediction of each probe is.
+        The number of rows that the exact prediction of each probe is from.
     reference_change : float
-        By how much it changed, KL per row, when that number was last doubled; 0 where it is from all rows.
+        By how much it changed when that number was last doubled, KL per row; 0 where it is from all rows.
     reference_seconds : float
+        The time that the exact predictions took.
     """
 
     trials: tuple[Trial, ...]
@@ -209,7 +144,7 @@ class Selection(Sequence[Trial]):
         """Say how far off the tolerance is, and what to do, as an open sentence; None where it is reached."""
         chosen = self.chosen
         model = f"{chosen.method} of size {chosen.n_features}"
-        uncertainty = STILL_TO_COME * self.reference_change
+        uncertainty = RULES.still_to_come * self.reference_change
         if uncertainty > self.tolerance:
             return (
                 f"tolerance={self.tolerance:g} cannot be checked: exact predictions of the rows held out, from the "
@@ -236,7 +171,7 @@ class Selection(Sequence[Trial]):
         return cls(**{**values, "trials": tuple(Trial(*trial) for trial in values["trials"])})
 
     def __str__(self) -> str:
-        lines = [("", "method", "size", "threshold", "missing", "KL/row", "s.e.", "probes", "s", "trial s")]
+        lines = [("", "method", "size", "threshold", "approximation", "KL/row", "s.e.", "probes", "s", "trial s")]
         for trial in self.trials:
             lines.append(
                 (
@@ -253,7 +188,7 @@ class Selection(Sequence[Trial]):
                 )
             )
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        change = f", which changed them by {self.reference_change:.1g}" if self.reference_change else ""
+        change = f"; doubling their number changed them by {self.reference_change:.1g}" if self.reference_change else ""
         return "\n".join(
             (
                 *(
@@ -261,7 +196,7 @@ class Selection(Sequence[Trial]):
                     for line in lines
                 ),
                 f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict.",
-                f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}; took "
+                f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}. They took "
                 f"{self.reference_seconds:.2g} s.",
             )
         )
@@ -270,22 +205,22 @@ class Selection(Sequence[Trial]):
 def select(
     probes: Probes,
     families: Sequence[Family],
-    build: Callable[[Choice], Model],
+    build: Callable[[Choice], Predictor],
     noise_variance: float,
     tolerance: float,
     n_predict: int,
 ) -> tuple[Choice, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
-    It is so with two standard errors added, for the chance of which rows are probes. Candidates are tried from the
-    cheapest on, except for those that cannot be near enough. Where none is near enough, the nearest one is taken.
+    Two standard errors are added to each divergence. Candidates are tried in the order of their expected seconds, but
+    for those that cannot be near enough. If none is near enough, the nearest one is taken.
 
     Parameters
     ----------
     probes : Probes
     families : sequence of Family
     build : callable
-        Makes the model of a choice, for the rows that are not held out.
+        Makes the model of a choice, of the rows that are not held out.
     noise_variance : float
     tolerance : float
         KL per row, in nats.
@@ -296,49 +231,59 @@ def select(
     Choice
     Selection
     """
-    target_variance = probes.variance + noise_variance
-    # No candidate can be told to be nearer than the reference is sure.
-    aim = max(tolerance, STILL_TO_COME * probes.change)
-    trials: dict[int, tuple[Choice, Trial]] = {}
-
-    def attempt(family: Family, candidate: Candidate, target: float) -> Trial:
-        choice = candidate.choice
-        start = perf_counter()
-        model = build(choice)
-        # The variance is too large by what the map leaves out at least: that bounds the divergence from below.
-        ratio = np.maximum((model.missing(probes.X) + noise_variance) / target_variance, 1.0)
-        n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
-        for look in (FIRST_LOOK, len(probes.X)):
-            if kl <= FAR_OFF * target and n_probes < len(probes.X):
-                mean, variance = model.predict(probes.X[:look])
-                found = kl_divergence(mean, variance + noise_variance, probes.mean[:look], target_variance[:look])
-                n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
-        family.seen[choice.size] = kl, n_probes > 0
-        seconds = perf_counter() - start
-        if id(choice) in trials:
-            seconds += trials[id(choice)][1].trial_seconds
-        trial = Trial(
-            choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
-            candidate.seconds, seconds,
-        )  # fmt: skip
-        trials[id(choice)] = choice, trial
-        return trial
-
-    def looked_at() -> list[tuple[Choice, Trial]]:
-        return [pair for pair in trials.values() if pair[1].n_probes == len(probes.X)]
-
+    # No divergence can be told more precisely than the reference is known.
+    aim = max(tolerance, RULES.still_to_come * probes.change)
+    trials = _Trials(probes, build, noise_variance)
     pairs = [(family, candidate) for family in families for candidate in family.candidates]
     for family, candidate in sorted(pairs, key=lambda pair: pair[1].seconds):
-        if family.least <= aim and not family.behind and attempt(family, candidate, aim).within(aim):
+        if family.least <= aim and not family.behind and trials.attempt(family, candidate, aim).within(aim):
             break
     else:
         for family in sorted(families, key=lambda family: family.least):
             largest = family.candidates[-1]
-            nearest = min((trial.kl for _, trial in looked_at()), default=math.inf)
-            known = any(choice is largest.choice for choice, _ in looked_at())
+            nearest = min((trial.kl for _, trial in trials.complete()), default=math.inf)
+            known = any(choice is largest.choice for choice, _ in trials.complete())
             if not known and not family.behind and (family.least < nearest or nearest == math.inf):
-                attempt(family, largest, nearest)
-    # Where one is within the tolerance it is the last one tried, and the only one.
-    choice, best = min(looked_at(), key=lambda pair: (not pair[1].within(aim), pair[1].kl))
-    table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.values())
+                trials.attempt(family, largest, nearest)
+    # At most one is within the tolerance: the last one tried.
+    choice, best = min(trials.complete(), key=lambda pair: (not pair[1].within(aim), pair[1].kl))
+    table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.by_choice.values())
     return choice, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)
+
+
+class _Trials:
+    """Tries candidates on probes, and keeps one `Trial` of each."""
+
+    def __init__(self, probes: Probes, build: Callable[[Choice], Predictor], noise_variance: float) -> None:
+        self.probes, self.build, self.noise_variance = probes, build, noise_variance
+        self.by_choice: dict[int, tuple[Choice, Trial]] = {}
+
+    def complete(self) -> list[tuple[Choice, Trial]]:
+        """Return the choices that were tried on all probes."""
+        return [pair for pair in self.by_choice.values() if pair[1].n_probes == len(self.probes.X)]
+
+    def attempt(self, family: Family, candidate: Candidate, target: float) -> Trial:
+        """Try a candidate on the first probes, and on all of them if it is not far off the target."""
+        choice, probes, noise_variance = candidate.choice, self.probes, self.noise_variance
+        start = perf_counter()
+        model = self.build(choice)
+        expected = probes.variance + noise_variance
+        # The predicted variance is at least what the map leaves out: that bounds the divergence from below.
+        ratio = np.maximum((model.missing(probes.X) + noise_variance) / expected, 1.0)
+        n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
+        for look in (RULES.first_look, len(probes.X)):
+            if kl <= RULES.far_off * target and n_probes < len(probes.X):
+                mean, variance = model.predict(probes.X[:look])
+                assert variance is not None  # for the type checker
+                found = kl_divergence(mean, variance + noise_variance, probes.mean[:look], expected[:look])
+                n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
+        family.seen[choice.size] = kl, n_probes > 0
+        seconds = perf_counter() - start
+        if id(choice) in self.by_choice:
+            seconds += self.by_choice[id(choice)][1].trial_seconds
+        trial = Trial(
+            choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
+            candidate.seconds, seconds,
+        )  # fmt: skip
+        self.by_choice[id(choice)] = choice, trial
+        return trial

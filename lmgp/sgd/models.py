@@ -1,187 +1,28 @@
-"""Stochastic gradient descent in the space of a kernel, in six ways that take the same steps."""
+"""Regression and classification by stochastic gradient descent in the space of a kernel.
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+Six strategies take the same steps: see `lmgp.sgd.strategies`.
+"""
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from scipy.special import log_expit, softmax
-from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin, clone, is_regressor
-from sklearn.utils import Tags, get_tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.base import ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from sklearn.utils.validation import check_array
 
-from lmgp.errors import InputError, NumericalError
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.sgd.losses import LOSSES, SCHEDULES, Schedule
-from lmgp.sgd.strategies import STRATEGIES, Expansion, Primal, Strategy, expand, make_source, outputs
-from lmgp.validation import RandomState, generator, spawn
+from lmgp.errors import InputError
+from lmgp.fitted import OfFit
+from lmgp.sgd.base import KernelSGD, Targets
+from lmgp.sgd.losses import LOSSES, Schedule
+from lmgp.sgd.strategies import StrategyName
+from lmgp.validation import RandomState
 
 Floats = NDArray[np.float64]
-
-# ‖f‖ beyond which a run has diverged.
-LARGEST_NORM = 1e100
-
-
-class KernelSGD(BaseEstimator, ABC):
-    """Minimises (1/n) Σ L(f(xᵢ), yᵢ) + regularization/2 · ‖f‖² by steps on one training row each.
-
-    Step t takes row i of a random order and sets f ← (1 − αₜλ) f − αₜ L′(f(xᵢ), yᵢ) φ(xᵢ), from f = 0. The order goes
-    through all rows again and again, each time in a fresh permutation; it depends on `random_state` alone.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [callable, None],
-        "features": [HasMethods(["fit", "transform"]), None],
-        "strategy": [StrOptions(set(STRATEGIES))],
-        "regularization": [Interval(Real, 0, None, closed="left")],
-        "step_size": [Interval(Real, 0, None, closed="neither")],
-        "schedule": [StrOptions(set(SCHEDULES))],
-        "n_steps": [Interval(Integral, 1, None, closed="left"), None],
-        "memory_limit": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state", np.random.Generator],
-    }
-
-    def __init__(
-        self,
-        kernel: Callable[..., Any] | None = None,
-        *,
-        features: TransformerMixin | None = None,
-        strategy: Strategy = "approximate_cached",
-        loss: str = "squared",
-        regularization: float = 1e-4,
-        step_size: float = 1.0,
-        schedule: Schedule = "inverse_sqrt",
-        n_steps: int | None = None,
-        memory_limit: float = 4 * 2**30,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.features = features
-        self.strategy = strategy
-        self.loss = loss
-        self.regularization = regularization
-        self.step_size = step_size
-        self.schedule = schedule
-        self.n_steps = n_steps
-        self.memory_limit = memory_limit
-        self.random_state = random_state
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Run the steps.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Or a sparse matrix, for strategies "approximate" with a map that takes one.
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or y is not finite and numeric (a classifier's y may be any labels), their lengths differ, or a
-            parameter is out of its range. `lmgp.errors.InputError`, which is one, if the kernel or the map cannot be
-            used by the strategy, or y has only one class.
-        MemoryLimitError
-            If what the strategy stores, or the weights, take more than `memory_limit`.
-        NumericalError
-            If the steps diverge.
-        """
-        self._validate_params()
-        if self.schedule == "pegasos" and self.regularization == 0.0:
-            raise InputError("schedule='pegasos' takes steps 1/(regularization · t): regularization must be positive.")
-        self._check_layout(X)
-        rows, labels = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=is_regressor(self))
-        for name in ("features_", "coef_", "kernel_", "support_", "support_vectors_", "dual_coef_"):
-            self.__dict__.pop(name, None)  # of an earlier fit by another strategy
-        targets = self._targets(np.asarray(labels))
-        self.n_steps_ = 10 * len(targets) if self.n_steps is None else int(self.n_steps)
-        # Rows have been checked: what is called at every step need not do so again.
-        with config_context(assume_finite=True), np.errstate(all="ignore"):
-            self._descend(rows, targets, *spawn(generator(self.random_state), 2))
-        return self
-
-    def _descend(self, X: Any, Y: Floats, ordering: np.random.Generator, drawing: np.random.Generator) -> None:
-        kernel = GaussianKernel() if self.kernel is None else clone(self.kernel, safe=False)
-        source = make_source(self.strategy, kernel, self.features, X, drawing)
-        f = expand(self.strategy, source, X, Y.shape[1], self.memory_limit)
-        derivative = LOSSES[self.loss].derivative
-        radius = np.sqrt(np.mean(Y**2, axis=0) / self.regularization) if self.schedule == "pegasos" else None
-        # A step is a few operations on one row: threads would wait for each other longer than they work.
-        with threadpool_limits(1):
-            for t, i in enumerate(self._order(len(Y), ordering), start=1):
-                step_size = SCHEDULES[self.schedule](t, self.step_size, self.regularization)
-                slope = derivative(f.outputs(i), Y[i])
-                f.step(i, 1.0 - step_size * self.regularization, -step_size * slope, radius)
-                if not f.squared_norm.max() <= LARGEST_NORM**2:  # or not a number
-                    raise self._failure(f, t, i)
-        self._keep(f, source, X)
-
-    @abstractmethod
-    def _targets(self, y: NDArray[Any]) -> Floats:
-        """Return the targets of the K functions, shape (n, K)."""
-
-    def _check_layout(self, X: Any) -> None:
-        if issparse(X) and not self._takes_sparse_rows():
-            raise InputError(
-                f"strategy={self.strategy!r} with features={self.features!r} takes dense rows only; got a sparse "
-                "matrix. Use X.toarray(), or strategy='approximate' with a map of sparse rows, such as "
-                "TaylorFeatures(degree=2) or scikit-learn's PolynomialCountSketch()."
-            )
-
-    def _order(self, n: int, rng: np.random.Generator) -> Iterator[int]:
-        for start in range(0, self.n_steps_, n):
-            yield from rng.permutation(n)[: self.n_steps_ - start].tolist()
-
-    def _failure(self, f: Expansion, t: int, i: int) -> Exception:
-        if not f.is_finite():
-            return InputError(f"The features or the kernel of row {i} are not all finite: scale the columns of X.")
-        return NumericalError(
-            f"{type(self).__name__} diverged at step {t} of {self.n_steps_}: ‖f‖ is no longer below {LARGEST_NORM:g}. "
-            f"Use a smaller step_size than {self.step_size:g} (below 1/k(x, x), for the squared loss), "
-            "schedule='inverse_sqrt', or columns of X of a smaller scale."
-        )
-
-    def _keep(self, f: Expansion, source: Any, X: Any) -> None:
-        if isinstance(f, Primal):
-            self.features_, self.coef_ = source, f.weights
-            return
-        duals = f.weights
-        used = np.flatnonzero(duals.any(axis=0))
-        self.support_ = used if len(used) else np.arange(1)
-        self.kernel_, self.support_vectors_, self.dual_coef_ = source, X[self.support_], duals[:, self.support_]
-
-    def _outputs(self, X: ArrayLike) -> Floats:
-        """Evaluate f at new rows, shape (n, K)."""
-        check_is_fitted(self)
-        self._check_layout(X)
-        rows = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
-        if hasattr(self, "coef_"):
-            return outputs(self.features_, self.coef_, rows)
-        return outputs(self.kernel_, self.dual_coef_, rows, self.support_vectors_)
-
-    def _takes_sparse_rows(self) -> bool:
-        return (
-            self.strategy.startswith("approximate")
-            and self.features is not None
-            and get_tags(self.features).input_tags.sparse
-        )
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._takes_sparse_rows()
-        return tags
 
 
 class KernelSGDRegressor(RegressorMixin, KernelSGD):
@@ -190,42 +31,42 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
     Parameters
     ----------
     kernel : Kernel or callable, optional
-        Strategies "kernel" take any callable that makes a matrix of shape (n, m) of X and Z, such as scikit-learn's
-        kernels. ``GaussianKernel()`` if not given.
+        The strategies "kernel" take any callable (X, Z) → matrix of shape (n, m), such as scikit-learn's kernels.
+        ``GaussianKernel()`` if not given.
     features : FeatureMap or scikit-learn transformer, optional
-        The map of strategies "approximate"; the others leave it aside. A `FeatureMap` without a kernel gets this
-        model's; any other transformer is used as it is, on sparse rows too if it takes them.
-        ``RandomFourierFeatures()`` for a Gaussian kernel if not given.
+        The map of the strategies "approximate"; the others ignore it. Any transformer may serve, on sparse rows too if
+        it takes them. A map of this package with ``kernel=None``, alone or inside others, gets this model's kernel; one
+        with a kernel keeps it. ``RandomFourierFeatures()`` if not given, for a Gaussian kernel.
     strategy : str, default="approximate_cached"
-        One of "features", "features_cached", "kernel", "kernel_cached", "approximate" and "approximate_cached": see
-        `lmgp.sgd.strategies` for what each costs. Those of one model, which are the first four for a kernel with a
-        finite map and the last two for any, end in the same function but for rounding.
+        One of "features", "features_cached", "kernel", "kernel_cached", "approximate" and "approximate_cached";
+        `lmgp.sgd.strategies` says what each costs. Up to rounding, the first four end in the same function (the first
+        two need a kernel with a finite map), and so do the last two.
     loss : {"squared"}, default="squared"
     regularization : float, default=1e-4
         λ in the objective (1/n) Σ L(f(xᵢ), yᵢ) + λ/2 · ‖f‖².
     step_size : float, default=1.0
         α of the schedules "constant" and "inverse_sqrt". With the squared loss, steps beyond 2/k(x, x) diverge.
     schedule : {"constant", "inverse_sqrt", "pegasos"}, default="inverse_sqrt"
-        The size αₜ of step t: α; α/√t; or 1/(λt), with f projected to ‖f‖ ≤ √(mean y²/λ) after each step.
+        The size αₜ of step t: α; α/√t; or 1/(λt), where each step ends with a projection to ‖f‖ ≤ √(mean y²/λ).
     n_steps : int, optional
         T; 10 n if not given.
-    memory_limit : float, default=4 GiB
-        In bytes: the most that a "cached" strategy may store, and that the weights may take.
+    max_memory_gib : float, default=4.0
+        The most memory that the rows of a "cached" strategy may take, and the most that the weights may take, in GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Seeds the order of the rows, and the map where that has no seed of its own.
+        Seeds the order of the rows, and each ``random_state`` of the map that is None.
 
     Attributes
     ----------
     features_ : scikit-learn transformer
-        The fitted map; strategies with features only.
+        The fitted map. Only with features; "kernel" strategies have none.
     coef_ : ndarray of shape (1, D)
-        w, with f(x) = wᵀφ(x); strategies with features only.
+        w, with f(x) = wᵀφ(x). Only with features.
     kernel_ : callable
-        The kernel; strategies "kernel" only.
+        The kernel. Only with the strategies "kernel", as the following ones.
     support_, support_vectors_ : ndarray of shape (m,), ndarray of shape (m, d)
-        The training rows that f is made of; strategies "kernel" only.
+        The numbers and the rows of the training rows with a coefficient that is not zero.
     dual_coef_ : ndarray of shape (1, m)
-        u, with f(x) = Σ uᵢ k(xᵢ, x) over these rows.
+        u, with f(x) = Σ uᵢ k(xᵢ, x), summed over these rows.
     center_ : float
         The mean of y.
     n_steps_ : int
@@ -252,11 +93,13 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
         "loss": [StrOptions({"squared"})],
     }
 
-    def _targets(self, y: NDArray[Any]) -> Floats:
+    center_ = OfFit[float]()
+
+    def _targets(self, y: NDArray[Any]) -> Targets:
         # Objects and strings become numbers only here.
         numbers: Floats = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-        self.center_ = float(numbers.mean())
-        return numbers[:, None] - self.center_
+        center = float(numbers.mean())
+        return Targets(numbers[:, None] - center, center=center)
 
     def predict(self, X: ArrayLike) -> Floats:
         """Predict at new rows.
@@ -276,14 +119,14 @@ class KernelSGDRegressor(RegressorMixin, KernelSGD):
 class KernelSGDClassifier(ClassifierMixin, KernelSGD):
     """Kernel classification by stochastic gradient descent, one class against the rest.
 
-    With more than two classes, K functions take their steps on the same rows, each on targets 1 for its class and −1
-    for all others.
+    For more than two classes, each class has a function of its own, whose targets are 1 for this class and −1 for all
+    others. All functions take their steps on the same rows.
 
     Parameters
     ----------
     loss : {"hinge", "logistic", "squared"}, default="hinge"
         max(0, 1 − yf), log(1 + exp(−yf)) or ½(f − y)², of y = ±1.
-    kernel, features, strategy, regularization, step_size, schedule, n_steps, memory_limit, random_state
+    kernel, features, strategy, regularization, step_size, schedule, n_steps, max_memory_gib, random_state
         See `KernelSGDRegressor`. The projection of "pegasos" is to ‖f‖ ≤ 1/√λ.
 
     Attributes
@@ -313,18 +156,20 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
         "loss": [StrOptions(set(LOSSES))],
     }
 
+    classes_ = OfFit[NDArray[Any]]()
+
     def __init__(
         self,
         kernel: Callable[..., Any] | None = None,
         *,
         features: TransformerMixin | None = None,
-        strategy: Strategy = "approximate_cached",
+        strategy: StrategyName = "approximate_cached",
         loss: Literal["hinge", "logistic", "squared"] = "hinge",
         regularization: float = 1e-4,
         step_size: float = 1.0,
         schedule: Schedule = "inverse_sqrt",
         n_steps: int | None = None,
-        memory_limit: float = 4 * 2**30,
+        max_memory_gib: float = 4.0,
         random_state: RandomState = None,
     ) -> None:
         super().__init__(
@@ -336,17 +181,17 @@ class KernelSGDClassifier(ClassifierMixin, KernelSGD):
             step_size=step_size,
             schedule=schedule,
             n_steps=n_steps,
-            memory_limit=memory_limit,
+            max_memory_gib=max_memory_gib,
             random_state=random_state,
         )
 
-    def _targets(self, y: NDArray[Any]) -> Floats:
+    def _targets(self, y: NDArray[Any]) -> Targets:
         check_classification_targets(y)
-        self.classes_, place = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError(f"y must have at least two classes; got one class: {self.classes_[0]}.")
-        positive = np.arange(len(self.classes_)) if len(self.classes_) > 2 else np.array([1])
-        return np.where(place[:, None] == positive, 1.0, -1.0)
+        classes, place = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise InputError(f"y must have at least two classes; got one class: {classes[0]}.")
+        positive = np.arange(len(classes)) if len(classes) > 2 else np.array([1])
+        return Targets(np.where(place[:, None] == positive, 1.0, -1.0), classes=classes)
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """Evaluate f at new rows.

@@ -13,209 +13,94 @@ strategy                what a step reads                             time      
 "approximate_cached"    (6) features that approximate, made once      n d D + T D   n D
 ======================  ============================================  ============  ======
 
-With features f is held as its weights w, f(x) = wᵀφ(x); with rows of the kernel as the duals u. Strategy "kernel" also
-keeps a copy of the training rows, prepared for a `Kernel` once.
+With features, f is held as its weights w, f(x) = wᵀφ(x); with rows of the kernel, as the duals u. Strategy "kernel"
+also keeps a copy of the training rows, which a `Kernel` prepares once.
 
 References
 ----------
 C. De Sa, *Kernels and Feature Extraction*, CS4787 lecture 18, Cornell University.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import partial
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import issparse, vstack
 
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.errors import InputError
 from lmgp.features.adapter import checked_transformer, fill_kernels, seeded_clone
-from lmgp.features.base import KernelMap, TensorMap
+from lmgp.features.base import KernelMap
 from lmgp.features.composition import exact_features
 from lmgp.features.fourier import RandomFourierFeatures
-from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.memory import chunks
-from lmgp.validation import as_tensor
 
-Floats = NDArray[np.float64]
-# Which entries of a row are not zero, and these.
-Entries = tuple[slice | NDArray[np.integer[Any]], Floats]
-# Makes rows, dense or CSR, of the inputs in a slice.
-RowMaker = Callable[[slice], Any]
-
-Strategy = Literal["features", "features_cached", "kernel", "kernel_cached", "approximate", "approximate_cached"]
-# In the order of the lecture.
-STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
-# What a common factor of all weights may shrink to before it is multiplied in.
-SMALLEST_SCALE = 1e-100
-# Sparse rows that are made at a time.
-SPARSE_ROWS = 1000
+StrategyName = Literal["features", "features_cached", "kernel", "kernel_cached", "approximate", "approximate_cached"]
 
 
-class Expansion(ABC):
-    """K functions f on the training inputs, zero at first.
-
-    Weights are stored as ``stored`` times ``scale``, so that all of them shrink at the cost of one number.
-
-    Parameters
-    ----------
-    read : callable
-        Gives the entries of the row of training input i.
-    width : int
-        The length of a row.
-    n_outputs : int
-        K.
+@dataclass(frozen=True)
+class Strategy:
+    """One way to take the steps.
 
     Attributes
     ----------
-    squared_norm : ndarray of shape (K,)
-        ‖f‖², followed from step to step.
+    name : str
+    reads : {"features", "kernel"}
+        What a step reads: features of its row, of which f has weights; or its row of the kernel matrix, for duals.
+    exact : bool
+        Whether f is a function of the kernel's own space; otherwise of that of a map that approximates the kernel.
+    cached : bool
+        Whether all rows are made once, before the first step; otherwise each when a step reads it.
+    on_the_fly : str
+        The name of the same strategy that is not cached.
     """
 
-    def __init__(self, read: Callable[[int], Entries], width: int, n_outputs: int) -> None:
-        self.read = read
-        self.stored = np.zeros((n_outputs, width))
-        self.scale = np.ones(n_outputs)
-        self.squared_norm = np.zeros(n_outputs)
-
-    @property
-    def weights(self) -> Floats:
-        """The weights w or duals u, shape (K, width)."""
-        return self.stored * self.scale[:, None]
-
-    def outputs(self, i: int) -> Floats:
-        """Return f(xᵢ), shape (K,), and keep what was read for the step."""
-        self._entries = where, values = self.read(i)
-        self._outputs = self.scale * (self.stored[:, where] @ values)
-        return self._outputs
-
-    def step(self, i: int, shrink: float, change: Floats, radius: Floats | None = None) -> None:
-        """Set f to shrink · f + change · φ(xᵢ), of the same i as the last `outputs`; then ‖f‖ to radius at most.
-
-        Parameters
-        ----------
-        i : int
-        shrink : float
-        change : ndarray of shape (K,)
-        radius : ndarray of shape (K,), optional
-        """
-        square = self._square(i)
-        self.squared_norm = shrink * (shrink * self.squared_norm + 2.0 * change * self._outputs) + change**2 * square
-        self.scale = self.scale * shrink
-        if np.abs(self.scale).min() < SMALLEST_SCALE:
-            self.stored, self.scale = self.weights, np.ones_like(self.scale)
-        if change.any():
-            self._add(i, change / self.scale)
-        if radius is not None:
-            # Rounding alone can make the norm of a vanishing f negative; 0/0 counts as no need to shrink.
-            factor = np.fmin(1.0, radius / np.sqrt(self.squared_norm.clip(min=0.0)))
-            self.scale = self.scale * factor
-            self.squared_norm = self.squared_norm * factor**2
-
-    def is_finite(self) -> bool:
-        """Say whether the entries that were read last are finite."""
-        return bool(np.isfinite(self._entries[1]).all())
-
-    @abstractmethod
-    def _square(self, i: int) -> float:
-        """Return ‖φ(xᵢ)‖² from the entries that were read."""
-
-    @abstractmethod
-    def _add(self, i: int, change: Floats) -> None:
-        """Add change · φ(xᵢ) to what is stored."""
+    name: StrategyName
+    reads: Literal["features", "kernel"]
+    exact: bool
+    cached: bool
+    on_the_fly: StrategyName
 
 
-class Primal(Expansion):
-    """f(x) = wᵀφ(x), by rows of features."""
-
-    def _square(self, i: int) -> float:
-        values = self._entries[1]
-        return float(values @ values)
-
-    def _add(self, i: int, change: Floats) -> None:
-        where, values = self._entries
-        self.stored[:, where] += change[:, None] * values
-
-
-class Dual(Expansion):
-    """f(x) = Σ uⱼ k(xⱼ, x), by rows of the kernel matrix."""
-
-    def _square(self, i: int) -> float:
-        return float(self._entries[1][i])
-
-    def _add(self, i: int, change: Floats) -> None:
-        self.stored[:, i] += change
+# In the order of the lecture.
+STRATEGIES: dict[StrategyName, Strategy] = {
+    strategy.name: strategy
+    for strategy in (
+        Strategy("features", "features", exact=True, cached=False, on_the_fly="features"),
+        Strategy("features_cached", "features", exact=True, cached=True, on_the_fly="features"),
+        Strategy("kernel", "kernel", exact=True, cached=False, on_the_fly="kernel"),
+        Strategy("kernel_cached", "kernel", exact=True, cached=True, on_the_fly="kernel"),
+        Strategy("approximate", "features", exact=False, cached=False, on_the_fly="approximate"),
+        Strategy("approximate_cached", "features", exact=False, cached=True, on_the_fly="approximate"),
+    )
+}
 
 
-def feature_rows(features: Any, X: Any) -> RowMaker:
-    """Make rows of features, from checked inputs.
-
-    Parameters
-    ----------
-    features : scikit-learn transformer
-        Fitted. Maps of this package take dense inputs without a further check.
-    X : ndarray or CSR matrix of shape (n, d)
-
-    Returns
-    -------
-    callable
-        Gives an array or CSR matrix of shape (m, D) for a slice of m inputs.
-    """
-    if isinstance(features, TensorMap) and not issparse(X):
-        inputs = as_tensor(X)
-        return lambda part: features.evaluate(inputs[part]).numpy()
-    return lambda part: _rows(features.transform(X[part]), features, X[part].shape[0])
-
-
-def kernel_rows(kernel: Callable[..., Any], X: Floats, Z: Floats) -> RowMaker:
-    """Make rows k(x, Z) of the kernel matrix, from checked inputs.
-
-    Parameters
-    ----------
-    kernel : callable
-        (X, Z) → matrix of shape (n, m). A `Kernel` prepares Z only once.
-    X : ndarray of shape (n, d)
-    Z : ndarray of shape (m, d)
-
-    Returns
-    -------
-    callable
-    """
-    section = kernel.sections(Z) if isinstance(kernel, Kernel) else lambda rows: kernel(rows, Z)
-    return lambda part: _rows(section(X[part]), kernel, len(X[part]), len(Z))
-
-
-def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.random.Generator) -> Any:
+def make_source(strategy: Strategy, kernel: Any, features: Any, X: Any, rng: np.random.Generator) -> Any:
     """Return what a strategy makes rows with: a feature map, fitted to X, or the kernel.
 
     Parameters
     ----------
-    strategy : str
-        One of `STRATEGIES`.
+    strategy : Strategy
     kernel : callable
     features : FeatureMap or scikit-learn transformer, optional
-        For the strategies "approximate"; random Fourier features if not given. A `FeatureMap` without a kernel gets
-        `kernel`; a transformer that is not of this package is used as it is.
+        For strategies that are not exact; random Fourier features if not given. A map with ``kernel=None``, at any
+        depth, gets `kernel`; one with a kernel of its own keeps it (`lmgp.features.adapter`).
     X : ndarray or CSR matrix of shape (n, d)
     rng : numpy.random.Generator
-        Seeds a map that has no seed of its own.
+        Seeds each ``random_state`` of the map that is None.
 
     Raises
     ------
     InputError
         If the kernel has no finite feature map, or there is no default map for it.
     """
-    if strategy.startswith("kernel"):
+    if strategy.reads == "kernel":
         return kernel
-    if strategy.startswith("features"):
+    if strategy.exact:
         return exact_features(kernel).fit(X)
     if features is None and not isinstance(kernel, GaussianKernel):
         raise InputError(
-            f"strategy={strategy!r} has a map of its own for GaussianKernel only; got {kernel!r}. Give features=, a "
-            "map that approximates this kernel."
+            f"strategy={strategy.name!r} has a map of its own for GaussianKernel only; got {kernel!r}. Give features=, "
+            "a map that approximates this kernel."
         )
     features = checked_transformer(RandomFourierFeatures() if features is None else features)
     if isinstance(features, KernelMap) and features.kernel is None and not isinstance(kernel, GaussianKernel):
@@ -224,136 +109,3 @@ def make_source(strategy: str, kernel: Any, features: Any, X: Any, rng: np.rando
             "the map a kernel, or leave the model's out."
         )
     return fill_kernels(seeded_clone(features, rng), kernel).fit(X)
-
-
-def expand(strategy: str, source: Any, X: Any, n_outputs: int, memory_limit: float) -> Expansion:
-    """Set up K functions that are zero, for one strategy.
-
-    Parameters
-    ----------
-    strategy : str
-        One of `STRATEGIES`.
-    source : transformer or callable
-        From `make_source`.
-    X : ndarray or CSR matrix of shape (n, d)
-    n_outputs : int
-        K.
-    memory_limit : float
-        For the rows that a "cached" strategy makes now, and for the weights, in bytes.
-
-    Raises
-    ------
-    MemoryLimitError
-        If all rows or the weights take more than `memory_limit`. They have not been made then; of sparse rows, not many
-        more than fill it.
-    """
-    is_dual = strategy.startswith("kernel")
-    make = kernel_rows(source, X, X) if is_dual else feature_rows(source, X)
-    n, width = X.shape[0], make(slice(0, 1)).shape[1]
-    if strategy.endswith("_cached"):
-        read = partial(_entries, _all_rows(make, n, width, memory_limit, strategy))
-    else:
-        read = partial(_next_entries, make)
-    # Twice: as they are held, and once more when the common factor is multiplied in.
-    if 16.0 * n_outputs * width > memory_limit:
-        raise MemoryLimitError(
-            f"{n_outputs} function(s) of {width:,} weights take {_size(16.0 * n_outputs * width)}, above memory_limit="
-            f"{_size(memory_limit)}. Use fewer features (a lower degree, or hashed ones, such as "
-            "PolynomialCountSketch()), or a higher memory_limit (in bytes)."
-        )
-    return (Dual if is_dual else Primal)(read, width, n_outputs)
-
-
-def outputs(source: Any, weights: Floats, X: Any, support: Floats | None = None) -> Floats:
-    """Evaluate K functions at checked inputs, part by part.
-
-    Parameters
-    ----------
-    source : transformer or callable
-        The fitted map, or the kernel.
-    weights : ndarray of shape (K, D) or (K, m)
-        w or u.
-    X : ndarray or CSR matrix of shape (n, d)
-    support : ndarray of shape (m, d), optional
-        With a kernel, the rows that the duals are of.
-
-    Returns
-    -------
-    ndarray of shape (n, K)
-
-    Raises
-    ------
-    InputError
-        If a value is not finite.
-    """
-    make = feature_rows(source, X) if support is None else kernel_rows(source, X, support)
-    is_sparse = issparse(make(slice(0, 1)))
-    parts = chunks(X.shape[0], weights.shape[1], 8 * SPARSE_ROWS * weights.shape[1] if is_sparse else None)
-    with np.errstate(all="ignore"):
-        values = np.concatenate([make(part) @ weights.T for part in parts])
-    finite = np.isfinite(values).all(axis=1)
-    if not finite.all():
-        raise InputError(
-            f"The function is not finite at row {int(np.argmin(finite))}: its features or its kernel overflow there. "
-            "Check that its columns have the scale of those of the training rows."
-        )
-    return values
-
-
-def _all_rows(make: RowMaker, n: int, width: int, memory_limit: float, strategy: str) -> Any:
-    def check(needed: float, qualifier: str = "") -> None:
-        if needed > memory_limit:
-            raise MemoryLimitError(
-                f"strategy={strategy!r} stores {n:,} rows of {width:,} columns: {qualifier}{_size(needed)}, above "
-                f"memory_limit={_size(memory_limit)}. Use strategy={strategy.removesuffix('_cached')!r}, which makes "
-                "them one by one, or a higher memory_limit (in bytes)."
-            )
-
-    if issparse(make(slice(0, 1))):
-        parts, held = [], 0
-        for start in range(0, n, SPARSE_ROWS):
-            parts.append(make(slice(start, start + SPARSE_ROWS)))
-            held += parts[-1].data.nbytes + parts[-1].indices.nbytes
-            check(held, "more than " if start + SPARSE_ROWS < n else "")
-        return vstack(parts, format="csr")
-    check(8.0 * n * width)
-    rows = np.empty((n, width))
-    # Part by part: what a map or a kernel needs besides its result stays small.
-    for part in chunks(n, width):
-        rows[part] = make(part)
-    return rows
-
-
-def _size(n_bytes: float) -> str:
-    return f"{n_bytes / 2**30:,.3g} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.3g} MiB"
-
-
-def _next_entries(make: RowMaker, i: int) -> Entries:
-    return _entries(make(slice(i, i + 1)), 0)
-
-
-def _entries(rows: Any, i: int) -> Entries:
-    if not issparse(rows):
-        return slice(None), rows[i]
-    part = slice(rows.indptr[i], rows.indptr[i + 1])
-    return rows.indices[part], rows.data[part]
-
-
-def _rows(made: Any, source: object, n: int, width: int | None = None) -> Any:
-    """Check the shape of what a transformer or a kernel made."""
-    if issparse(made):
-        made = made.tocsr()
-        made.sum_duplicates()
-    else:
-        made = np.asarray(made)
-    if (
-        made.ndim != 2
-        or made.shape[0] != n
-        or made.shape[1] != (width or made.shape[1])
-        or made.dtype.kind not in "fiub"
-    ):
-        raise InputError(
-            f"{source!r} made an array of shape {made.shape} of {made.dtype} for {n} rows; expected numbers, shape "
-            f"({n}, {width or 'n_features'})."
-        )
-    return made.astype(np.float64, copy=False)

@@ -8,7 +8,7 @@ import pytest
 
 from lmgp.catalogue import DatasetEntry
 from lmgp.datasets import Dataset
-from lmgp.experiments.protocol import PROTOCOLS, Published, Settings
+from lmgp.experiments.protocol import PROTOCOLS, PublishedSettings, Settings
 
 
 def make_dataset(n: int = 60, d: int = 1, *, spatial: bool = False) -> Dataset:
@@ -43,7 +43,7 @@ def dataset() -> Dataset:
 @pytest.fixture
 def fixed() -> Settings:
     """Two seeds of three quick methods with given hyper-parameters."""
-    published = {"made": Published(lengthscale=0.8, variance=1.5, noise_variance=0.02, n_train=40)}
+    published = {"made": PublishedSettings(lengthscale=0.8, variance=1.5, noise_variance=0.02, n_train=40)}
     return Settings(
         replace(PROTOCOLS["paper"], published=published),
         methods=("rff", "global_taylor", "local_taylor"),

@@ -18,8 +18,9 @@ from lmgp.datasets import Dataset, load_dataset
 from lmgp.errors import InputError
 from lmgp.experiments import bench, runner
 from lmgp.experiments.bench import share
-from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, METHODS, PROTOCOLS, Cell, MapRequest, Settings
+from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, PROTOCOLS, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
+from lmgp.methods import METHODS
 from lmgp.selection.search import Selection
 
 Make = Callable[..., Dataset]
@@ -50,14 +51,14 @@ def results(dataset: Dataset, out: Path) -> list[Row]:
 
 def failing(monkeypatch: pytest.MonkeyPatch, method: str, n_features: int, error: BaseException) -> None:
     """Let the map of one size of a method not be made."""
-    make = METHODS[method].factory
+    make = METHODS[method].make
 
-    def factory(request: MapRequest) -> Any:
-        if request.n_features == n_features:
+    def refused(size: int, *rest: Any) -> Any:
+        if size == n_features:
             raise error
-        return make(request)
+        return make(size, *rest)
 
-    monkeypatch.setitem(METHODS, method, replace(METHODS[method], factory=factory))
+    monkeypatch.setitem(METHODS, method, replace(METHODS[method], make=refused))
 
 
 # --------------------------------------------------------------------------------------------------------------- groups
@@ -112,8 +113,7 @@ def test_every_nested_method_has_maps_that_are_parts(make: Make) -> None:
     X = make(d=2).X
     for name in DEFAULT_METHODS:
         if METHODS[name].nested:
-            requests = [MapRequest(size, runner.ExactGPRegressor().kernel, CONVERGED, 3) for size in (8, 32)]
-            small, large = (METHODS[name].factory(request).fit(X) for request in requests)
+            small, large = (METHODS[name].make(size, "local", 3).fit(X) for size in (8, 32))
             assert small.columns_in(large) is not None, name
 
 
@@ -131,7 +131,7 @@ def test_cells_together_have_the_numbers_of_cells_alone(
         methods=tuple(name for name in DEFAULT_METHODS if not METHODS[name].chooses),
         n_features=(8, 30, 16),
         thresholds=(0.7, 2.5),
-        seeds=2 if protocol == "paper" else 1,
+        seeds=2 if d == 1 else 1,
     )
     alone, together = (
         runner.compare(make(d=d), settings, tmp_path / str(shared), together=shared, quiet=True)
@@ -272,7 +272,7 @@ def test_the_reference_and_the_clusterings_are_made_once_a_split(
         return fit(self, *arguments)
 
     monkeypatch.setattr(bench, "cover", counted)
-    monkeypatch.setattr(bench.ExactGPRegressor, "fit", counted_fit)
+    monkeypatch.setattr(runner.ExactGPRegressor, "fit", counted_fit)
     methods = ("rff", "local_taylor", "local_maclaurin_rademacher", "local_maclaurin_tensor_srht")
     settings = replace(fixed, methods=methods, thresholds=(0.5, 1.0, 2.0), seeds=2)
     runner.compare(make(d=2), settings, tmp_path, together=True, quiet=True)

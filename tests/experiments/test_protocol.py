@@ -7,7 +7,8 @@ import pytest
 from lmgp import GaussianKernel
 from lmgp.datasets import Dataset, load_dataset
 from lmgp.errors import InputError
-from lmgp.experiments.protocol import DEFAULT_METHODS, METHODS, PROTOCOLS, Cell, MapRequest, Settings
+from lmgp.experiments.protocol import DEFAULT_METHODS, PROTOCOLS, Cell, Settings
+from lmgp.methods import METHODS
 
 
 def test_cells_cover_the_grid_and_only_local_methods_have_thresholds() -> None:
@@ -69,7 +70,7 @@ def test_nystroem_with_all_landmarks_is_the_kernel(
 ) -> None:
     X = make(n=20, d=2).X
     kernel = GaussianKernel(lengthscale, variance=7.0)
-    features = METHODS["nystroem"].factory(MapRequest(512, kernel, PROTOCOLS["converged"], 0))
+    features = METHODS["nystroem"].make(512, "local", 0)
     columns = features.set_params(kernel=kernel).fit_transform(X)
     assert columns.shape == (20, 20)
     np.testing.assert_allclose(columns @ columns.T, kernel(X), atol=1e-13)
@@ -80,8 +81,15 @@ def test_every_method_fits_and_follows_the_protocol(name: str, make: Callable[..
     data = make(n=30, d=2)
     kernel = GaussianKernel(1.0, 2.0)
     for protocol in PROTOCOLS.values():
-        request = MapRequest(16, kernel, protocol, seed=3)
-        model = METHODS[name].regressor(request, 1.0 if METHODS[name].localized else None, 0.1)
+        model = METHODS[name].regressor(
+            16,
+            1.0 if METHODS[name].localized else None,
+            allocation=protocol.allocation,
+            random_state=3,
+            kernel=kernel,
+            noise_variance=0.1,
+            **protocol.parameters,
+        )
         mean, std = model.fit(data.X, data.y).predict(data.X, return_std=True)
         assert np.all(np.isfinite(mean))
         assert np.all(np.isfinite(std))

@@ -84,6 +84,38 @@ def test_a_damaged_line_inside_is_named(tmp_path: Path, damage: str | None) -> N
         ResultsFile(path)
 
 
+def test_a_line_of_another_length_is_named_with_both_lengths(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    ResultsFile(path).append(row())
+    path.write_text(path.read_text() + "abc,made,converged\n")
+    with pytest.raises(InputError, match=rf"^Line 3 of .* has 3 fields, and {len(HEADER)} are expected\. Remove this"):
+        ResultsFile(path)
+
+
+def test_a_damaged_field_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    ResultsFile(path).append(row())
+    path.write_text(path.read_text().replace(",8,", ",eight,"))
+    with pytest.raises(InputError, match=r"Line 2 of .* has 'eight' in the column n_features\. Remove this line"):
+        ResultsFile(path)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc")
+def test_a_folder_where_nothing_can_be_made_is_not_writable_whatever_the_permissions() -> None:
+    with pytest.raises(InputError, match=r"Cannot write /proc/x/results\.csv: /proc is in the way or not writable"):
+        check_writable(Path("/proc/x/results.csv"))
+
+
+def test_checking_leaves_nothing_behind_and_changes_no_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    before = (tmp_path / "file").stat().st_mtime_ns
+    for path in (tmp_path / "file", tmp_path / "a" / "b", tmp_path / "other"):
+        check_writable(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_text() == "content"
+    assert (tmp_path / "file").stat().st_mtime_ns == before
+
+
 def test_a_path_below_a_file_or_on_a_folder_is_not_writable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check_writable(tmp_path / "a" / "b")

@@ -3,6 +3,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from scipy.stats import norm
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError
 from lmgp.experiments import runner
-from lmgp.experiments.protocol import EXACT, METHODS, PROTOCOLS, Cell, MapRequest, Settings
+from lmgp.experiments.protocol import EXACT, PROTOCOLS, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
+from lmgp.methods import METHODS
 
 Make = Callable[..., Dataset]
 
@@ -27,13 +29,13 @@ def count_maps(monkeypatch: pytest.MonkeyPatch, interrupt_at: int | None = None)
     calls = count()
     for name, method in list(METHODS.items()):
 
-        def factory(request: MapRequest, name: str = name, make: Callable = method.factory) -> object:
+        def noted(n: int, allocation: str, seed: int, name: str = name, make: Callable = method.make) -> object:
             if next(calls) == interrupt_at:
                 raise KeyboardInterrupt
-            made.append((request.seed, name, request.n_features))
-            return make(request)
+            made.append((seed, name, n))
+            return make(n, allocation, seed)
 
-        monkeypatch.setitem(METHODS, name, replace(method, factory=factory))
+        monkeypatch.setitem(METHODS, name, replace(method, make=noted))
     return made
 
 
@@ -158,12 +160,12 @@ def test_changed_settings_are_never_mixed(changed: str, dataset: Dataset, fixed:
 def test_a_cell_that_cannot_be_made_does_not_stop_the_others(
     dataset: Dataset, fixed: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def factory(request: MapRequest) -> object:
-        if request.n_features == 8:
+    def refused(n_features: int, *rest: Any) -> object:
+        if n_features == 8:
             raise InputError("too few")
-        return METHODS["global_taylor"].factory(request)
+        return METHODS["global_taylor"].make(n_features, *rest)
 
-    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], factory=factory))
+    monkeypatch.setitem(METHODS, "rff", replace(METHODS["rff"], make=refused))
     comparison = runner.compare(dataset, replace(fixed, seeds=1), tmp_path, quiet=True)
     assert comparison.failures == {Cell(0, "rff", 8): "too few"}
     assert [row.cell for row in comparison.rows] == [cell for cell in fixed.cells(0) if cell[1:3] != ("rff", 8)]

@@ -1,5 +1,6 @@
 """Any scikit-learn transformer as a feature map of a regressor."""
 
+import warnings
 from typing import Any
 
 import joblib
@@ -22,7 +23,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.errors import InputError
+from lmgp.errors import InputError, KernelWarning
 from lmgp.features.adapter import TransformerFeatures, make_feature_map
 
 Floats = NDArray[np.float64]
@@ -348,3 +349,47 @@ def test_a_transformer_that_gives_no_columns_is_refused() -> None:
     X, y = data()
     with pytest.raises(InputError, match="Rows"):
         regressor(Rows(lambda X: np.empty((len(X), 0)))).fit(X, y)
+
+
+class TestWhichKernel:
+    """The rule of `lmgp.features.adapter`."""
+
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.sin(X[:, 0])
+    kernel = GaussianKernel(0.6, 2.5)
+
+    def columns(self, features) -> np.ndarray:
+        model = FeaturizedGPRegressor(features, kernel=self.kernel, noise_variance=0.1, random_state=0)
+        fitted = model.fit(self.X, self.y).features_
+        return fitted.transform(self.X)
+
+    @pytest.mark.parametrize("own", [None, GaussianKernel(3.0)])
+    def test_a_map_by_itself_gets_the_models(self, own) -> None:
+        found = self.columns(RandomFourierFeatures(16, kernel=own, random_state=0))
+        expected = RandomFourierFeatures(16, kernel=self.kernel, random_state=0).fit_transform(self.X)
+        np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-12)
+
+    def test_inside_anything_composed_a_map_without_a_kernel_gets_the_models_at_unit_variance(self) -> None:
+        inner = RandomFourierFeatures(16, random_state=0)
+        unit = RandomFourierFeatures(16, kernel=GaussianKernel(0.6), random_state=0).fit_transform(self.X)
+        product = unit @ unit.T
+        for features, expected in (
+            (inner + inner, 2 * product),
+            (inner * inner, product**2),
+            (3.0 * (inner + inner), 6 * product),
+            (make_pipeline(FunctionTransformer(), inner), product),
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", KernelWarning)
+                found = self.columns(features)
+            np.testing.assert_allclose(found @ found.T, 2.5 * expected, atol=1e-10)
+
+    def test_a_part_with_a_kernel_keeps_it_and_the_model_says_so(self) -> None:
+        parts = [RandomFourierFeatures(16, kernel=kernel, random_state=0) for kernel in (GaussianKernel(3.0), None)]
+        with pytest.warns(KernelWarning, match=r"keeps its own kernel, GaussianKernel\(lengthscale=3.0\)"):
+            found = self.columns(parts[0] + parts[1])
+        units = [
+            RandomFourierFeatures(16, kernel=GaussianKernel(scale), random_state=0).fit_transform(self.X)
+            for scale in (3.0, 0.6)
+        ]
+        np.testing.assert_allclose(found @ found.T, 2.5 * sum(one @ one.T for one in units), atol=1e-10)

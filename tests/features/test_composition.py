@@ -32,8 +32,8 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.errors import InputError
+from lmgp.features.base import FeatureMap
 from lmgp.features.composition import (
-    ComposedFeatures,
     LinearFeatures,
     ModulatedFeatures,
     ProductFeatures,
@@ -210,7 +210,7 @@ def test_a_composed_map_serves_in_a_gaussian_process() -> None:
         ModulatedFeatures(LinearFeatures(), decay),
     ]
 )
-def test_scikit_learns_own_checks(estimator: ComposedFeatures, check: Callable[[Any], None]) -> None:
+def test_scikit_learns_own_checks(estimator: FeatureMap, check: Callable[[Any], None]) -> None:
     check(estimator)
 
 
@@ -255,7 +255,7 @@ def test_a_transform_never_shares_memory_with_its_input() -> None:
         (exact_features(ScaledKernel(LINEAR, -1.0)), "non-negative finite number; got -1.0"),
     ],
 )
-def test_what_cannot_be_used_is_refused(made: ComposedFeatures, message: str) -> None:
+def test_what_cannot_be_used_is_refused(made: FeatureMap, message: str) -> None:
     with pytest.raises(InputError, match=message):
         made.fit(X)
 

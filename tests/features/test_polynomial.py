@@ -107,3 +107,13 @@ def test_parameters_of_the_wrong_kind_are_refused(parameter: str, value: Any) ->
 def test_kernels_that_are_not_positive_definite_are_refused(parameters: dict[str, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make(**parameters).fit(rows())
+
+
+def test_rows_whose_features_overflow_are_refused() -> None:
+    X = rows()
+    X[2, 1] = 1e200
+    features = make(60).fit(rows())
+    with pytest.raises(InputError, match=r"features of row 2 overflow: .*largest is 1e\+200. Divide the columns"):
+        features.transform(X)
+    X[2, 1] = 1e90
+    assert np.isfinite(features.transform(X)).all()

@@ -130,7 +130,7 @@ def test_rows_of_another_norm_are_refused() -> None:
     bad = X.copy()
     bad[4] *= 1.00001
     bad[7] *= 2
-    message = r"unit norm; row 4 of X has norm 1.00001. Use sklearn.preprocessing.normalize, or normalize=True"
+    message = r"unit norm; row 4 of [XZ] has norm 1.00001. Use sklearn.preprocessing.normalize, or normalize=True"
     for call in (make().fit, fitted.transform, fitted.exact_kernel, lambda Z: fitted.exact_kernel(X, Z)):
         with pytest.raises(InputError, match=message):
             call(bad)
@@ -175,3 +175,15 @@ def test_the_fit_is_the_one_of_the_columns_and_parameters() -> None:
 def test_operations_are_s_for_each_column() -> None:
     X = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0]])
     assert make(n_features=41).fit(X).operation_count(X).tolist() == [40.0, 80.0]
+
+
+@pytest.mark.parametrize("normalize_rows", [False, True])
+def test_a_row_of_the_second_argument_is_named_as_such(normalize_rows: bool) -> None:
+    X = rows()
+    Z = X.copy()
+    Z[3] = 0.0
+    fitted = make(normalize=normalize_rows).fit(X)
+    with pytest.raises(InputError, match=r"(?i)row 3 of Z"):
+        fitted.exact_kernel(X, Z)
+    with pytest.raises(InputError, match=r"(?i)row 3 of X"):
+        fitted.exact_kernel(Z, X)

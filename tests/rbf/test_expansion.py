@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
-from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
 from lmgp.errors import InputError
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.expansion import RBFExpansion
@@ -95,6 +95,31 @@ def test_an_exact_gp_with_weights_and_noise_of_its_rows_is_read_exactly() -> Non
     fitted = ExactGPRegressor(GaussianKernel(1.5, 3.0), 0.1)
     fitted.fit(X, target(X), sample_weight=rng.integers(0, 3, 90), noise_variances=rng.uniform(0.1, 1.0, 90))
     assert_same(rbf_expansion(fitted).predict(X), fitted.predict(X))
+
+
+def test_the_weights_of_an_exact_gp_solve_its_linear_system() -> None:
+    X, rng = rows(), np.random.default_rng(2)
+    kernel, noise, weights = GaussianKernel(1.5, 3.0), rng.uniform(0.1, 1.0, 90), rng.integers(1, 3, 90)
+    fitted = ExactGPRegressor(kernel, 0.1).fit(X, target(X), sample_weight=weights, noise_variances=noise)
+    found, alpha = fitted.dual_coefficients()
+    np.testing.assert_array_equal(found, X)
+    centred = target(X) - np.average(target(X), weights=weights)
+    np.testing.assert_allclose(kernel(X) @ alpha + noise / weights * alpha, centred, rtol=1e-9, atol=1e-9)
+
+
+def test_an_exact_gp_with_another_kernel_is_refused() -> None:
+    fitted = ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(rows(), target(rows()))
+    fitted.kernel_ = MaternKernel(1.0)  # type: ignore[assignment]
+    with pytest.raises(InputError, match=r"ExactGPRegressor has the kernel MaternKernel.*Supported: SVC"):
+        rbf_expansion(fitted)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e9])
+def test_a_gp_of_scikit_learn_is_read_in_any_unit(unit: float) -> None:
+    X, Z = rows() * unit, rows(seed=1) * unit
+    gp = GaussianProcessRegressor(2.0 * RBF([2.0 * unit] * 3, "fixed"), alpha=0.1, optimizer=None, normalize_y=True)
+    fitted = gp.fit(X, 1e5 + two_targets(X / unit))
+    np.testing.assert_allclose(rbf_expansion(fitted).predict(Z), fitted.predict(Z), rtol=1e-10)
 
 
 CLASSIFIERS: dict[str, Callable[..., Any]] = {"svc": SVC, "nu svc": NuSVC}

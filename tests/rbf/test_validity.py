@@ -82,7 +82,23 @@ def test_gamma_max_makes_the_worst_pair_of_rows_just_valid() -> None:
         worst = np.max([np.linalg.norm(x) * np.linalg.norm(z) for x in shifted for z in shifted])
         assert 2 * gamma_max(X, center=center) * worst == pytest.approx(0.5, rel=1e-12)
     assert gamma_max(X, center="mean") > gamma_max(X)
-    assert gamma_max([[2.0]], center="mean") == math.inf
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e120])
+def test_gamma_max_is_right_in_any_unit(unit: float) -> None:
+    if unit > 1.0:
+        assert gamma_max([[3.0 * unit, 4.0 * unit]]) == pytest.approx(0.25 / 25.0 / unit**2, rel=1e-12)
+    else:
+        assert gamma_max([[1.5e-154, 2e-154]]) == pytest.approx(0.25 / 2.5**2 * 1e308, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [([[2.0, 1.0]] * 3, "any gamma is valid"), ([[2.0 + 1e200, 1.0]], "distance of 1e\\+200"), ([[1e-320]], "e-321")],
+)
+def test_gamma_max_is_refused_where_there_is_none(X: Any, message: str) -> None:
+    with pytest.raises(InputError, match=f"No largest gamma.*{message}"):
+        gamma_max(X, center=[2.0, 1.0] if len(X[0]) == 2 else "origin")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +141,7 @@ def test_a_localized_model_advises_on_its_threshold() -> None:
 def test_weights_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).normal(size=(60, 5))
     model = KernelRidge(kernel="rbf", gamma=1.0).fit(X, X)
-    monkeypatch.setattr("os.sysconf", lambda _: 500)  # pages of so many bytes, and so many of them
+    monkeypatch.setattr("os.sysconf", lambda _: 500)  # 500 pages of 500 bytes
     with pytest.raises(MemoryLimitError, match=r"126 monomials at 61 centroids for 5 output.* take .* GiB, above"):
         TaylorRBF.from_estimator(model, 4, threshold=1e-3)
     assert TaylorRBF.from_estimator(model, 4, threshold=3.0).sizes.approximate < 1e5

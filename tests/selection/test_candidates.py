@@ -6,18 +6,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lmgp import GaussianKernel, OrthogonalFourierFeatures, TaylorFeatures, farthest_point_clustering
+from lmgp import (
+    GaussianKernel,
+    MaternKernel,
+    RationalQuadraticKernel,
+    farthest_point_clustering,
+)
+from lmgp.errors import InputError
+from lmgp.kernels.base import Kernel
 from lmgp.locality.placement import cover
 from lmgp.selection import candidates
-from lmgp.selection.candidates import Allowed, families, max_centroids, sizes
-from lmgp.selection.costs import Costs, Rate
-from lmgp.selection.search import Candidate, Choice, Family
+from lmgp.selection.candidates import LIMITS, MAPS, METHOD_NAMES, Allowed, checked_methods, families, sizes
+from lmgp.selection.costs import Costs, Rate, measured_costs
+from lmgp.selection.families import Candidate, Choice, Family
+from lmgp.selection.prices import MAX_EXACT_ROWS, Prices
 from lmgp.validation import Rows
 
 KERNEL = GaussianKernel(1.0, 1.0)
-OPEN = Allowed(None, None, None, "dtc", 256)
+OPEN = Allowed(max_features=256)
+ROWS_ONLY = ("nearest_rows", "exact")
+LOCAL = tuple(name for name, method in MAPS.items() if method.localized)
+FEATURES_ONLY = replace(OPEN, methods=tuple(MAPS))
 SHARE = 1e-6
-ROWS_IN_PLACE_OF_FEATURES = {"nearest_rows", "exact"}
 
 
 def power_law(unit: float, power: float) -> Rate:
@@ -37,19 +47,22 @@ MACHINE = Costs(
 )
 
 
-@pytest.fixture(autouse=True)
-def machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "measured_costs", lambda: MACHINE)
-
-
 def draw(n: int = 400, d: int = 2, extent: float = 8.0) -> Rows:
     rng = np.random.default_rng(0)
     return Rows(rng.uniform(0.0, extent, (n, d)), rng.normal(size=n))
 
 
-def listed(rows: Rows, allowed: Allowed = OPEN, n_predict: int = 1000, share: float = SHARE) -> list[Family]:
-    limit = max_centroids(*rows.X.shape)
-    return families(rows, len(rows.y), KERNEL, allowed, lambda t: cover(rows, KERNEL, t, limit), share, n_predict)
+def listed(
+    rows: Rows,
+    allowed: Allowed = OPEN,
+    n_predict: int = 1000,
+    share: float = SHARE,
+    kernel: Kernel = KERNEL,
+    machine: Costs = MACHINE,
+) -> list[Family]:
+    limit = candidates.LIMITS.max_centroids(*rows.X.shape)
+    prices = Prices(rows, len(rows.y), kernel, share, n_predict, machine)
+    return families(allowed, kernel, prices, lambda threshold: cover(rows, kernel, threshold, limit))
 
 
 def choices(found: list[Family]) -> list[Choice]:
@@ -113,43 +126,36 @@ class TestWhatIsAllowed:
         assert {choice.threshold for choice in found if not choice.method.startswith("local_")} == {None}
 
     def test_features_only(self) -> None:
-        found = choices(listed(draw(), replace(OPEN, solver="primal", max_features=512)))
-        assert not {choice.method for choice in found} & ROWS_IN_PLACE_OF_FEATURES
-        assert {choice.solver for choice in found} == {"primal"}
+        found = choices(listed(draw(), FEATURES_ONLY))
+        assert {choice.method for choice in found} == set(MAPS)
+        assert all(choice.features is not None and choice.solver != "dual" for choice in found)
 
     def test_rows_only(self) -> None:
-        found = choices(listed(draw(), replace(OPEN, solver="dual", max_features=512)))
-        assert {choice.method for choice in found} == ROWS_IN_PLACE_OF_FEATURES
+        found = choices(listed(draw(), replace(OPEN, methods=ROWS_ONLY, max_features=512)))
+        assert {choice.method for choice in found} == set(ROWS_ONLY)
         assert {choice.solver for choice in found} == {"dual"}
         assert all(choice.features is None for choice in found)
         assert [choice.n_neighbors for choice in found] == [32, 64, 128, 256, None]
 
-    def test_unless_told_otherwise_global_models_are_solved_by_features_and_localized_ones_as_is_best(self) -> None:
+    def test_global_models_are_solved_by_features_and_localized_ones_as_is_best(self) -> None:
         for choice in choices(listed(draw())):
             if choice.features is not None:
                 assert choice.solver == ("primal" if choice.threshold is None else "auto")
 
-    @pytest.mark.parametrize("solver", [None, "primal", "auto"])
-    def test_a_threshold(self, solver: str | None) -> None:
-        """Which may need one centroid only, or as many as rows."""
-        for threshold in (0.01, 1.3, 1000.0):
-            found = choices(listed(draw(), replace(OPEN, threshold=threshold, solver=solver)))
-            assert {choice.threshold for choice in found} == {threshold}
-            assert {choice.method for choice in found} == {
-                "local_taylor", "local_taylor_energy", "local_maclaurin_tensor_srht",
-            }  # fmt: skip
+    @pytest.mark.parametrize("method", METHOD_NAMES)
+    @pytest.mark.parametrize("n", [10, 200])
+    def test_one_method(self, method: str, n: int) -> None:
+        assert {choice.method for choice in choices(listed(draw(n), replace(OPEN, methods=(method,))))} == {method}
 
-    @pytest.mark.parametrize(("features", "size"), [(TaylorFeatures(66), 66), (OrthogonalFourierFeatures(300), 300)])
-    def test_features(self, features: object, size: int) -> None:
-        found = choices(listed(draw(), replace(OPEN, features=features)))
-        assert all(choice.features is features for choice in found)
-        assert {choice.size for choice in found} == {size}
-        assert [choice.threshold for choice in found] == [None, 4.0, 2.0, 1.0, 0.5, 0.25]
+    @pytest.mark.parametrize("approximation", ["dtc", "sor", "fitc"])
+    def test_the_approximation_is_that_of_every_model(self, approximation: str) -> None:
+        found = choices(listed(draw(), replace(OPEN, approximation=approximation)))
+        assert {choice.approximation for choice in found} == {approximation}
 
-    @pytest.mark.parametrize(("missing", "around_centroids"), [("dtc", "fitc"), ("sor", "sor"), ("fitc", "fitc")])
-    def test_missing_variance(self, missing: str, around_centroids: str) -> None:
-        for choice in choices(listed(draw(), replace(OPEN, approximation=missing))):
-            assert choice.approximation == (missing if choice.threshold is None else around_centroids)
+    @pytest.mark.parametrize("method", ["local_taylor_energy", "global_taylor_energy"])
+    def test_of_one_column_an_index_set_can_be_named(self, method: str) -> None:
+        found = listed(draw(d=1), replace(OPEN, methods=(method,)))
+        assert {choice.method for choice in choices(found)} == {method}
 
     def test_of_one_column_there_is_one_index_set(self) -> None:
         found = listed(draw(d=1))
@@ -167,10 +173,10 @@ class TestWhatIsAllowed:
 
 
 class TestExact:
-    @pytest.mark.parametrize("solver", [None, "auto", "dual"])
+    @pytest.mark.parametrize("methods", [METHOD_NAMES, ROWS_ONLY, ("exact",)])
     @pytest.mark.parametrize("n", [1, 2, 10, 31, 32, 33, 256])
-    def test_all_rows_are_a_candidate_where_these_are_few(self, n: int, solver: str | None) -> None:
-        found = listed(draw(n), replace(OPEN, solver=solver))
+    def test_all_rows_are_a_candidate_where_these_are_few(self, n: int, methods: tuple[str, ...]) -> None:
+        found = listed(draw(n), replace(OPEN, methods=methods))
         assert list(seconds(found, "exact")) == [n]
         (exact,) = (choice for choice in choices(found) if choice.method == "exact")
         assert (exact.features, exact.n_neighbors, exact.threshold, exact.solver) == (None, None, None, "dual")
@@ -181,25 +187,26 @@ class TestExact:
     def test_fewer_rows_than_all_are_nearest_ones(self) -> None:
         assert list(seconds(listed(draw(128)), "nearest_rows")) == [32, 64]
         assert not seconds(listed(draw(20)), "nearest_rows")
+        assert list(seconds(listed(draw(20), replace(OPEN, methods=("nearest_rows",))), "nearest_rows")) == [20]
 
     @pytest.mark.parametrize("n", [1, 5, 40, 400])
     @pytest.mark.parametrize("max_features", [2, 31, 1000])
-    @pytest.mark.parametrize("solver", [None, "primal", "auto", "dual"])
-    def test_there_is_always_a_candidate(self, n: int, max_features: int, solver: str | None) -> None:
-        found = listed(draw(n), replace(OPEN, solver=solver, max_features=max_features))
+    @pytest.mark.parametrize("methods", [METHOD_NAMES, tuple(MAPS), LOCAL, ROWS_ONLY])
+    def test_there_is_always_a_candidate(self, n: int, max_features: int, methods: tuple[str, ...]) -> None:
+        found = listed(draw(n), replace(OPEN, methods=methods, max_features=max_features))
         assert found
         assert all(family.candidates for family in found)
 
     def test_landmarks_are_not_many_more_than_rows(self) -> None:
         assert max(seconds(listed(draw(50)), "nystroem")) < 100
-        assert list(seconds(listed(draw(10), replace(OPEN, solver="primal")), "nystroem")) == [32]
+        assert list(seconds(listed(draw(10), FEATURES_ONLY), "nystroem")) == [32]
 
 
 class TestThresholds:
     def test_those_with_too_many_centroids_are_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(candidates, "FEW_CENTROIDS", 60)
+        monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, few_centroids=60))
         rows = draw(400, d=4)
-        limit = max_centroids(400, 4)
+        limit = candidates.LIMITS.max_centroids(400, 4)
         assert limit == 60
         expected = [t for t in (4.0, 2.0, 1.0, 0.5, 0.25) if len(farthest_point_clustering(rows.X, t)) < limit]
         assert 0 < len(expected) < 5
@@ -210,16 +217,15 @@ class TestThresholds:
         assert {choice.threshold for choice in choices(listed(draw(extent=0.5)))} == {None, 0.25}
 
     def test_of_more_rows_more_centroids_are_looked_for_except_in_high_dimension(self) -> None:
-        assert max_centroids(100, 2) == max_centroids(1000, 8) == 256
-        assert max_centroids(80_000, 3) == 10_000
-        assert max_centroids(80_000, 8) == 6250
-        assert max_centroids(1_000_000, 8) == 500
-        assert max_centroids(10**9, 8) == 256
+        assert LIMITS.max_centroids(100, 2) == LIMITS.max_centroids(1000, 8) == 256
+        assert LIMITS.max_centroids(80_000, 3) == 10_000
+        assert LIMITS.max_centroids(80_000, 8) == 6250
+        assert LIMITS.max_centroids(1_000_000, 8) == 500
+        assert LIMITS.max_centroids(10**9, 8) == 256
 
-    def test_a_given_one_is_kept_whatever_it_takes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(candidates, "FEW_CENTROIDS", 1)
-        monkeypatch.setattr(candidates, "ROWS_PER_CENTROID", 1000)
-        assert choices(listed(draw(), replace(OPEN, threshold=0.25)))
+    def test_where_localized_models_alone_are_allowed_one_centroid_will_do(self) -> None:
+        found = choices(listed(draw(extent=0.5), replace(OPEN, methods=LOCAL)))
+        assert {choice.threshold for choice in found} == set(LIMITS.thresholds)
 
 
 class TestSeconds:
@@ -241,7 +247,7 @@ class TestSeconds:
         threshold = 2.0 if method.startswith("local_") else None
         few = self.ROWS
         many = Rows(np.repeat(few.X, 20, axis=0), np.repeat(few.y, 20))
-        allowed = replace(OPEN, solver="primal")
+        allowed = FEATURES_ONLY
         found = [seconds(listed(rows, allowed), method, threshold)[256] for rows in (few, many)]
         assert found[1] > found[0]
 
@@ -254,7 +260,7 @@ class TestSeconds:
         assert all(less[3] < more[3] for less, more in zip(few, many, strict=True))
 
     def flat(self, n_predict: int) -> list[Candidate]:
-        found = listed(self.ROWS, replace(OPEN, solver="primal"), n_predict)
+        found = listed(self.ROWS, FEATURES_ONLY, n_predict)
         return [candidate for family in found for candidate in family.candidates]
 
     def test_nearest_rows_cost_by_the_rows_to_predict_alone(self) -> None:
@@ -264,11 +270,11 @@ class TestSeconds:
         assert first[64] == pytest.approx(100 * 1e-10 * 64**3)
 
     def test_only_models_from_which_a_row_is_predicted_are_solved(self) -> None:
-        allowed = replace(OPEN, solver="primal")
+        allowed = FEATURES_ONLY
         found = [seconds(listed(self.ROWS, allowed, n), "local_taylor", 0.25)[256] for n in (1, 2, 10**4)]
         assert found[1] == pytest.approx(2.0 * found[0], rel=1e-9)
         n_models = len(cover(self.ROWS, KERNEL, 0.25))
-        per_row = 1e-10 * 256**2
+        per_row = 1e-10 * 253**2  # all monomials up to degree 21
         assert found[2] == pytest.approx(n_models * (found[0] - per_row) + 10**4 * per_row, rel=1e-9)
 
     def test_a_global_model_by_hand(self) -> None:
@@ -278,7 +284,7 @@ class TestSeconds:
     def test_rows_out_of_reach_cost_nothing(self) -> None:
         """A row is within reach of a part of the centroids: of fewer, where more may be left out."""
         wide = draw(400, extent=60.0)
-        allowed = replace(OPEN, solver="primal", threshold=4.0)
+        allowed = replace(OPEN, methods=("local_maclaurin_tensor_srht",))
         found = [
             seconds(listed(wide, allowed, share=share), "local_maclaurin_tensor_srht", 4.0)[256]
             for share in (1e-2, 1e-12, 0.0)
@@ -291,36 +297,101 @@ class TestSeconds:
     def test_moments_are_taken_where_they_cost_less(self) -> None:
         """In two columns they do; in sixteen they do not."""
         many = Rows(np.repeat(self.ROWS.X, 5, axis=0), np.repeat(self.ROWS.y, 5))
-        allowed = replace(OPEN, solver="primal")
+        allowed = FEATURES_ONLY
         found = listed(many, allowed, n_predict=1)
         assert seconds(found, "global_taylor")[256] < 0.5 * seconds(found, "orf")[256]
         found = listed(draw(400, d=16), allowed, n_predict=1)
-        assert seconds(found, "global_taylor")[256] == pytest.approx(seconds(found, "orf")[256])
+        n_columns = 153  # all monomials up to degree 2
+        products = 1e-5 + 1e-10 * n_columns**3 + 401 * 1e-10 * n_columns**2
+        assert seconds(found, "global_taylor")[256] == pytest.approx(products)
+
+    def test_what_takes_long_is_left_out_but_for_the_cheapest(self) -> None:
+        """It would take longer than the exact GP of all rows."""
+        slow = replace(MACHINE, model=1e3, exact=power_law(1e-9, 3), neighbours_row=power_law(1.0, 3))
+        found = choices(listed(self.ROWS, replace(OPEN, methods=("nearest_rows",)), machine=slow))
+        assert [choice.size for choice in found] == [32]
+        found = choices(listed(self.ROWS, replace(OPEN, max_features=512), machine=slow))
+        assert {choice.method for choice in found} == {"exact"}
+
+    @pytest.mark.parametrize("n_inputs", [1, 2, 5])
+    def test_the_measured_rates_give_costs_too(self, n_inputs: int) -> None:
+        for family in listed(draw(300, n_inputs), machine=measured_costs()):
+            each = [candidate.seconds for candidate in family.candidates]
+            assert np.all(np.isfinite(each) & (np.array(each) > 0.0))
+
+    def test_of_more_rows_than_the_exact_process_can_take_none_costs_more_a_row(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows, n_rows = draw(400, d=6), 400_000
+        cheap = replace(MACHINE, exact=power_law(1e-9, 3))
+        prices = Prices(rows, n_rows, KERNEL, 1e-9, n_rows, cheap)
+
+        def found() -> list[Candidate]:
+            listed = families(Allowed(), KERNEL, prices, lambda threshold: cover(rows, KERNEL, threshold, 100))
+            return [candidate for family in listed for candidate in family.candidates]
+
+        limited = found()
+        assert max(one.seconds for one in limited) <= cheap.exact(MAX_EXACT_ROWS) / MAX_EXACT_ROWS * n_rows
+        assert ("nearest_rows", 2048) not in {(one.choice.method, one.choice.size) for one in limited}
+        monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, long=math.inf))
+        assert len(found()) > len(limited) > 10
 
 
-@pytest.mark.parametrize("n_inputs", [1, 2, 5])
-def test_the_measured_rates_give_costs_too(n_inputs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lmgp.selection.costs import measured_costs
+class TestKernels:
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            MaternKernel(1.0, 1.0, smoothness=0.5),
+            RationalQuadraticKernel(1.0, 1.0, alpha=2.0),
+            GaussianKernel(1.0, 0.5) + MaternKernel([1.0, 2.0], 0.5),
+        ],
+    )
+    def test_that_are_no_sums_of_gaussians(self, kernel: Kernel) -> None:
+        found = choices(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
+        assert {choice.method for choice in found} == {"orf", "nystroem", "nearest_rows", "exact"}
+        assert {choice.threshold for choice in found} == {None}
 
-    monkeypatch.setattr(candidates, "measured_costs", measured_costs)
-    for family in listed(draw(300, n_inputs)):
-        each = [candidate.seconds for candidate in family.candidates]
-        assert np.all(np.isfinite(each) & (np.array(each) > 0.0))
+    def test_sums_of_gaussians_allow_every_method(self) -> None:
+        kernel = GaussianKernel(1.0, 0.5) + GaussianKernel(3.0, 0.5)
+        found = choices(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
+        assert {choice.method for choice in found} == set(METHOD_NAMES)
+
+    def test_one_that_no_method_can_serve_is_refused(self) -> None:
+        with pytest.raises(InputError, match=r"None of methods=\['local_taylor'\] can serve MaternKernel"):
+            listed(draw(), replace(OPEN, methods=("local_taylor",)), kernel=MaternKernel(1.0, 1.0))
 
 
-def test_of_more_rows_than_the_exact_process_can_take_none_costs_more_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = draw(400, d=6)
-    allowed = replace(OPEN, max_features=2048)
+class TestMemory:
+    def test_models_that_do_not_fit_are_left_out(self) -> None:
+        """Three D × D matrices, or two of all rows."""
+        allowed = replace(OPEN, max_features=512, max_memory_gib=3 * 8 * 150**2 / 2**30)
+        found = choices(listed(draw(), allowed))
+        assert max(choice.size for choice in found if choice.features is not None) == 128
+        assert "exact" not in {choice.method for choice in found}
 
-    def found(n_rows: int) -> list:
-        return families(rows, n_rows, KERNEL, allowed, lambda t: cover(rows, KERNEL, t, 100), 1e-9, n_rows)
+    def test_nothing_fits(self) -> None:
+        with pytest.raises(InputError, match=r"max_memory_gib=1e-08\. Allow more of these"):
+            listed(draw(), replace(OPEN, methods=("orf", "exact"), max_memory_gib=1e-8))
 
-    cheap = replace(MACHINE, exact=power_law(1e-9, 3))
-    monkeypatch.setattr(candidates, "measured_costs", lambda: cheap)
-    limit = cheap.exact(candidates.MAX_EXACT_ROWS) / candidates.MAX_EXACT_ROWS
-    listed_candidates = [candidate for family in found(400_000) for candidate in family.candidates]
-    assert max(candidate.seconds for candidate in listed_candidates) <= limit * 400_000
-    assert ("nearest_rows", 2048) not in {(one.choice.method, one.choice.size) for one in listed_candidates}
-    monkeypatch.setattr(candidates, "LONG", math.inf)
-    everything = [candidate for family in found(400_000) for candidate in family.candidates]
-    assert len(everything) > len(listed_candidates) > 10
+
+class TestNames:
+    def test_none_is_all(self) -> None:
+        assert checked_methods(None) == METHOD_NAMES
+
+    def test_are_kept_in_order(self) -> None:
+        assert checked_methods(["exact", "orf"]) == ("exact", "orf")
+
+    @pytest.mark.parametrize(
+        ("name", "near"), [("local_tayler", "local_taylor"), ("nearest", "nearest_rows"), ("nystrom", "nystroem")]
+    )
+    def test_an_unknown_one_is_told_with_what_is_near(self, name: str, near: str) -> None:
+        with pytest.raises(InputError, match=f"methods has the name '{name}'.*did you mean '{near}'"):
+            checked_methods(["orf", name])
+
+    def test_one_far_from_all_is_told_with_all(self) -> None:
+        with pytest.raises(InputError, match=f"known: {', '.join(METHOD_NAMES)}"):
+            checked_methods(["xyz"])
+
+    def test_at_least_one_is_needed(self) -> None:
+        with pytest.raises(InputError, match="methods is empty"):
+            checked_methods([])

@@ -1,6 +1,7 @@
 """The measured rates: interpolation, what they are positive and constant for, and torch's threads afterwards."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,8 @@ RATES = ("factorise", "product_row", "moment_row", "predict_row", "exact", "exac
 @pytest.fixture
 def few_repeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Costs]:
     """Measure without the cache, and no more than needed."""
-    monkeypatch.setattr(costs, "REPEATS", 1)
-    return costs._measure.__wrapped__
+    monkeypatch.setattr(costs, "SAMPLING", replace(costs.SAMPLING, repeats=1))
+    return costs.measure
 
 
 @pytest.fixture
@@ -80,11 +81,12 @@ class TestMeasured:
         assert measured.factorise(2000) > 50 * measured.predict_row(2000)
 
     def test_once_for_each_number_of_threads(self, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-        asked = []
-        monkeypatch.setattr(costs, "_measure", asked.append)
-        measured_costs()
-        torch.set_num_threads(1)
-        measured_costs()
+        asked: list[int] = []
+        monkeypatch.setattr(costs, "MEASURED", {})
+        monkeypatch.setattr(costs, "measure", asked.append)
+        for n_threads in (threads, 1, threads, 1):
+            torch.set_num_threads(n_threads)
+            measured_costs()
         assert asked == [threads, 1]
 
     def test_the_same_rates_for_the_rest_of_the_process(self) -> None:
@@ -112,7 +114,7 @@ class TestMeasured:
             return ticks[0]
 
         monkeypatch.setattr(costs, "perf_counter", clock)
-        assert costs._measure.__wrapped__(1).factorise.seconds == pytest.approx([1.0, 1.0, 1.0])
+        assert costs.measure(1).factorise.seconds == pytest.approx([1.0, 1.0, 1.0])
 
 
 class TestThreads:

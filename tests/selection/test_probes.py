@@ -1,18 +1,22 @@
 """Probes: which rows are held out, and that their predictions are those of the exact GP of all others."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lmgp import ExactGPRegressor, GaussianKernel
-from lmgp.inference.function_space import ExactPosterior
+from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
+from lmgp.inference.function_space import RowPosterior
 from lmgp.metrics import kl_divergence
-from lmgp.selection import probes as module
-from lmgp.selection.probes import Probes
+from lmgp.noise import Noise
+from lmgp.selection.probes import PLAN, Plan, Probes
 from lmgp.validation import Rows
 
 KERNEL = GaussianKernel([0.7, 1.9], 2.0)
 NOISE = 0.1
-UNGROUPED = {"ALL_ROWS": 10**9}
+# Groups and neighbourhoods of few rows.
+SMALL = replace(PLAN, all_rows=300, n_probes=32, n_groups=4, first_neighbours=16, last_neighbours=128)
+UNGROUPED = replace(SMALL, all_rows=10**9)
 
 
 def draw(n: int, seed: int = 0, extent: float = 10.0) -> Rows:
@@ -22,17 +26,8 @@ def draw(n: int, seed: int = 0, extent: float = 10.0) -> Rows:
     return Rows(X, y - y.mean())
 
 
-def hold_out(rows: Rows, tolerance: float = 1e-3, seed: int = 0) -> Probes:
-    return Probes.of(rows, KERNEL, NOISE, tolerance, np.random.default_rng(seed))
-
-
-def small(monkeypatch: pytest.MonkeyPatch, **constants: float) -> None:
-    """Take groups and neighbourhoods of few rows."""
-    defaults = {
-        "ALL_ROWS": 300, "N_PROBES": 32, "N_GROUPS": 4, "FIRST_NEIGHBOURS": 16, "LAST_NEIGHBOURS": 128,
-    }  # fmt: skip
-    for name, value in (defaults | constants).items():
-        monkeypatch.setattr(module, name, value)
+def hold_out(rows: Rows, plan: Plan = PLAN, tolerance: float = 1e-3, seed: int = 0) -> Probes:
+    return Probes.of(rows, KERNEL, Noise(NOISE), tolerance, np.random.default_rng(seed), plan)
 
 
 def positions(rows: Rows, X: np.ndarray) -> np.ndarray:
@@ -51,10 +46,10 @@ class TestWhichRows:
         assert len(probes.rest.y) == n - len(probes.X)
 
     @pytest.mark.parametrize("grouped", [False, True])
-    def test_probes_and_the_rest_are_all_rows(self, grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, **({} if grouped else UNGROUPED))
+    def test_probes_and_the_rest_are_all_rows(self, grouped: bool) -> None:
+        plan = SMALL if grouped else UNGROUPED
         rows = draw(500)
-        probes = hold_out(rows)
+        probes = hold_out(rows, plan)
         held, rest = positions(rows, probes.X), positions(rows, probes.rest.X)
         assert len(held) == 32
         np.testing.assert_array_equal(np.sort(np.concatenate((held, rest))), np.arange(500))
@@ -63,32 +58,32 @@ class TestWhichRows:
         np.testing.assert_array_equal(probes.rest.y, rows.y[rest])
 
     @pytest.mark.parametrize("grouped", [False, True])
-    def test_weights_and_noise_go_with_their_rows(self, grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, **({} if grouped else UNGROUPED))
+    def test_weights_and_noise_go_with_their_rows(self, grouped: bool) -> None:
+        plan = SMALL if grouped else UNGROUPED
         bare, rng = draw(500), np.random.default_rng(1)
         rows = Rows(bare.X, bare.y, rng.uniform(0.5, 3.0, 500), rng.uniform(0.01, 1.0, 500))
-        rest = hold_out(rows).rest
+        rest = hold_out(rows, plan).rest
         at = positions(rows, rest.X)
         np.testing.assert_array_equal(rest.weights, rows.weights[at])
         np.testing.assert_array_equal(rest.noise_variances, rows.noise_variances[at])
         assert hold_out(bare).rest.weights is None
         assert hold_out(bare).rest.noise_variances is None
 
-    def test_the_first_of_all_groups_come_first(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, N_GROUPS=4, N_PROBES=32)
+    def test_the_first_of_all_groups_come_first(self) -> None:
+        plan = replace(SMALL, n_groups=4, n_probes=32)
         rng = np.random.default_rng(3)
         # Four heaps far from each other: of a group all are in one heap.
         heaps = 1000.0 * rng.integers(0, 4, 400)
         X = np.column_stack((heaps, rng.uniform(0, 1, 400)))
-        probes = hold_out(Rows(X, rng.normal(size=400)), seed=5)
+        probes = hold_out(Rows(X, rng.normal(size=400)), plan, seed=5)
         heap_of = probes.X[:, 0].reshape(8, 4)
         assert np.all(heap_of == heap_of[0])
 
-    def test_around_the_centre_of_a_group_most_rows_stay(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_around_the_centre_of_a_group_most_rows_stay(self) -> None:
         """Or the probes would be predicted from farther rows than test rows will be."""
-        small(monkeypatch, N_GROUPS=4, N_PROBES=32)
+        plan = replace(SMALL, n_groups=4, n_probes=32)
         rows = draw(1000)
-        probes = hold_out(rows)
+        probes = hold_out(rows, plan)
         scaled, rest = KERNEL.scale(probes.X), KERNEL.scale(probes.rest.X)
         for group in scaled.reshape(8, 4, 2).swapaxes(0, 1):
             centre = group.mean(axis=0)
@@ -97,10 +92,10 @@ class TestWhichRows:
             within = np.linalg.norm(scaled - centre, axis=1) <= radius
             assert near.sum() >= 2 * within.sum()
 
-    def test_groups_of_the_same_place_share_no_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, N_GROUPS=8, N_PROBES=64, ALL_ROWS=100, LAST_NEIGHBOURS=64)
+    def test_groups_of_the_same_place_share_no_row(self) -> None:
+        plan = replace(SMALL, n_groups=8, n_probes=64, all_rows=100, last_neighbours=64)
         rows = draw(140)
-        probes = hold_out(rows)
+        probes = hold_out(rows, plan)
         assert len(np.unique(positions(rows, probes.X))) == len(probes.X)
 
     def test_depends_on_the_generator_alone(self) -> None:
@@ -131,6 +126,13 @@ class TestPrediction:
         assert probes.change == 0.0
         assert probes.seconds > 0.0
 
+    def test_of_another_kernel(self) -> None:
+        rows, kernel = draw(200), MaternKernel([0.7, 1.9], 2.0, smoothness=1.5)
+        probes = Probes.of(rows, kernel, Noise(NOISE), 1e-3, np.random.default_rng(0))
+        covariance = kernel(probes.rest.X) + NOISE * np.eye(len(probes.rest.y))
+        expected = kernel(probes.X, probes.rest.X) @ np.linalg.solve(covariance, probes.rest.y)
+        np.testing.assert_allclose(probes.mean, expected, rtol=0, atol=1e-10)
+
     def test_agrees_with_the_estimator(self) -> None:
         rows = draw(400)
         probes = hold_out(rows)
@@ -149,13 +151,12 @@ class TestNeighbourhoods:
             members = probes.X[group::4]
             middle = KERNEL.scale(members.mean(axis=0)[None, :])
             nearest = np.argsort(np.linalg.norm(KERNEL.scale(probes.rest.X) - middle, axis=1))[:k]
-            posterior = ExactPosterior(KERNEL, probes.rest.take(nearest), NOISE)
+            posterior = RowPosterior(KERNEL, probes.rest.take(nearest), Noise(NOISE))
             mean[group::4], variance[group::4] = posterior.predict(members)
         return mean, variance
 
-    def test_the_last_one_is_what_is_returned_with_its_change(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch)
-        probes = hold_out(draw(1500), tolerance=1e-300)
+    def test_the_last_one_is_what_is_returned_with_its_change(self) -> None:
+        probes = hold_out(draw(1500), SMALL, tolerance=1e-300)
         assert probes.n_used == 128
         last, before = self.of_sizes(probes, 128), self.of_sizes(probes, 64)
         np.testing.assert_allclose((probes.mean, probes.variance), last, rtol=0, atol=1e-10)
@@ -163,12 +164,12 @@ class TestNeighbourhoods:
         assert probes.change == pytest.approx(change, rel=1e-6)
         assert probes.change > 0.0
 
-    def test_grow_until_a_tenth_of_the_tolerance(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, LAST_NEIGHBOURS=1024)
+    def test_grow_until_a_tenth_of_the_tolerance(self) -> None:
+        plan = replace(SMALL, last_neighbours=1024)
         rows = draw(1500)
         sizes = {}
         for tolerance in (10.0, 1e-1, 1e-2, 1e-3):
-            probes = hold_out(rows, tolerance)
+            probes = hold_out(rows, plan, tolerance)
             k = sizes[tolerance] = probes.n_used
             assert probes.change <= 0.1 * tolerance
             if k > 32:  # one step earlier was not enough
@@ -179,21 +180,20 @@ class TestNeighbourhoods:
         assert len(set(sizes.values())) >= 3
         assert list(sizes.values()) == sorted(sizes.values())
 
-    def test_are_near_the_exact_prediction_from_all_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, LAST_NEIGHBOURS=512)
-        probes = hold_out(draw(1500), tolerance=1e-3)
+    def test_are_near_the_exact_prediction_from_all_rows(self) -> None:
+        plan = replace(SMALL, last_neighbours=512)
+        probes = hold_out(draw(1500), plan)
         assert probes.n_used < len(probes.rest.y)
-        mean, variance = ExactPosterior(KERNEL, probes.rest, NOISE).predict(probes.X)
+        mean, variance = RowPosterior(KERNEL, probes.rest, Noise(NOISE)).predict(probes.X)
         divergence = kl_divergence(probes.mean, probes.variance + NOISE, mean, variance + NOISE).mean()
         assert divergence < 1e-4
 
-    def test_use_each_rows_own_noise_and_weight(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch)
+    def test_use_each_rows_own_noise_and_weight(self) -> None:
         bare, rng = draw(1500), np.random.default_rng(1)
         rows = Rows(bare.X, bare.y, rng.uniform(0.5, 3.0, 1500), rng.uniform(0.01, 1.0, 1500))
-        probes = hold_out(rows, tolerance=1e-300)
+        probes = hold_out(rows, SMALL, tolerance=1e-300)
         np.testing.assert_allclose((probes.mean, probes.variance), self.of_sizes(probes, 128), rtol=0, atol=1e-10)
-        assert not np.allclose(probes.mean, hold_out(bare, tolerance=1e-300).mean, atol=1e-3)
+        assert not np.allclose(probes.mean, hold_out(bare, SMALL, tolerance=1e-300).mean, atol=1e-3)
 
 
 class TestStandardError:
@@ -215,14 +215,23 @@ class TestStandardError:
         assert (mean, error) == pytest.approx((values.mean(), values.std() / 10**0.5))
 
     @pytest.mark.parametrize("grouped", [False, True])
-    def test_groups_are_told_apart(self, grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        small(monkeypatch, **({} if grouped else UNGROUPED))
-        group = hold_out(draw(500)).group
+    def test_groups_are_told_apart(self, grouped: bool) -> None:
+        plan = SMALL if grouped else UNGROUPED
+        group = hold_out(draw(500), plan).group
         np.testing.assert_array_equal(group, np.tile(np.arange(4), 8) if grouped else np.arange(32))
 
-    def test_of_many_equal_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_of_many_equal_rows(self) -> None:
         """Where groups find no row that others have not taken."""
-        small(monkeypatch, N_GROUPS=16, N_PROBES=32)
-        probes = hold_out(Rows(np.ones((400, 2)), np.ones(400)))
+        plan = replace(SMALL, n_groups=16, n_probes=32)
+        probes = hold_out(Rows(np.ones((400, 2)), np.ones(400)), plan)
         assert 0 < len(probes.X) == len(probes.group) <= 32
         assert np.all(np.isfinite(probes.mean) & np.isfinite(probes.variance))
+
+
+class TestMemory:
+    @pytest.mark.parametrize(("gib", "expected"), [(1000.0, 10_000), (1.0, 8192), (0.001, 4096)])
+    def test_all_rows_predict_only_where_they_fit(self, gib: float, expected: int) -> None:
+        """Two matrices of n rows take 16 n² bytes; neighbourhoods of up to 4,096 rows are always used."""
+        plan = PLAN.within(gib)
+        assert plan.all_rows == expected
+        assert replace(plan, all_rows=PLAN.all_rows) == PLAN

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from lmgp import GaussianKernel, LocalizedGPRegressor
+from lmgp import GaussianKernel, GPRegressor
 from lmgp.metrics import kl_divergence
-from lmgp.models import localized
+from lmgp.models import chosen
+from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Candidate, Choice, Family, Model, Selection, Trial, select
+from lmgp.selection.search import Predictor, Selection, Trial, select
 from lmgp.validation import Rows
 
 NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
@@ -35,22 +36,31 @@ class Bench:
         """Make candidates of sizes, each with its seconds and its divergence: one for all probes, or one for each."""
         for size, (_, kl) in table.items():
             self.divergence[method, size] = kl if callable(kl) else lambda X, kl=kl: np.full(len(X), kl)
-        choices = [Choice(method, size, None, 1.0, "farthest_point", "primal", "dtc") for size in table]
+        choices = [Choice(method, size, None, 1.0, "dtc") for size in table]
         return Family([Candidate(choice, table[choice.size][0]) for choice in choices], power)
 
-    def build(self, choice: Choice) -> Model:
-        key = choice.method, choice.size
-        self.built.append(key)
-
-        def predict(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            self.predicted.append((*key, len(X)))
-            # KL = m²/(2v) for Gaussians of the same variance.
-            return np.sqrt(2.0 * (VARIANCE + NOISE) * self.divergence[key](X[:, 0])), np.full(len(X), VARIANCE)
-
-        return Model(lambda X: np.full(len(X), self.missing.get(key, 0.0)), predict)
+    def build(self, choice: Choice) -> Predictor:
+        self.built.append((choice.method, choice.size))
+        return Made(self, (choice.method, choice.size))
 
     def select(self, families: Sequence[Family], tolerance: float = TOLERANCE) -> tuple[Choice, Selection]:
         return select(self.probes, families, self.build, NOISE, tolerance, 77)
+
+
+class Made:
+    """What a made candidate becomes."""
+
+    def __init__(self, bench: Bench, key: tuple[str, int]) -> None:
+        self.bench, self.key = bench, key
+
+    def missing(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.bench.missing.get(self.key, 0.0))
+
+    def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        self.bench.predicted.append((*self.key, len(X)))
+        # KL = m²/(2v) for Gaussians of the same variance.
+        divergence = self.bench.divergence[self.key](X[:, 0])
+        return np.sqrt(2.0 * (VARIANCE + NOISE) * divergence), np.full(len(X), VARIANCE)
 
 
 class TestWithinTheTolerance:
@@ -318,13 +328,13 @@ def test_of_real_models_what_is_written_is_true(
         selections.append(selection)
         return choice, selection
 
-    monkeypatch.setattr(localized, "select", checked)
+    monkeypatch.setattr(chosen, "select", checked)
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 8, (350, 2))
     y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
     kernel = GaussianKernel(lengthscale, 1.0)
     parameters = {"max_features": max_features, "approximation": approximation, "random_state": 0}
-    LocalizedGPRegressor("auto", "auto", kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
+    GPRegressor(kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
     (selection,) = selections
     assert (approximation == "sor") or any(trial.n_probes == 0 for trial in selection)
 

@@ -24,12 +24,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from lmgp import ExponentialKernel, GaussianKernel, LinearKernel, ModulatedKernel, RandomFourierFeatures, TaylorFeatures
 from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.features.composition import exact_features
-from lmgp.sgd.losses import LOSSES, SCHEDULES
-from lmgp.sgd.models import KernelSGD, KernelSGDClassifier, KernelSGDRegressor
-from lmgp.sgd.strategies import STRATEGIES
+from lmgp.sgd.base import KernelSGD
+from lmgp.sgd.losses import LOSSES, SCHEDULES, row_order
+from lmgp.sgd.models import KernelSGDClassifier, KernelSGDRegressor
+from lmgp.sgd.strategies import STRATEGIES as REGISTRY
 
 Floats = NDArray[np.float64]
 
+STRATEGIES = tuple(REGISTRY)
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 3))
 NEW = rng.standard_normal((20, 3))
@@ -118,7 +120,9 @@ def test_steps_are_those_of_the_formula(schedule: str) -> None:
         n_steps=n_steps,
         random_state=7,
     ).fit(X, LABELS == "high")
-    order = list(model._order(60, np.random.default_rng(np.random.default_rng(7).integers(2**63, size=(2, 4))[0])))
+    order = list(
+        row_order(60, n_steps, np.random.default_rng(np.random.default_rng(7).integers(2**63, size=(2, 4))[0]))
+    )
     assert len(order) == n_steps == model.n_steps_
     assert sorted(order[:60]) == sorted(order[60:120]) == list(range(60))
     assert order[:60] != order[60:120]
@@ -234,6 +238,10 @@ def test_a_second_fit_forgets_the_first() -> None:
     assert not hasattr(model, "dual_coef_")
     model.set_params(strategy="kernel_cached").fit(X, Y)
     assert not hasattr(model, "coef_")
+    expected = model.predict(NEW)
+    with pytest.raises(InputError):
+        model.set_params(strategy="features").fit(X[:, :2], Y)
+    np.testing.assert_array_equal(model.predict(NEW), expected)  # a fit that fails changes nothing
 
 
 def test_rows_that_were_never_needed_are_not_kept() -> None:
@@ -328,7 +336,7 @@ def test_sparse_rows_are_refused_by_strategies_that_need_dense_ones(options: dic
         ({"step_size": np.nan}, "The 'step_size' parameter"),
         ({"n_steps": 0}, "The 'n_steps' parameter"),
         ({"n_steps": 2.5}, "The 'n_steps' parameter"),
-        ({"memory_limit": 0}, "The 'memory_limit' parameter"),
+        ({"max_memory_gib": 0}, "The 'max_memory_gib' parameter"),
         ({"schedule": "pegasos", "regularization": 0.0}, "regularization must be positive"),
         (
             {"strategy": "features"},
@@ -363,9 +371,10 @@ def test_divergence_is_reported(strategy: str, schedule: str) -> None:
 
 def test_memory_above_the_limit_is_refused() -> None:
     with pytest.raises(
-        MemoryLimitError, match=r"strategy='approximate_cached' stores 60 rows of 512 columns: .*Use strategy"
+        MemoryLimitError,
+        match=r"60 rows of 512 columns that strategy='approximate_cached' stores .*Use strategy='approximate',",
     ):
-        KernelSGDRegressor(memory_limit=60 * 512 * 8 - 1).fit(X, Y)
+        KernelSGDRegressor(max_memory_gib=(60 * 512 * 8 - 1) / 2**30).fit(X, Y)
 
 
 def test_targets_and_rows_that_cannot_be_used_are_refused() -> None:

@@ -16,18 +16,27 @@ from sklearn.preprocessing import PolynomialFeatures
 from lmgp import ExponentialKernel, GaussianKernel, LinearKernel, RandomFourierFeatures, TaylorFeatures
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
+from lmgp.sgd.functions import Dual, Expansion, Primal, outputs
+from lmgp.sgd.functions import expand as expand_in_gib
 from lmgp.sgd.losses import LOSSES, SCHEDULES
-from lmgp.sgd.strategies import STRATEGIES, Dual, Expansion, Primal, expand, make_source, outputs
+from lmgp.sgd.strategies import STRATEGIES as REGISTRY
+from lmgp.sgd.strategies import make_source
 
 Floats = NDArray[np.float64]
 
+STRATEGIES = tuple(REGISTRY)
 X = np.random.default_rng(0).standard_normal((12, 3))
 QUADRATIC = LinearKernel() * LinearKernel() + 0.5 * LinearKernel()
 
 
+def expand(strategy: str, source: Any, X: Any, n_outputs: int, limit: float) -> Expansion:
+    """The limit in bytes."""
+    return expand_in_gib(REGISTRY[strategy], source, X, n_outputs, limit / 2**30)  # type: ignore[index]
+
+
 def start(strategy: str, X: Any = X, features: Any = None, limit: float = 1e9, kernel: Any = QUADRATIC) -> Expansion:
     rng = np.random.default_rng(1)
-    return expand(strategy, make_source(strategy, kernel, features, X, rng), X, 2, limit)  # type: ignore[arg-type]
+    return expand(strategy, make_source(REGISTRY[strategy], kernel, features, X, rng), X, 2, limit)  # type: ignore[index]
 
 
 # --------------------------------------------------------------------------------------------------------------- losses
@@ -64,6 +73,17 @@ def test_the_table_has_six_strategies_in_the_order_of_the_lecture() -> None:
     )
 
 
+def test_each_strategy_has_one_on_the_fly() -> None:
+    for name, strategy in REGISTRY.items():
+        assert strategy.name == name
+        other = REGISTRY[strategy.on_the_fly]
+        assert not other.cached
+        assert (other.reads, other.exact) == (strategy.reads, strategy.exact)
+        assert strategy.cached == (other is not strategy)
+    kinds = {(strategy.reads, strategy.exact, strategy.cached) for strategy in REGISTRY.values()}
+    assert len(kinds) == 6
+
+
 @pytest.mark.parametrize("strategy", STRATEGIES[:4])
 @pytest.mark.parametrize("radius", [None, np.array([0.5, 3.0])])
 def test_steps_are_those_of_plain_duals(strategy: str, radius: Floats | None) -> None:
@@ -84,7 +104,7 @@ def test_steps_are_those_of_plain_duals(strategy: str, radius: Floats | None) ->
         np.testing.assert_allclose(f.weights, duals, rtol=1e-9, atol=1e-12)
     else:
         assert isinstance(f, Primal)
-        phi = make_source(strategy, QUADRATIC, None, X, rng).transform(X)  # type: ignore[arg-type]
+        phi = make_source(REGISTRY[strategy], QUADRATIC, None, X, rng).transform(X)  # type: ignore[index]
         np.testing.assert_allclose(f.weights, duals @ phi, rtol=1e-9, atol=1e-12)
 
 
@@ -176,7 +196,7 @@ def test_outputs_are_the_product_in_parts() -> None:
 
 def test_the_default_map_has_the_kernel_and_others_keep_what_they_have() -> None:
     def made(features: Any) -> Any:
-        return make_source("approximate", GaussianKernel(0.3, 2.0), features, X, np.random.default_rng(0))
+        return make_source(REGISTRY["approximate"], GaussianKernel(0.3, 2.0), features, X, np.random.default_rng(0))
 
     default = made(None)
     assert isinstance(default, RandomFourierFeatures)
@@ -190,14 +210,28 @@ def test_the_default_map_has_the_kernel_and_others_keep_what_they_have() -> None
 
 
 @pytest.mark.parametrize(
-    ("strategy", "needed", "message"),
+    ("strategy", "needed", "rows"),
     [
-        ("features_cached", 12 * 12 * 8, "stores 12 rows of 12 columns: .*strategy='features', which"),
-        ("kernel_cached", 12 * 12 * 8, "stores 12 rows of 12 columns: .*strategy='kernel', which"),
-        ("approximate_cached", 12 * 50 * 8, "stores 12 rows of 50 columns: .*strategy='approximate', which"),
+        (
+            "features_cached",
+            12 * 12 * 8,
+            "12 rows of 12 columns",
+        ),
+        (
+            "kernel_cached",
+            12 * 12 * 8,
+            "12 rows of 12 columns",
+        ),
+        (
+            "approximate_cached",
+            12 * 50 * 8,
+            "12 rows of 50 columns",
+        ),
     ],
 )
-def test_memory_is_stated_before_it_is_taken(strategy: str, needed: int, message: str) -> None:
+def test_memory_is_stated_before_it_is_taken(strategy: str, needed: int, rows: str) -> None:
+    other = strategy.removesuffix("_cached")
+    message = f"{rows} that strategy='{strategy}' stores .*Use strategy='{other}', which"
     features = RandomFourierFeatures(50, kernel=GaussianKernel())
     with pytest.raises(MemoryLimitError, match=message):
         start(strategy, features=features, limit=needed - 1)
@@ -224,7 +258,7 @@ def test_sparse_features_need_what_they_hold() -> None:
     made = features.fit_transform(sparse)
     needed = made.data.nbytes + made.indices.nbytes
     start("approximate_cached", sparse, features, limit=1.3 * needed)
-    with pytest.raises(MemoryLimitError, match="stores 500 rows of 861 columns"):
+    with pytest.raises(MemoryLimitError, match="500 of 500 rows of 861 columns that strategy='approx"):
         start("approximate_cached", sparse, features, limit=0.7 * needed)
 
 
@@ -273,7 +307,7 @@ def test_a_kernel_without_a_map_of_its_own_is_refused() -> None:
 def test_weights_above_the_limit_are_refused() -> None:
     X = csr_array(np.eye(3, 200))
     features = TaylorFeatures(degree=3).fit(X)
-    with pytest.raises(MemoryLimitError, match=r"2 function\(s\) of 1,373,701 weights take 41.9 MiB.*lower degree"):
+    with pytest.raises(MemoryLimitError, match=r"1,373,701 weights of 2 function\(s\) take 41.9 MiB.*lower degree"):
         expand("approximate", features, X, 2, 40e6)
     assert expand("approximate", features, X, 2, 50e6).weights.shape == (2, 1_373_701)
 
@@ -286,7 +320,7 @@ def test_sparse_rows_of_unequal_length_are_counted_one_by_one() -> None:
     features = TaylorFeatures(degree=2).fit(X)
     stored = features.transform(X)
     needed = stored.data.nbytes + stored.indices.nbytes
-    with pytest.raises(MemoryLimitError, match=r"approximate_cached.*above memory_limit"):
+    with pytest.raises(MemoryLimitError, match=r"approximate_cached.*of max_memory_gib="):
         expand("approximate_cached", features, X, 1, needed - 1)
     expand("approximate_cached", features, X, 1, needed)
 

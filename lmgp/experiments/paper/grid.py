@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist
 from sklearn.preprocessing import StandardScaler
 
 from lmgp.experiments import runner
+from lmgp.experiments.drawing import BLACK, BLUE, GREEN, ORANGE, SKY, new_figure
 from lmgp.experiments.paper.cells import (
     FEATURES_THRESHOLD,
     PAPER_METHODS,
@@ -23,10 +24,11 @@ from lmgp.experiments.paper.cells import (
     over_features,
 )
 from lmgp.experiments.paper.published import MEDIAN_DISTANCES
-from lmgp.experiments.paper.section import BLACK, BLUE, GREEN, ORANGE, SKY, Section, Table, new_figure
-from lmgp.experiments.protocol import EXACT, METHODS
+from lmgp.experiments.paper.section import Section, Table
+from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.report import mean
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import METHODS
 
 MEDIAN_ROWS = 3_000
 
@@ -41,14 +43,15 @@ class _Style(NamedTuple):
 _STYLES = {
     "rff": _Style(BLACK, "o", ":"),
     "sorf": _Style(SKY, "v", ":"),
-    "global_maclaurin_rademacher": _Style(ORANGE, "s", "--"),
-    "global_maclaurin_tensor_srht": _Style(BLUE, "D", "--"),
+    # Of one map, the global and the local model have one colour, and other markers and dashes.
+    "global_maclaurin_rademacher": _Style(ORANGE, "X", "--"),
+    "global_maclaurin_tensor_srht": _Style(BLUE, "<", "--"),
     "local_maclaurin_rademacher": _Style(ORANGE, "s", "-"),
     "local_maclaurin_tensor_srht": _Style(BLUE, "D", "-"),
     # Beyond the paper: thinner.
     "orf": _Style("#7f7f7f", "^", ":", 0.9),
     "global_taylor": _Style(GREEN, "P", "--", 0.9),
-    "local_taylor": _Style(GREEN, "P", "-", 0.9),
+    "local_taylor": _Style(GREEN, "h", "-", 0.9),
 }
 
 
@@ -89,7 +92,8 @@ def _legend(figure: Figure, panels: Sequence[Axes], comparisons: Sequence[Compar
     if exact:
         handles.append(panels[0].plot([], [], color=BLACK, linewidth=3, alpha=0.3)[0])
         labels.append("exact GP")
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
+    # Handles long enough to tell dashed from solid.
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small", handlelength=5.0)
 
 
 def _panel_title(comparison: Comparison) -> str:

@@ -6,7 +6,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaincc
 
 from lmgp import GaussianKernel, TaylorFeatures
-from lmgp.experiments.paper.section import BLACK, BLUE, GREEN, ORANGE, PINK, Section, Table, new_figure
+from lmgp.experiments.drawing import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure
+from lmgp.experiments.paper.section import Section, Table
 
 Floats = NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import base64
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import replace
 from html import escape
 from itertools import compress
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from lmgp.experiments.drawing import render
 from lmgp.experiments.paper.section import Section, Table, Value
 from lmgp.experiments.results import replace as replace_file
 
@@ -31,7 +32,13 @@ code { background: #f2f2f2; padding: .1em .3em; }
 """
 
 
-def save(sections: Sequence[Section], heading: str, introduction: Sequence[str], out: Path) -> Path:
+def save(
+    sections: Sequence[Section],
+    heading: str,
+    introduction: Sequence[str],
+    out: Path,
+    drawn: MutableMapping[Figure, bytes] | None = None,
+) -> Path:
     """Write the figures, the tables and the report.
 
     Parameters
@@ -42,17 +49,23 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
         Paragraphs above the first figure.
     out : Path
         An existing folder.
+    drawn : dict of Figure to bytes, optional
+        The figures that are in the folder already, with their PNG; those drawn now are added. A report that is written
+        again and again, as more is measured, draws each figure once.
 
     Returns
     -------
     Path
         That of the report.
     """
+    drawn = {} if drawn is None else drawn
     parts = [f"<h1>{escape(heading)}</h1>", *_paragraphs(introduction)]
     for section in sections:
         parts.append(f'<h2 id="{section.name}">{escape(section.title)}</h2>')
         if section.figure is not None:
-            encoded = base64.b64encode(_save_figure(section.figure, out / section.name)).decode()
+            if section.figure not in drawn:
+                drawn[section.figure] = _save_figure(section.figure, out / section.name)
+            encoded = base64.b64encode(drawn[section.figure]).decode()
             parts.append(f'<img alt="{escape(section.title)}" src="data:image/png;base64,{encoded}">')
         parts.extend(_paragraphs(section.text))
         for table in section.tables:
@@ -71,11 +84,10 @@ def save(sections: Sequence[Section], heading: str, introduction: Sequence[str],
 def _save_figure(figure: Figure, stem: Path) -> bytes:
     """Write a figure as PDF and PNG, and return the PNG."""
     for form in ("pdf", "png"):
-        buffer = io.BytesIO()
         # Without the time of day, so that the same figure gives the same file.
-        figure.savefig(buffer, format=form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
-        replace_file(stem.with_name(f"{stem.name}.{form}"), buffer.getvalue())
-    return buffer.getvalue()
+        drawn = render(figure, form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
+        replace_file(stem.with_name(f"{stem.name}.{form}"), drawn)
+    return drawn
 
 
 def _paragraphs(text: Sequence[str]) -> list[str]:

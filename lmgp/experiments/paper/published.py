@@ -19,7 +19,7 @@ MEDIAN_DISTANCES = {"sinc": 0.92, "yacht": 3.28, "kin8nm": 3.93}  # section 3.2 
 Key = tuple[str, int, float | None]
 
 
-class Published(NamedTuple):
+class PublishedCell(NamedTuple):
     """One published cell: KL divergences in nats, summed over the test rows; RMSE in the target's units."""
 
     n_centroids: float | None
@@ -37,7 +37,7 @@ class Published(NamedTuple):
 
 
 @cache
-def published(dataset: str) -> dict[Key, Published]:
+def published(dataset: str) -> dict[Key, PublishedCell]:
     """Read the published cells of a data set.
 
     Parameters
@@ -47,14 +47,14 @@ def published(dataset: str) -> dict[Key, Published]:
 
     Returns
     -------
-    dict of (method, n_features, threshold) to Published
+    dict of (method, n_features, threshold) to PublishedCell
         Empty where nothing was published.
     """
     name = PUBLISHED_NAMES.get(dataset, dataset)
     with (files(__package__) / "published.csv").open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["dataset"] == name]
     return {
-        (row["method"], int(row["n_features"]), float(row["threshold"]) if row["threshold"] else None): Published(
+        (row["method"], int(row["n_features"]), float(row["threshold"]) if row["threshold"] else None): PublishedCell(
             float(row["n_centroids"]) if row["n_centroids"] else None,
             int(row["runs"]),
             int(row["n_test"]),

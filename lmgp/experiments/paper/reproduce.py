@@ -1,11 +1,13 @@
 """Reproduce the paper: what is run for each figure, and the report about it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+from matplotlib.figure import Figure
 
 from lmgp.catalogue import CATALOGUE
 from lmgp.datasets import Dataset, available, load_dataset
@@ -17,6 +19,7 @@ from lmgp.experiments.paper.kernel import kernel_section
 from lmgp.experiments.paper.section import Section
 from lmgp.experiments.paper.sinc import sinc_section
 from lmgp.experiments.paper.uk_map import uk_map_section
+from lmgp.experiments.paper.verdict import verdict_section
 from lmgp.experiments.protocol import Protocol, Settings
 from lmgp.experiments.results import check_writable
 from lmgp.experiments.runner import Comparison
@@ -126,18 +129,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     kept = out / "cells"
     loaded = _load(request, quiet=quiet)
     flats = next((loaded.datasets[name] for name in UK_FLATS if name in loaded.datasets), None)
-    wants = {part: part in request.parts for part in PARTS}
-    plans = []
-    if wants["clusters"] or wants["features"]:
-        for dataset in loaded.datasets.values():
-            settings = cells.settings_for(
-                dataset.name, request.protocol, request.effort, seeds=request.seeds,
-                clusters=wants["clusters"], features=wants["features"],
-            )  # fmt: skip
-            runner.check(dataset, settings, kept)
-            plans.append((dataset, settings))
-    elif flats is not None:
-        runner.check(flats, Settings(request.protocol, seeds=1), kept)
+    plans = _plans(request, loaded, flats, kept)
     for path in (out / "report.html", kept / "any"):
         check_writable(path)
     try:
@@ -146,30 +138,61 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
         raise InputError(f"The folder {out} cannot be made: {error.strerror}. Choose another --out.") from None
 
     sections: list[Section] = []
-    if wants["kernel"]:
+    if "kernel" in request.parts:
         sections.append(kernel_section())
-    if wants["sinc"]:
+    if "sinc" in request.parts:
         sections.append(sinc_section(request.protocol, request.seeds or (1 if request.effort == "quick" else 10)))
-    if wants["uk-map"] and flats is not None:
+    if "uk-map" in request.parts and flats is not None:
         size = 30 if request.effort == "quick" else 100
         sections.append(uk_map_section(flats, request.protocol, size, kept, quiet=quiet))
 
-    def save(comparisons: Sequence[Comparison]) -> Path:
-        figure_4 = _figure_4(comparisons, clusters=wants["clusters"], features=wants["features"])
-        heading = "Local random feature approximations of the Gaussian kernel, reproduced"
-        text = _introduction(request, loaded, comparisons)
-        ready = [comparison.dataset.name for comparison in comparisons]
-        if to_come := [dataset.name for dataset, _ in plans if dataset.name not in ready]:
-            text.insert(0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes.")
-        return page.save([*sections, *figure_4], heading, text, out)
-
     # The small set first, and a report after each: a run of hours has something to show before its end.
+    names = [dataset.name for dataset, _ in plans]
     done: dict[str, Comparison] = {}
-    report = save([])
+    drawn: dict[Figure, bytes] = {}
+    report = _save(request, loaded, sections, done, names, out, drawn)
     for dataset, settings in sorted(plans, key=lambda plan: len(plan[0].y)):
         done[dataset.name] = runner.compare(dataset, settings, kept, together=True, quiet=quiet)
-        report = save([done[of.name] for of, _ in plans if of.name in done])
+        report = _save(request, loaded, sections, done, names, out, drawn)
     return report
+
+
+def _plans(request: Request, loaded: _Loaded, flats: Dataset | None, kept: Path) -> list[tuple[Dataset, Settings]]:
+    """Say which cells are run of each data set, after a check that all of them can be."""
+    clusters, features = "clusters" in request.parts, "features" in request.parts
+    if not (clusters or features):
+        if flats is not None:
+            runner.check(flats, Settings(request.protocol, methods=(), seeds=1), kept)
+        return []
+    plans = []
+    for dataset in loaded.datasets.values():
+        settings = cells.settings_for(
+            dataset.name, request.protocol, request.effort, seeds=request.seeds, clusters=clusters, features=features
+        )
+        runner.check(dataset, settings, kept)
+        plans.append((dataset, settings))
+    return plans
+
+
+def _save(
+    request: Request,
+    loaded: _Loaded,
+    sections: Sequence[Section],
+    done: Mapping[str, Comparison],
+    names: Sequence[str],
+    out: Path,
+    drawn: dict[Figure, bytes],
+) -> Path:
+    """Write the report of what is done, the verdict first."""
+    comparisons = [done[name] for name in names if name in done]
+    text = _introduction(request, loaded, comparisons)
+    if to_come := [name for name in names if name not in done]:
+        text.insert(0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes.")
+    verdict = verdict_section(comparisons)
+    parts = request.parts
+    figure_4 = _figure_4(comparisons, clusters="clusters" in parts, features="features" in parts)
+    heading = "Local random feature approximations of the Gaussian kernel, reproduced"
+    return page.save([*([verdict] if verdict else []), *sections, *figure_4], heading, text, out, drawn)
 
 
 def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bool) -> list[Section]:
@@ -177,9 +200,8 @@ def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bo
         return []
     made = [grid.clusters_section(comparisons)] if clusters else []
     made += [grid.features_section(comparisons)] if features else []
-    tables = (cells.summary(comparisons), cells.cells(comparisons))
-    text = tuple(cells.remarks(comparisons))
-    return [*made, Section("figure-4-cells", "Figure 4: all cells", text, None, tuple(t for t in tables if t.rows))]
+    text, table = tuple(cells.remarks(comparisons)), cells.cells(comparisons)
+    return [*made, Section("figure-4-cells", "Figure 4: all cells", text, None, (table,) if table.rows else ())]
 
 
 def _introduction(request: Request, loaded: _Loaded, comparisons: Sequence[Comparison]) -> list[str]:

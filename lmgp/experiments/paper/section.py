@@ -2,11 +2,7 @@
 
 from dataclasses import dataclass
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-
-# Distinct in colour and, through their lightness, in grey; for people with any colour vision.
-BLACK, BLUE, ORANGE, GREEN, PINK, SKY = "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9"
 
 Value = str | float | int | None
 
@@ -58,10 +54,3 @@ class Section:
     text: tuple[str, ...]
     figure: Figure | None
     tables: tuple[Table, ...]
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Make an empty figure, in inches, with a canvas of its own: no global state of matplotlib is touched."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

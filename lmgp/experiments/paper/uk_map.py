@@ -16,23 +16,45 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from tqdm import tqdm
 
-from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp import GaussianKernel
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError
-from lmgp.experiments.bench import Prepared
-from lmgp.experiments.paper.section import Section, Table, new_figure
-from lmgp.experiments.protocol import EXACT, METHODS, MapRequest, Protocol, Settings
+from lmgp.experiments.drawing import new_figure, plain
+from lmgp.experiments.paper.section import Section, Table
+from lmgp.experiments.protocol import EXACT, Protocol, Settings
+from lmgp.experiments.reference import LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import replace
-from lmgp.experiments.runner import fingerprint, prepare
+from lmgp.experiments.runner import fingerprint, learned_path, prepare
+from lmgp.methods import METHODS
 from lmgp.metrics import kl_divergence, rmse
 
 Floats = NDArray[np.float64]
 
 NAME = "figure-3-uk-map"
-LATITUDES, LONGITUDES = (50.0, 55.0), (-6.0, 2.0)
-MIDDLE = 52.5  # the latitude at which a degree of longitude is drawn to scale
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What the maps show.
+
+    Attributes
+    ----------
+    latitudes, longitudes : tuple of float
+        The edges, in degrees.
+    middle : float
+        The latitude at which a degree of longitude is drawn to scale.
+    n_parts : int
+        The parts in which the lattice is predicted, for the progress bar.
+    """
+
+    latitudes: tuple[float, float] = (50.0, 55.0)
+    longitudes: tuple[float, float] = (-6.0, 2.0)
+    middle: float = 52.5
+    n_parts: int = 20
+
+
+FRAME = Frame()
 SEED = 0
-N_PARTS = 20  # of the lattice, for the progress bar
 TITLES = {
     EXACT: "exact GP",
     "rff": "random Fourier",
@@ -91,7 +113,7 @@ def lattice(grid: int, feature_names: Sequence[str]) -> Floats:
         raise InputError(f"A map needs the inputs lon and lat; got {', '.join(feature_names)}.")
     if grid < 2:
         raise InputError(f"A map needs at least 2 points a side; got grid={grid}.")
-    lat, lon = np.meshgrid(np.linspace(*LATITUDES, grid), np.linspace(*LONGITUDES, grid), indexing="ij")
+    lat, lon = np.meshgrid(np.linspace(*FRAME.latitudes, grid), np.linspace(*FRAME.longitudes, grid), indexing="ij")
     columns = {"lat": lat.ravel(), "lon": lon.ravel()}
     return np.column_stack([columns[name] for name in feature_names])
 
@@ -134,21 +156,12 @@ def uk_map_section(
     points = lattice(grid, dataset.feature_names)
     settings = Settings(protocol=protocol, n_features=(n_features,))
     rows = prepare(dataset, settings, SEED)
-    mark = fingerprint(dataset, settings)
     predictions: dict[str, Prediction] = {}
-    interval = 0.1 if sys.stderr.isatty() else 10.0  # else this is a log, where few lines are better
-    with tqdm(total=len(TITLES) * len(points), desc=NAME, unit="point", mininterval=interval, disable=quiet) as bar:
-        for method in TITLES:
-            size = "" if method == EXACT else f"-D{n_features}"
-            path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"
-            prediction = _read(path, len(points))
-            if prediction is None:
-                model = _model(method, predictions.get(EXACT), dataset, protocol, n_features)
-                prediction = _predict(model, rows, points, bar)
-                _write(path, prediction)
-            else:
-                bar.update(len(points))
-            predictions[method] = prediction
+    try:
+        _predict_all(dataset, settings, rows, points, cache, predictions, quiet=quiet)
+    except KeyboardInterrupt:
+        kept = f"{len(predictions)} of {len(TITLES)} maps are kept in {cache}; the same command resumes"
+        raise KeyboardInterrupt(kept) from None
     scores = {method: _scores(predictions[method], predictions[EXACT]) for method in list(TITLES)[1:]}
     return Section(
         NAME,
@@ -159,25 +172,59 @@ def uk_map_section(
     )
 
 
-def _model(method: str, reference: Prediction | None, dataset: Dataset, protocol: Protocol, n_features: int) -> Any:
-    if reference is None:
-        published = protocol.published_for(dataset)
-        if published is None:
-            return ExactGPRegressor(random_state=0)
-        return ExactGPRegressor(GaussianKernel(published.lengthscale, published.variance), published.noise_variance)
-    kernel = GaussianKernel(reference.lengthscale, reference.variance)
-    request = MapRequest(n_features, kernel, protocol, SEED)
-    if not METHODS[method].localized:
-        return METHODS[method].regressor(request, None, reference.noise_variance)
-    # The threshold is of the centroids that the grid points take the place of.
-    return METHODS[method].regressor(request, 1.0, reference.noise_variance).set_params(centroids="test_rows")
+def _predict_all(
+    dataset: Dataset,
+    settings: Settings,
+    rows: Prepared,
+    points: Floats,
+    cache: Path,
+    predictions: dict[str, Prediction],
+    *,
+    quiet: bool,
+) -> None:
+    """Fill in the prediction of each method: the one kept on disk, or one made and kept now."""
+    mark, (n_features,) = fingerprint(dataset, settings), settings.n_features
+    grid = round(len(points) ** 0.5)
+    interval = 0.1 if sys.stderr.isatty() else 10.0  # else this is a log, where few lines are better
+    with tqdm(total=len(TITLES) * len(points), desc=NAME, unit="point", mininterval=interval, disable=quiet) as bar:
+        for method in TITLES:
+            size = "" if method == EXACT else f"-D{n_features}"
+            path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"
+            prediction = _read(path, len(points))
+            if prediction is not None:
+                bar.update(len(points))
+            else:
+                bar.set_postfix_str(f"fitting: {_name(method)}")
+                start = perf_counter()
+                if method == EXACT:
+                    learned = LearnedFile(learned_path(dataset, cache))
+                    model: Any = fit_exact(dataset, settings, rows, SEED, mark=mark, file=learned)[0]
+                else:
+                    model = _model(method, predictions[EXACT], settings).fit(rows.X_train, rows.y_train)
+                bar.set_postfix_str(f"predicting: {_name(method)}")
+                prediction = _predict(model, points, bar, start)
+                _write(path, prediction)
+            predictions[method] = prediction
 
 
-def _predict(model: Any, rows: Prepared, points: Floats, bar: Any) -> Prediction:
-    start = perf_counter()
-    model.fit(rows.X_train, rows.y_train)
+def _model(method: str, reference: Prediction, settings: Settings) -> Any:
+    localized = METHODS[method].localized
+    model = METHODS[method].regressor(
+        settings.n_features[0],
+        # The threshold is of the centroids that the grid points take the place of.
+        1.0 if localized else None,
+        allocation=settings.protocol.allocation,
+        random_state=SEED,
+        kernel=GaussianKernel(reference.lengthscale, reference.variance),
+        noise_variance=reference.noise_variance,
+        **settings.protocol.parameters,
+    )
+    return model.set_params(centroids="test_rows") if localized else model
+
+
+def _predict(model: Any, points: Floats, bar: Any, start: float) -> Prediction:
     parts = []
-    for part in np.array_split(points, min(N_PARTS, len(points))):
+    for part in np.array_split(points, min(FRAME.n_parts, len(points))):
         parts.append(model.predict(part, return_std=True))
         bar.update(len(part))
     mean, std = np.concatenate(parts, axis=1)
@@ -296,7 +343,7 @@ def _figure(
 ) -> Figure:
     figure = new_figure(13.0, 5.8)
     panels = figure.subplots(2, len(predictions), sharex=True, sharey=True)
-    unit = "log price, ln(GBP)" if dataset.target_name == "log_price" else dataset.target_name
+    unit = "log price, ln(GBP)" if dataset.target_name == "log_price" else plain(dataset.target_name)
     reference = predictions[EXACT]
     # Not the range of all predictions: that of random features would leave the others one colour.
     low, high = np.percentile(reference.mean, (1, 99))
@@ -304,8 +351,8 @@ def _figure(
     for of_row, (field, label, low, high, extend) in zip(panels, scales, strict=True):
         for axes, prediction in zip(of_row, predictions.values(), strict=True):
             image = axes.pcolormesh(
-                np.linspace(*LONGITUDES, grid),
-                np.linspace(*LATITUDES, grid),
+                np.linspace(*FRAME.longitudes, grid),
+                np.linspace(*FRAME.latitudes, grid),
                 getattr(prediction, field).reshape(grid, grid),
                 vmin=low, vmax=high, cmap="cividis", shading="nearest", rasterized=True,
             )  # fmt: skip
@@ -323,7 +370,7 @@ def _figure(
 
 
 def _draw_degrees(axes: Axes) -> None:
-    axes.set(xlim=LONGITUDES, ylim=LATITUDES, aspect=1.0 / np.cos(np.radians(MIDDLE)))
+    axes.set(xlim=FRAME.longitudes, ylim=FRAME.latitudes, aspect=1.0 / np.cos(np.radians(FRAME.middle)))
     longitudes, latitudes = (-6, -4, -2, 0, 2), range(50, 56)
     axes.set_xticks(longitudes, [_degrees(value, "EW") for value in longitudes])
     axes.set_yticks(latitudes, [_degrees(value, "NS") for value in latitudes])

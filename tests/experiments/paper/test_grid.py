@@ -14,12 +14,12 @@ from lmgp.datasets import Dataset
 from lmgp.experiments import runner
 from lmgp.experiments.paper import cells, grid
 from lmgp.experiments.paper.cells import EXTRA_METHODS, PAPER_METHODS
-from lmgp.experiments.paper.published import Key, Published
+from lmgp.experiments.paper.published import Key, PublishedCell
 from lmgp.experiments.paper.section import Section
-from lmgp.experiments.protocol import EXACT, METHODS, PROTOCOLS, Cell, Settings
-from lmgp.experiments.protocol import Published as HyperParameters
+from lmgp.experiments.protocol import EXACT, PROTOCOLS, Cell, PublishedSettings, Settings
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import METHODS
 
 PAPER = PROTOCOLS["paper"]
 SIZES, THRESHOLDS, SEEDS = (32, 128, 1024), (0.5, 2.0, 8.0), 2
@@ -41,7 +41,7 @@ def values(cell: Cell) -> dict[str, Any]:
 @pytest.fixture
 def compare(make: Make) -> Callable[..., Comparison]:
     def made(name: str = "yacht", *, without: tuple[str, ...] = (), **changes: Any) -> Comparison:
-        known = {name: HyperParameters(0.8, 1.5, 0.02, n_train=40)}
+        known = {name: PublishedSettings(0.8, 1.5, 0.02, n_train=40)}
         entry = make(d=2).entry
         dataset = replace(make(d=2), name=name, entry=entry and replace(entry, name=name))
         settings = Settings(
@@ -67,14 +67,14 @@ def compare(make: Make) -> Callable[..., Comparison]:
 
 
 @pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Key, Published]]:
+def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Key, PublishedCell]]:
     """Published cells of two models, of whatever data set."""
-    numbers: dict[Key, Published] = {}
+    numbers: dict[Key, PublishedCell] = {}
     for size in SIZES:
-        numbers["rff", size, None] = Published(None, 80, 50, 3.0 * size, 1.0, rmse=0.5 + size / 1e4, rmse_sd=0.1)
+        numbers["rff", size, None] = PublishedCell(None, 80, 50, 3.0 * size, 1.0, rmse=0.5 + size / 1e4, rmse_sd=0.1)
         for threshold in THRESHOLDS:
             key = "local_maclaurin_rademacher", size, threshold
-            numbers[key] = Published(
+            numbers[key] = PublishedCell(
                 CLUSTERS[threshold] + 0.7, 10, 50, 2.0 * size + threshold, 1.0, 0.4 + size / 1e4, 0.1
             )
     monkeypatch.setattr(cells, "published", lambda name: numbers)
@@ -211,7 +211,7 @@ def test_the_table_under_a_figure_is_what_is_drawn(
 
 @pytest.mark.parametrize("make_section", [grid.clusters_section, grid.features_section])
 def test_the_legend_says_what_hollow_markers_are_where_there_are_any(
-    make_section: Callable[..., Section], compare: Callable[..., Comparison], known: dict[Key, Published]
+    make_section: Callable[..., Section], compare: Callable[..., Comparison], known: dict[Key, PublishedCell]
 ) -> None:
     def labels() -> list[str]:
         figure = make_section([compare()]).figure

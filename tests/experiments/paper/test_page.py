@@ -13,8 +13,9 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from lmgp.experiments.drawing import new_figure
 from lmgp.experiments.paper import page
-from lmgp.experiments.paper.section import Section, Table, new_figure
+from lmgp.experiments.paper.section import Section, Table
 
 NASTY = "a <b> & \"c\" 'd' — ‖x̃‖"
 NUMBERS = (1 / 3, 0.1 + 0.2, 1e-300, -2.5e22, 123456.789, float("inf"), 5e-324)

@@ -7,7 +7,8 @@ import pytest
 
 from lmgp.experiments.paper.cells import FEATURES_THRESHOLD, PAPER_METHODS, THRESHOLDS
 from lmgp.experiments.paper.published import MEDIAN_DISTANCES, published
-from lmgp.experiments.protocol import METHODS, PROTOCOLS
+from lmgp.experiments.protocol import PROTOCOLS
+from lmgp.methods import METHODS
 
 SIZES = {"yacht": (32, 64, 128, 256, 512, 1024), "kin8nm": (32, 64, 128, 256, 512, 1024)}
 SIZES["uk_flats"] = (8, 16, *SIZES["yacht"])

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from math import factorial
 
 import numpy as np
@@ -134,8 +135,11 @@ def test_lengthscales_are_near_the_published_one(section: Section) -> None:
 
 def test_lengthscales_out_of_range_are_marked(draws: list[Draw], monkeypatch: pytest.MonkeyPatch) -> None:
     lengthscales = [one.lengthscale for one in draws]
-    monkeypatch.setattr(sinc, "TOLERATED", (0.09, sorted(lengthscales)[1]))
+    problem = replace(sinc.PROBLEM, lengthscales=(0.09, sorted(lengthscales)[1]))
+    monkeypatch.setattr(sinc, "PROBLEM", problem)
     assert sinc._table(draws).marked == {int(np.argmax(lengthscales))}
+    # One seed is not enough to tell.
+    assert sinc._table([draws[int(np.argmax(lengthscales))]]).marked == frozenset()
 
 
 def test_the_last_row_is_the_mean_over_seeds(section: Section) -> None:

@@ -14,13 +14,13 @@ from lmgp.errors import InputError
 from lmgp.experiments import runner
 from lmgp.experiments.paper import uk_map
 from lmgp.experiments.paper.section import Section
-from lmgp.experiments.protocol import PROTOCOLS, Published, Settings
+from lmgp.experiments.protocol import PROTOCOLS, PublishedSettings, Settings
 from lmgp.models.base import GPRegressor
 
 Floats = NDArray[np.float64]
 GRID, D = 6, 30
 LENGTHSCALE, VARIANCE, NOISE = 0.5, 0.8, 0.05
-PAPER = replace(PROTOCOLS["paper"], published={"made": Published(LENGTHSCALE, VARIANCE, NOISE, n_train=150)})
+PAPER = replace(PROTOCOLS["paper"], published={"made": PublishedSettings(LENGTHSCALE, VARIANCE, NOISE, n_train=150)})
 
 
 def make_dataset(inputs: tuple[str, str] = ("lon", "lat")) -> Dataset:
@@ -238,7 +238,7 @@ def test_other_settings_are_other_predictions(section: Section, cache: Path, tmp
     cache = Path(copytree(cache, tmp_path / "cache"))
     again(cache, n_features=20)
     assert len(fits) == 4  # the reference has no columns
-    other = replace(PAPER, published={"made": Published(LENGTHSCALE, VARIANCE, 2 * NOISE, n_train=150)})
+    other = replace(PAPER, published={"made": PublishedSettings(LENGTHSCALE, VARIANCE, 2 * NOISE, n_train=150)})
     uk_map.uk_map_section(make_dataset(), other, GRID, cache, n_features=D, quiet=True)
     assert len(fits) == 4 + 5
     uk_map.uk_map_section(make_dataset(), PAPER, 4, cache, n_features=D, quiet=True)

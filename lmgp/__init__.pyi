@@ -1,0 +1,83 @@
+from . import bounds, catalogue, datasets, errors, metrics
+from .datasets import load_dataset
+from .features.composition import (
+    LinearFeatures,
+    ModulatedFeatures,
+    ProductFeatures,
+    ScaledFeatures,
+    SumFeatures,
+    exact_features,
+)
+from .features.craft import CraftFeatures
+from .features.fourier import (
+    OrthogonalFourierFeatures,
+    RandomFourierFeatures,
+    StructuredOrthogonalFourierFeatures,
+)
+from .features.maclaurin import OptimizedMaclaurinFeatures, RandomMaclaurinFeatures
+from .features.nystroem import NystroemFeatures
+from .features.polynomial import PolynomialMaclaurinFeatures
+from .features.spherical import SphericalFourierFeatures
+from .features.taylor import TaylorFeatures
+from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
+from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
+from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from .locality.clustering import farthest_point_clustering
+from .models.chosen import GPRegressor
+from .models.exact import ExactGPRegressor
+from .models.featurized import FeaturizedGPRegressor
+from .models.localized import LocalizedGPRegressor
+from .rbf.estimators import rbf_expansion
+from .rbf.libsvm import read_libsvm
+from .rbf.taylor import QuadraticRBF, TaylorRBF
+from .rbf.validity import gamma_max
+from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+
+__version__: str
+
+__all__ = [
+    "CraftFeatures",
+    "ExactGPRegressor",
+    "ExponentialKernel",
+    "FeaturizedGPRegressor",
+    "GPRegressor",
+    "GaussianKernel",
+    "KernelSGDClassifier",
+    "KernelSGDRegressor",
+    "LinearFeatures",
+    "LinearKernel",
+    "LocalizedGPRegressor",
+    "MaternKernel",
+    "ModulatedFeatures",
+    "ModulatedKernel",
+    "NystroemFeatures",
+    "OptimizedMaclaurinFeatures",
+    "OrthogonalFourierFeatures",
+    "PolynomialMaclaurinFeatures",
+    "ProductFeatures",
+    "ProductKernel",
+    "QuadraticRBF",
+    "RandomFourierFeatures",
+    "RandomMaclaurinFeatures",
+    "RationalQuadraticKernel",
+    "ScaledFeatures",
+    "ScaledKernel",
+    "SphericalFourierFeatures",
+    "StructuredOrthogonalFourierFeatures",
+    "SumFeatures",
+    "SumKernel",
+    "TaylorFeatures",
+    "TaylorRBF",
+    "__version__",
+    "bounds",
+    "catalogue",
+    "datasets",
+    "errors",
+    "exact_features",
+    "farthest_point_clustering",
+    "gamma_max",
+    "load_dataset",
+    "metrics",
+    "rbf_expansion",
+    "read_libsvm",
+]

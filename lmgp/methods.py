@@ -1,0 +1,144 @@
+"""The methods that approximate the exact GP: one registry for the models, the command line and the experiments.
+
+A method is a feature map together with the model that uses it, global or localized. To add one, add a line
+to a group below. The registry loads neither torch nor a feature map before a method is used.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import lmgp
+
+Allocation = Literal["local", "mean"]
+Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen"]
+Sketch = Literal["rademacher", "gaussian", "tensor_srht"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to approximate the exact GP.
+
+    Attributes
+    ----------
+    name : str
+        The key in `METHODS`, and the name on the command line.
+    label : str
+        The name in figures and tables.
+    family : {"Fourier", "Maclaurin", "Taylor", "rows", "chosen"}
+        What the features are made of: figures show the methods of one family together.
+    make : callable
+        ``make(n_features, allocation, random_state)`` returns the unfitted feature map with at most `n_features`
+        columns; of a method that chooses, the unfitted regressor. `allocation` says for which pairs of rows a Maclaurin
+        map spreads its columns over the degrees: ``"local"``, rows and their centroid, or ``"mean"``, all rows around
+        the training mean.
+    localized : bool, default=False
+        Whether there is one model around each centroid, and so a threshold.
+    nested : bool, default=False
+        Whether the columns of a smaller map are among those of a larger one with the same seed, whatever the centroids.
+    follows : bool, default=False
+        Whether the map depends on the centroids, whatever the allocation.
+    chooses : bool, default=False
+        Whether map, size and threshold are chosen by measurement; `n_features` is the largest size.
+    """
+
+    name: str
+    label: str
+    family: Family
+    make: Callable[[int, Allocation, int | None], Any]
+    localized: bool = False
+    nested: bool = False
+    follows: bool = False
+    chooses: bool = False
+
+    def regressor(
+        self,
+        n_features: int,
+        threshold: float | None = None,
+        *,
+        allocation: Allocation = "local",
+        random_state: int | None = None,
+        **parameters: Any,
+    ) -> Any:
+        """Make the unfitted regressor.
+
+        Parameters
+        ----------
+        n_features : int
+        threshold : float, optional
+            Radius around a centroid, in lengthscales; makes the model a localized one.
+        allocation : {"local", "mean"}, default="local"
+        random_state : int, optional
+        **parameters
+            Of the regressor, such as ``kernel`` and ``noise_variance``.
+
+        Returns
+        -------
+        FeaturizedGPRegressor, LocalizedGPRegressor or GPRegressor
+        """
+        made = self.make(n_features, allocation, random_state)
+        if self.chooses:
+            return made.set_params(**parameters)
+        if threshold is None:
+            return lmgp.FeaturizedGPRegressor(made, random_state=random_state, **parameters)
+        return lmgp.LocalizedGPRegressor(made, threshold, random_state=random_state, **parameters)
+
+
+def _maclaurin(sketch: Sketch, label: str, *, localized: bool) -> Method:
+    def make(n_features: int, allocation: Allocation, random_state: int | None) -> Any:
+        return lmgp.OptimizedMaclaurinFeatures(
+            n_features,
+            sketch=sketch,
+            max_degree=15,
+            n_allocation_rows=500,
+            allocation=allocation,
+            random_state=random_state,
+        )
+
+    where = "local" if localized else "global"
+    return Method(f"{where}_maclaurin_{sketch}", f"{where} Maclaurin, {label}", "Maclaurin", make, localized)
+
+
+_FOURIER = (
+    Method(
+        "rff", "random Fourier", "Fourier",
+        lambda n, _, seed: lmgp.RandomFourierFeatures(n, random_state=seed), nested=True,
+    ),
+    Method(
+        "orf", "orthogonal Fourier", "Fourier",
+        lambda n, _, seed: lmgp.OrthogonalFourierFeatures(n, random_state=seed), nested=True,
+    ),
+    Method(
+        "sorf", "structured orthogonal Fourier", "Fourier",
+        lambda n, _, seed: lmgp.StructuredOrthogonalFourierFeatures(n, random_state=seed), nested=True,
+    ),
+)  # fmt: skip
+_GLOBAL = (
+    Method(
+        "random_maclaurin", "random Maclaurin", "Maclaurin",
+        lambda n, _, seed: lmgp.RandomMaclaurinFeatures(n, random_state=seed),
+    ),
+    _maclaurin("rademacher", "Rademacher", localized=False),
+    _maclaurin("gaussian", "Gaussian", localized=False),
+    _maclaurin("tensor_srht", "TensorSRHT", localized=False),
+    Method("global_taylor", "global Taylor", "Taylor", lambda n, *_: lmgp.TaylorFeatures(n), nested=True),
+    Method("nystroem", "Nyström", "rows", lambda n, _, seed: lmgp.NystroemFeatures(n, random_state=seed)),
+)  # fmt: skip
+_LOCAL = (
+    _maclaurin("rademacher", "Rademacher", localized=True),
+    _maclaurin("gaussian", "Gaussian", localized=True),
+    _maclaurin("tensor_srht", "TensorSRHT", localized=True),
+    Method(
+        "local_taylor", "local Taylor", "Taylor", lambda n, *_: lmgp.TaylorFeatures(n), localized=True, nested=True
+    ),
+    Method(
+        "local_taylor_energy", "local Taylor, energy", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"), localized=True, follows=True,
+    ),
+)  # fmt: skip
+_AUTO = Method(
+    "auto", "chosen by measurement", "chosen",
+    lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), chooses=True,
+)  # fmt: skip
+
+METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, _AUTO)}

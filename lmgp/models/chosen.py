@@ -1,0 +1,247 @@
+"""The regressor that chooses its model by measurement."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from lmgp.errors import ToleranceWarning
+from lmgp.fitted import OfFit
+from lmgp.inference.function_space import max_rows_within
+from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
+from lmgp.kernels.base import Kernel, require
+from lmgp.locality.blocks import Neighbourhoods
+from lmgp.locality.placement import cover, negligible_share
+from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.exact import ExactGPRegressor
+from lmgp.models.featurized import FeaturizedGPRegressor
+from lmgp.models.localized import LocalizedGPRegressor
+from lmgp.noise import APPROXIMATIONS, Approximation, Noise
+from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, families
+from lmgp.selection.costs import measured_costs
+from lmgp.selection.families import Choice
+from lmgp.selection.prices import Prices
+from lmgp.selection.probes import PLAN, Probes
+from lmgp.selection.search import Selection, select
+from lmgp.validation import RandomState, Rows, generator, spawn
+
+Floats = NDArray[np.float64]
+Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenFit(GPFit):
+    """The fitted state of a model that was chosen."""
+
+    selection: Selection
+    model: Chosen
+
+
+class GPRegressor(GaussianProcess):
+    """A Gaussian process that chooses its approximation by measurement: the one to reach for.
+
+    It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
+    cheapest one that is near enough to the exact GP to all rows. Candidates are localized and global feature maps, the
+    nearest rows of each test row, and the exact GP itself.
+
+    Parameters
+    ----------
+    tolerance : float, default=1e-3
+        The aim: the divergence from the exact GP, KL per row with noise, in nats. At 1e-3, the predicted means are off
+        by about 0.04 predictive standard deviations.
+    max_features : int, default=2048
+        The largest number of columns of a map; also the largest number of rows of a model without one.
+    n_predict : int, optional
+        The number of rows that will be predicted, which decides what is cheapest. If not given, the number of training
+        rows.
+    methods : list of str, optional
+        The methods to choose from; all of them if not given. Global maps: "orf" (orthogonal Fourier), "nystroem",
+        "global_taylor", "global_taylor_energy". Maps around centroids: "local_taylor", "local_taylor_energy",
+        "local_maclaurin_tensor_srht". Without a map: "nearest_rows", "exact". Methods whose map cannot serve the kernel
+        are left out.
+    kernel : Kernel, optional
+        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
+        the exact GP.
+    noise_variance : float, optional
+        In squared units of y; learned likewise if not given.
+    approximation : {"dtc", "sor", "fitc"}, default="fitc"
+        What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`.
+    ard : bool, default=False
+        Whether a learned kernel has one lengthscale a column.
+    max_learning_rows : int, default=2000
+        The largest number of rows from which hyper-parameters are learned.
+    max_memory_gib : float, default=4.0
+        The memory for the matrices of a model, in GiB. Models that need more are no candidates.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Draws the rows that are held out, and seeds the maps.
+
+    Attributes
+    ----------
+    model_ : ExactGPRegressor, FeaturizedGPRegressor or LocalizedGPRegressor
+        The chosen model, fitted to all rows.
+    selection_ : lmgp.selection.search.Selection
+        What was tried, what it cost, and what was chosen. Printed, it is a table.
+    kernel_, noise_variance_, center_, n_features_in_
+        See `ExactGPRegressor`.
+
+    Notes
+    -----
+    At most 256 training rows, the probes, are held out. The exact GP predicts them: from all other rows, of up to
+    10,000 rows; of more, from the nearest rows, whose number doubles until the predictions settle, up to 4,096. Targets
+    of probes are not used.
+
+    Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
+    1/4 lengthscales. A cost model, with rates measured on this machine, says what each takes to fit all rows and to
+    predict `n_predict`. Candidates are tried in that order, on the 32 first probes, and on all of them where these are
+    promising. The first one is taken whose mean divergence is within the tolerance with two standard errors added. If
+    there is none, the nearest one of the largest candidates is taken.
+
+    Far from all data, all candidates but Fourier maps return to the prior. Within one process, the measured rates stay
+    the same, and with a seed so does the choice; between processes it can differ where candidates cost about the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import GaussianKernel, GPRegressor
+    >>> X = np.linspace(0, 100, 2000)[:, None]
+    >>> model = GPRegressor(kernel=GaussianKernel(1.0), noise_variance=0.01, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.selection_.chosen.kl < 1e-3
+    True
+    >>> bool(abs(model.predict([[50.0]])[0] - np.sin(50.0)) < 0.1)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **GaussianProcess._parameter_constraints,
+        "tolerance": [Interval(Real, 0, None, closed="neither")],
+        "max_features": [Interval(Integral, 2, None, closed="left")],
+        "n_predict": [Interval(Integral, 1, None, closed="left"), None],
+        "methods": ["array-like", None],
+        "approximation": [StrOptions(set(APPROXIMATIONS))],
+    }
+
+    selection_ = OfFit[Selection]()
+    model_ = OfFit[Chosen]()
+
+    _fitted: ChosenFit
+
+    def __init__(
+        self,
+        tolerance: float = 1e-3,
+        *,
+        max_features: int = 2048,
+        n_predict: int | None = None,
+        methods: Sequence[str] | None = None,
+        kernel: Kernel | None = None,
+        noise_variance: float | None = None,
+        approximation: Approximation = "fitc",
+        ard: bool = False,
+        max_learning_rows: int = 2000,
+        max_memory_gib: float = 4.0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.tolerance = tolerance
+        self.max_features = max_features
+        self.n_predict = n_predict
+        self.methods = methods
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.approximation = approximation
+        self.ard = ard
+        self.max_learning_rows = max_learning_rows
+        self.max_memory_gib = max_memory_gib
+        self.random_state = random_state
+
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+        checked_methods(self.methods)  # before the time that learning takes
+        return super()._learn(rows, rng)
+
+    def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ChosenFit:
+        require(common.kernel, "metric", type(self).__name__)
+        noise = Noise(common.noise_variance, self.approximation)
+        plan = PLAN.within(self.max_memory_gib)
+        probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
+        seed = int(rng.integers(2**31))
+        choice, selection = self._choose(probes, len(rows.y), common.kernel, noise, seed)
+        if shortfall := selection.shortfall(self.max_features):
+            exact = len(rows.y) <= max_rows_within(self.max_memory_gib)
+            warnings.warn(
+                shortfall + (", or use ExactGPRegressor." if exact else "."),
+                ToleranceWarning,
+                stacklevel=3,  # the line that calls fit
+            )
+        model = self._regressor(choice, common, seed)
+        model.fit(rows.X, rows.y + common.center, rows.weights, rows.noise_variances)
+        # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
+        return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
+
+    def _choose(self, probes: Probes, n_rows: int, kernel: Kernel, noise: Noise, seed: int) -> tuple[Choice, Selection]:
+        """Try candidates on probes, each made of the rows that are not held out."""
+        rest, n_predict = probes.rest, n_rows if self.n_predict is None else int(self.n_predict)
+        mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]
+        neighbourhoods = Neighbourhoods(kernel.scale(rest.X))
+        most = LIMITS.max_centroids(*rest.X.shape)
+        covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
+
+        def build(choice: Choice) -> LocalPosterior:
+            centroids: Floats = mean if choice.threshold is None else covers(choice.threshold)
+            features = None
+            if choice.features is not None:
+                # The stream from which the chosen regressor draws as well: what is tried is what is fitted.
+                drawing = spawn(generator(seed), 2)[1]
+                features = fitted_map(choice.features, kernel, rest, centroids, drawing, self.max_memory_gib)
+            return LocalPosterior(
+                kernel,
+                rest,
+                Noise(noise.variance, choice.approximation),
+                centroids if choice.n_neighbors is None else centroids[:0],
+                features=features,
+                solver=choice.solver,
+                n_neighbors=choice.n_neighbors,
+                max_memory_gib=self.max_memory_gib,
+                neighbourhoods=neighbourhoods,
+            )
+
+        allowed = Allowed(
+            checked_methods(self.methods), int(self.max_features), self.approximation, float(self.max_memory_gib)
+        )
+        share = negligible_share(rest, kernel, noise, PRUNE)
+        prices = Prices(rest, n_rows, kernel, share, n_predict, measured_costs())
+        candidates = families(allowed, kernel, prices, covers)
+        return select(probes, candidates, build, noise.variance, float(self.tolerance), n_predict)
+
+    def _regressor(self, choice: Choice, common: GPFit, seed: int) -> Chosen:
+        """Make the unfitted regressor of a choice."""
+        shared: dict[str, Any] = {
+            "kernel": common.kernel,
+            "noise_variance": common.noise_variance,
+            "max_learning_rows": self.max_learning_rows,
+            "max_memory_gib": self.max_memory_gib,
+            "random_state": seed,
+        }
+        if choice.n_neighbors is not None:
+            return LocalizedGPRegressor(
+                centroids="test_rows", solver=choice.solver, n_neighbors=choice.n_neighbors, **shared
+            )
+        if choice.features is None:
+            return ExactGPRegressor(**shared)
+        shared["approximation"] = choice.approximation
+        if choice.threshold is None:
+            return FeaturizedGPRegressor(choice.features, **shared)
+        return LocalizedGPRegressor(choice.features, choice.threshold, solver=choice.solver, **shared)
+
+    def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
+        return self.model_._predict(X, variance)
+
+    def _expected_divergence(self, X: Floats) -> Floats:
+        return self.model_._expected_divergence(X)
+
+    def _cure(self) -> str:
+        return self.model_._cure()

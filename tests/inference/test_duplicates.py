@@ -1,0 +1,76 @@
+"""Exact copies of rows: counted, and named where a learned noise collapses because of them."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp.errors import DuplicateRowsWarning
+from lmgp.inference.duplicates import without_copies
+from lmgp.validation import Rows
+
+
+def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+
+
+def test_copies_are_rows_with_equal_inputs_and_targets() -> None:
+    X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [2.0, 1.0]])
+    y = np.array([1.0, 5.0, 1.0, 1.0])
+    distinct, n_copies = without_copies(Rows(X, y))
+    assert n_copies == 1
+    assert sorted(zip(*distinct.X.T, distinct.y, strict=True)) == [(0.0, 1.0, 1.0), (0.0, 1.0, 5.0), (2.0, 1.0, 1.0)]
+
+
+def test_a_weight_above_one_counts_as_copies_and_one_below_does_not() -> None:
+    X, y = rows(4)
+    distinct, n_copies = without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 2.0])))
+    assert n_copies == 3
+    assert sorted(distinct.weights) == [0.5, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_collapsed_noise_is_said_with_the_number_of_copies_and_the_cure(weighted: bool) -> None:
+    X, y = rows()
+    weights = np.full(120, 3.0) if weighted else None
+    with pytest.warns(
+        DuplicateRowsWarning, match=r"240 of 360 rows are exact copies.*one row of each.*noise_variances"
+    ) as record:
+        model = ExactGPRegressor(random_state=0).fit(
+            *((X, y) if weighted else (np.repeat(X, 3, axis=0), np.repeat(y, 3))), sample_weight=weights
+        )
+    assert sum(issubclass(one.category, DuplicateRowsWarning) for one in record) == 1
+    assert model.noise_variance_ < 1e-3 * y.var()
+
+
+def noise_free() -> tuple[np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 1))
+    return np.repeat(X, 2, axis=0), np.sin(3 * np.repeat(X, 2))
+
+
+def few_copies() -> tuple[np.ndarray, np.ndarray]:
+    X, y = rows()
+    return np.vstack((X, X[:2])), np.append(y, y[:2])
+
+
+def repeated_measurements() -> tuple[np.ndarray, np.ndarray]:
+    X, _ = rows(60)
+    X = np.repeat(X, 3, axis=0)
+    return X, np.sin(3 * X[:, 0]) + 0.1 * np.random.default_rng(1).normal(size=180)
+
+
+@pytest.mark.parametrize("make", [rows, noise_free, few_copies, repeated_measurements])
+def test_other_data_are_left_alone(make) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DuplicateRowsWarning)
+        ExactGPRegressor(random_state=0).fit(*make())
+
+
+def test_a_given_noise_is_left_alone() -> None:
+    X, y = rows()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DuplicateRowsWarning)
+        ExactGPRegressor(GaussianKernel(0.5, 1.0), 1e-6).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
