@@ -229,15 +229,16 @@ def counted(monkeypatch: pytest.MonkeyPatch, posterior: type) -> list[object]:
     return made
 
 
-class TestWhatIsKept:
-    # Map, parameters, what is solved, and the bytes of three or so of them.
-    CASES = {
-        "primal": (MAPS["taylor"], {}, WeightPosterior, 25_000),
-        "dual": (MAPS["taylor"], {"solver": "dual", "prune": 0.5}, RowPosterior, 16 * 150**2),
-        "dual, nearest": (None, {"solver": "dual", "n_neighbors": 40}, RowPosterior, 40_000),
-        "dual, all rows": (None, {}, RowPosterior, 16 * 201**2),
-    }
+# Map, parameters, what is solved, and the bytes of three or so of them.
+SOLVED = {
+    "primal": (MAPS["taylor"], {}, WeightPosterior, 25_000),
+    "dual": (MAPS["taylor"], {"solver": "dual", "prune": 0.5}, RowPosterior, 16 * 150**2),
+    "dual, nearest": (None, {"solver": "dual", "n_neighbors": 40}, RowPosterior, 40_000),
+    "dual, all rows": (None, {}, RowPosterior, 16 * 201**2),
+}
 
+
+class TestWhatIsKept:
     @staticmethod
     def wide() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return draw(200, high=(38.0, -1.0), n_new=60)
@@ -247,9 +248,9 @@ class TestWhatIsKept:
         nearest = np.argmin(distances(T, posterior.centroids, LENGTHSCALE), axis=1)
         return 1 if case == "dual, all rows" else len(np.unique(nearest))
 
-    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("case", SOLVED)
     def test_eight_threads_solve_each_posterior_once(self, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        features, parameters, made_of, _ = self.CASES[case]
+        features, parameters, made_of, _ = SOLVED[case]
         X, y, T = self.wide()
         expected = around(features, centred(X, y), **parameters).predict(T)
         made = counted(monkeypatch, made_of)
@@ -266,9 +267,9 @@ class TestWhatIsKept:
             np.testing.assert_array_equal(each, expected)
         assert len(made) == self.n_expected(case, posterior, T)
 
-    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("case", SOLVED)
     def test_a_second_prediction_solves_nothing(self, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        features, parameters, made_of, _ = self.CASES[case]
+        features, parameters, made_of, _ = SOLVED[case]
         X, y, T = self.wide()
         posterior = around(features, centred(X, y), **parameters)
         first = posterior.predict(T)
@@ -276,9 +277,9 @@ class TestWhatIsKept:
         np.testing.assert_array_equal(posterior.predict(T), first)
         assert not made
 
-    @pytest.mark.parametrize("case", CASES)
+    @pytest.mark.parametrize("case", SOLVED)
     def test_beyond_a_limit_they_are_solved_again(self, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        features, parameters, made_of, n_bytes = self.CASES[case]
+        features, parameters, made_of, n_bytes = SOLVED[case]
         X, y, T = self.wide()
         rows = centred(X, y)
         expected = around(features, rows, **parameters).predict(T)

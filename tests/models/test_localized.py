@@ -1,9 +1,8 @@
-"""The localized Gaussian process: where its centroids are, what it hands to the posteriors around them, its defaults."""
+"""The localized Gaussian process: its centroids, what it hands to the posteriors around them, its defaults."""
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 
 from lmgp import (
     ExactGPRegressor,
