@@ -21,6 +21,20 @@ Floats = NDArray[np.float64]
 N_BLOCKS = 8
 
 
+def check_series(features: KernelMap) -> None:
+    """Refuse a map whose columns are not the terms of a series.
+
+    Raises
+    ------
+    InputError
+    """
+    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
+        raise InputError(
+            "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
+            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
+        )
+
+
 def expected_divergence(
     posterior: WeightPosterior,
     features: KernelMap,
@@ -77,11 +91,7 @@ def expected_divergence(
     Over the configurations, estimated and true means have a rank correlation of 0.94, 0.81, 0.89 and 0.43. "fitc" is
     much alike (localized, test rows: 0.59, 2.2 (0.9 to 6.9), 89%, 2.6%). With "sor", far rows have 1.0 (1.0 to 1.2).
     """
-    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
-        raise InputError(
-            "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
-            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
-        )
+    check_series(features)
     n_columns = features.n_features_out_
     half = n_columns // 2
     ends = sorted({half + (n_columns - half) * i // N_BLOCKS for i in range(N_BLOCKS)})
