@@ -279,8 +279,7 @@ class TestWhatIsOpen:
     def test_memory(self) -> None:
         """Three matrices of 100 columns fit, and no more than 122 rows."""
         X, y, T = draw(400)
-        gib = 3 * 8 * 100.0**2 / 2**30
-        model = auto(8.0, max_memory_gib=gib, max_features=512).fit(X, y)
+        model = auto(8.0, max_memory_gib=3 * 8 * 100.0**2 / 2**30, max_features=512).fit(X, y)
         assert max(trial.n_features for trial in model.selection_ if trial.method in FEATURES) < 100
         assert not any(trial.method == "exact" for trial in model.selection_)
         assert divergence(model, X, y, T) < 1e-2
