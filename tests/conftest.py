@@ -1,6 +1,7 @@
 """What the tests share: rows and targets, kernels with their textbook formulas, and dense algebra."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,11 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.features.base import KernelMap
+from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.kernels.base import Kernel
+from lmgp.locality.placement import cover
+from lmgp.noise import Approximation, Noise
+from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 
@@ -136,3 +141,30 @@ FOURIER: dict[str, KernelMap] = {
 }
 UNTRUNCATED: dict[str, KernelMap] = {**FOURIER, "kar_karnick": RandomMaclaurinFeatures(30)}
 MAPS = {**TRUNCATED, **UNTRUNCATED}
+
+NOISE = 0.05
+
+
+def centred(X: Floats, y: Floats, weights: Floats | None = None, noise_variances: Floats | None = None) -> Rows:
+    """Make rows whose y is centred by its weighted mean."""
+    return Rows(X, y - np.average(y, weights=weights), weights, noise_variances)
+
+
+def around(
+    features: Any,
+    rows: Rows,
+    approximation: Approximation = "dtc",
+    centroids: Floats | None = None,
+    *,
+    kernel: Kernel,
+    noise: Noise | None = None,
+    prune: float = 0.0,
+    **parameters: Any,
+) -> LocalPosterior:
+    """Make the posteriors around farthest-point centroids, or given ones; of no rows, each new row is its own."""
+    centroids = cover(rows, kernel, 1.0) if centroids is None else centroids
+    made = None
+    if features is not None:
+        made = fitted_map(features, kernel, rows, centroids, np.random.default_rng(0))
+    noise = Noise(NOISE, approximation) if noise is None else noise
+    return LocalPosterior(kernel, rows, noise, centroids, features=made, prune=prune, **parameters)
