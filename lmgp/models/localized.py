@@ -243,6 +243,9 @@ class LocalizedGPRegressor(GaussianProcess):
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._fitted.posterior.predict(X, variance)
 
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        return self._fitted.posterior.expectations(X)
+
     def _cure(self) -> str:
         fit = self._fitted
         return cure(fit.posterior.noise, fit.features) if fit.features is not None else super()._cure()
