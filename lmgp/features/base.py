@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
@@ -91,6 +91,10 @@ class MapFit:
     """
 
     n_features_out: int
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the names below: what is computed when first asked for is no part of the state.
+        return {one.name: vars(self)[one.name] for one in fields(self)}
 
     @cached_property
     def digest(self) -> str:

@@ -131,6 +131,8 @@ class LocalPosterior:
     ----------
     reach : float
         The distance from a centroid, in lengthscales, beyond which rows are left out.
+    kernel, noise, centroids, features, n_neighbors
+        As given.
 
     Notes
     -----
@@ -164,7 +166,7 @@ class LocalPosterior:
         self.reach = float("inf")
         if features is not None and prune:
             self.reach = features.reach(negligible_share(rows, kernel, noise, prune))
-        self._rows, self._solver, self._n_neighbors, self._max_memory_gib = rows, solver, n_neighbors, max_memory_gib
+        self._rows, self._solver, self.n_neighbors, self._max_memory_gib = rows, solver, n_neighbors, max_memory_gib
         if neighbourhoods is None and np.isfinite(self.reach):
             neighbourhoods = Neighbourhoods(kernel.scale(rows.X))
         self._neighbourhoods = neighbourhoods
@@ -186,7 +188,7 @@ class LocalPosterior:
         variance : ndarray of shape (n,) or None
         """
         if not len(self.centroids) and self._tree is not None and self._solver == "dual":
-            k = min(self._n_neighbors or 0, len(self._rows.y))
+            k = min(self.n_neighbors or 0, len(self._rows.y))
             both = predict_from_neighbours(self.kernel, self._rows, self.noise, self._tree, X, k)
             return both if variance else (both[0], None)
         mean, found = np.empty(len(X)), np.empty(len(X))
@@ -281,9 +283,9 @@ class LocalPosterior:
         rows = self._rows.take(self._within_reach(centroid))
         if self._map_for(len(rows.y)) is not None:
             return WeightPosterior(self._sum(centroid, rows), center=0.0)
-        if self._n_neighbors is not None and self._n_neighbors < len(rows.y) and self._tree is not None:
+        if self.n_neighbors is not None and self.n_neighbors < len(rows.y) and self._tree is not None:
             (scaled,) = self.kernel.scale(centroid[None, :])
-            _, nearest = self._tree.query(scaled, k=np.arange(1, self._n_neighbors + 1))
+            _, nearest = self._tree.query(scaled, k=np.arange(1, self.n_neighbors + 1))
             rows = self._rows.take(nearest)
         elif len(rows.y) == len(self._rows.y):
             # The exact GP of all rows is the same around every centroid.

@@ -21,6 +21,21 @@ Floats = NDArray[np.float64]
 N_BLOCKS = 8
 
 
+def check_series(features: KernelMap) -> TaylorFeatures:
+    """Return the map, or refuse one whose columns are not the terms of a series.
+
+    Raises
+    ------
+    InputError
+    """
+    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
+        raise InputError(
+            "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
+            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
+        )
+    return features
+
+
 def expected_divergence(
     posterior: WeightPosterior,
     features: KernelMap,
@@ -63,20 +78,16 @@ def expected_divergence(
     An expectation: the true divergence of a row depends on the sign and size of one error of the mean. It does not see
     rows that were pruned. How near it comes, measured on five data sets: ``docs/error_estimate.md``.
     """
-    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
-        raise InputError(
-            "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
-            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
-        )
-    n_columns = features.n_features_out_
+    series = check_series(features)
+    n_columns = series.n_features_out_
     half = n_columns // 2
     ends = sorted({half + (n_columns - half) * i // N_BLOCKS for i in range(N_BLOCKS)})
     sizes = [stop - start for start, stop in pairwise([0, *ends, n_columns])]
     result = np.empty(len(X))
     for part in chunks(len(X), n_columns):
         rows = as_tensor(X[part])
-        columns = features.evaluate(rows)
-        missing = features.missing_variance(rows, columns).numpy()
+        columns = series.evaluate(rows)
+        missing = series.missing_variance(rows, columns).numpy()
         whitened = posterior.whiten(columns)
         means = _partial_sums(posterior.coefficients[:, None] * whitened, sizes)
         variances = _partial_sums(whitened.square(), sizes)

@@ -1,7 +1,6 @@
 """The posterior over the weights of a featurized GP: D × D, whatever the number of rows."""
 
 import math
-from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -43,6 +42,8 @@ class WeightPosterior:
         L, lower triangular.
     coefficients : Tensor of shape (D,)
         β.
+    weights : Tensor of shape (D,)
+        The posterior mean of w, L⁻ᵀβ.
     log_marginal_likelihood : float
         log p(y − center) under the featurized model, in nats.
 
@@ -60,6 +61,7 @@ class WeightPosterior:
         precision.diagonal().add_(1.0)
         self.factor = cholesky(precision, noise_variance, diagonal_share=1.0)
         self.coefficients = solve_lower(self.factor, sums.cross[:, :1] / noise_variance)[:, 0]
+        self.weights = solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
         self.log_marginal_likelihood = -0.5 * (
             targets.n * math.log(2.0 * math.pi * noise_variance)
@@ -69,14 +71,9 @@ class WeightPosterior:
             - float(self.coefficients @ self.coefficients)
         )
 
-    @cached_property
-    def weights(self) -> torch.Tensor:
-        """The posterior mean of w, L⁻ᵀβ, shape (D,)."""
-        return solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
-
     @property
     def n_bytes(self) -> int:
-        """The memory that this posterior holds once it has predicted, in bytes."""
+        """The memory that this posterior holds, in bytes."""
         return self.factor.nbytes + 2 * self.coefficients.nbytes
 
     def whiten(self, features: torch.Tensor) -> torch.Tensor:

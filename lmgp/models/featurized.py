@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
@@ -14,7 +15,7 @@ from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
-from lmgp.inference.truncation import expected_divergence
+from lmgp.inference.truncation import check_series, expected_divergence
 from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
 from lmgp.kernels.base import Kernel
 from lmgp.models.base import GaussianProcess, GPFit
@@ -29,6 +30,7 @@ class FeaturizedFit(GPFit):
     """The fitted state of a model with one map."""
 
     features: KernelMap
+    noise: Noise
     map_centre: Floats
     posterior: WeightPosterior
     box: tuple[Floats, Floats]
@@ -133,23 +135,27 @@ class FeaturizedGPRegressor(GaussianProcess):
         statistics = accumulate(made, rows, centre, noise, origin=0.0)
         box = rows.X.min(axis=0), rows.X.max(axis=0)
         return FeaturizedFit(
-            **vars(common), features=made, map_centre=centre, posterior=WeightPosterior(statistics, center=0.0), box=box
+            **vars(common),
+            features=made,
+            noise=noise,
+            map_centre=centre,
+            posterior=WeightPosterior(statistics, center=0.0),
+            box=box,
         )
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         fit = self._fitted
-        noise = Noise(fit.noise_variance, self.approximation)
-        return evaluate(fit.posterior, fit.features, X, fit.map_centre, noise, variance)
+        return evaluate(fit.posterior, fit.features, X, fit.map_centre, fit.noise, variance)
 
     def _cure(self) -> str:
-        return cure(self.approximation, super()._cure())
+        return cure(self._fitted.noise, self._fitted.features)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         fit = self._fitted
+        check_series(fit.features)
         outside = X - np.clip(X, *fit.box)
         beyond = np.sqrt(np.square(fit.kernel.scale(outside)).sum(axis=1))
-        noise = Noise(fit.noise_variance, self.approximation)
-        return expected_divergence(fit.posterior, fit.features, X - fit.map_centre, beyond, noise)
+        return expected_divergence(fit.posterior, fit.features, X - fit.map_centre, beyond, fit.noise)
 
 
 def default_map(kernel: Kernel) -> KernelMap:
@@ -157,11 +163,16 @@ def default_map(kernel: Kernel) -> KernelMap:
     return OrthogonalFourierFeatures() if kernel.can("frequencies") else NystroemFeatures()
 
 
-def cure(approximation: Approximation, otherwise: str) -> str:
+def cure(noise: Noise, features: KernelMap) -> str:
     """Say what makes the predictions of a featurized model plausible."""
-    if approximation == "fitc":
-        return otherwise
+    one_row = torch.zeros((1, features.n_features_in_), dtype=torch.float64)
+    leaves_out = features.missing_variance(one_row, features.evaluate(one_row)) is not None
+    if leaves_out and noise.approximation != "fitc":
+        return (
+            f"With approximation={noise.approximation!r} rows that the map represents only in part distort the fit "
+            "where the noise is small: use approximation='fitc'."
+        )
     return (
-        f"With approximation={approximation!r} rows at the edge of a map's reach distort the fit where the noise is "
-        "small: use approximation='fitc'."
+        f"{features.n_features_out_:,} columns cannot follow the targets as closely as noise_variance="
+        f"{noise.variance:.3g} asks: use more features, NystroemFeatures, or a larger noise_variance."
     )

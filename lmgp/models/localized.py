@@ -36,10 +36,20 @@ NEIGHBORS = 128
 
 @dataclass(frozen=True, eq=False)
 class LocalizedFit(GPFit):
-    """The fitted state of a localized model."""
+    """The fitted state of a localized model.
 
-    rows: Rows
+    Attributes
+    ----------
+    posterior : LocalPosterior
+    places : ndarray of shape (n_places, d)
+        Where training rows are: each of them is within `radius` of one of these points, in the units of X.
+    radius : float
+        In lengthscales.
+    """
+
     posterior: LocalPosterior
+    places: Floats
+    radius: float
 
     @property
     def centroids(self) -> Floats:
@@ -69,9 +79,10 @@ class LocalizedGPRegressor(GaussianProcess):
     ----------
     features : FeatureMap or scikit-learn transformer, optional
         Cloned, given the kernel, and fitted to differences between rows and centroids. If not given,
-        ``TaylorFeatures(512)`` up to 4 input columns and ``OptimizedMaclaurinFeatures(512)`` above; for kernels that
-        are no sums of Gaussians, which these maps cannot serve, no map: each test row is predicted from its
-        `n_neighbors` nearest rows, 128 if not given.
+        ``TaylorFeatures(512)`` up to 4 input columns and ``OptimizedMaclaurinFeatures(512)`` above. These maps serve
+        sums of Gaussians only. With any other kernel, and unless ``solver="dual"`` asks for all rows, each test row is
+        predicted from its `n_neighbors` nearest rows, 128 if not given (given centroids: from those nearest to its
+        centroid).
     threshold : float, default=1.0
         In lengthscales of the kernel's metric: every training row is closer than this to a centroid. For
         farthest-point clustering only.
@@ -191,12 +202,13 @@ class LocalizedGPRegressor(GaussianProcess):
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
         kernel, rows = common.kernel, rows.copy()
         require(kernel, "metric", type(self).__name__)
-        features, solver, n_neighbors = self.features, self.solver, self.n_neighbors
-        centroids = self._place_centroids(kernel, rows)
+        features, solver, n_neighbors, placed = self.features, self.solver, self.n_neighbors, self.centroids
         if features is None and kernel.can("gaussian_components"):
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
         elif features is None and solver != "dual":
-            solver, n_neighbors, centroids = "dual", n_neighbors or NEIGHBORS, np.empty((0, rows.X.shape[1]))
+            solver, n_neighbors = "dual", n_neighbors or NEIGHBORS
+            placed = "test_rows" if isinstance(placed, str) else placed
+        centroids = self._place_centroids(placed, kernel, rows)
         made = None
         if features is not None:
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
@@ -210,15 +222,17 @@ class LocalizedGPRegressor(GaussianProcess):
             n_neighbors=n_neighbors,
             max_memory_gib=self.max_memory_gib,
         )
-        return LocalizedFit(**vars(common), rows=rows, posterior=posterior)
+        covered = isinstance(placed, str) and placed == "farthest_point"
+        places, radius = (centroids, float(self.threshold)) if covered else (rows.X, 1.0)
+        return LocalizedFit(**vars(common), posterior=posterior, places=places, radius=radius)
 
-    def _place_centroids(self, kernel: Kernel, rows: Rows) -> Floats:
+    def _place_centroids(self, placed: str | ArrayLike, kernel: Kernel, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
-        if isinstance(self.centroids, str):
-            if self.centroids == "test_rows":
+        if isinstance(placed, str):
+            if placed == "test_rows":
                 return np.empty((0, rows.X.shape[1]))
             return cover(rows, kernel, float(self.threshold))
-        centroids: Floats = check_array(self.centroids, dtype=np.float64, input_name="centroids", copy=True)
+        centroids: Floats = check_array(placed, dtype=np.float64, input_name="centroids", copy=True)
         if centroids.shape[1] != rows.X.shape[1]:
             raise InputError(
                 f"centroids must have as many columns as X, {rows.X.shape[1]}; got shape {centroids.shape}."
@@ -229,16 +243,15 @@ class LocalizedGPRegressor(GaussianProcess):
         return self._fitted.posterior.predict(X, variance)
 
     def _cure(self) -> str:
-        return cure(self.approximation, super()._cure())
+        fit = self._fitted
+        return cure(fit.posterior.noise, fit.features) if fit.features is not None else super()._cure()
 
     def _expected_divergence(self, X: Floats) -> Floats:
-        fit = self._fitted
-        if self.n_neighbors is not None:
+        fit, n_neighbors = self._fitted, self._fitted.posterior.n_neighbors
+        if n_neighbors is not None:
             raise InputError(
-                f"return_error cannot say what the rows beyond the nearest {self.n_neighbors} would change. Compare "
-                "with ExactGPRegressor on some rows instead."
+                f"return_error cannot say what the rows beyond the nearest {n_neighbors} would change. Compare with "
+                "ExactGPRegressor on some rows instead."
             )
-        covered = isinstance(self.centroids, str) and self.centroids == "farthest_point"
-        places, within = (fit.centroids, float(self.threshold)) if covered else (fit.rows.X, 1.0)
-        distance, _ = KDTree(fit.kernel.scale(places)).query(fit.kernel.scale(X))
-        return fit.posterior.expected_divergence(X, distance - within)
+        distance, _ = KDTree(fit.kernel.scale(fit.places)).query(fit.kernel.scale(X))
+        return fit.posterior.expected_divergence(X, distance - fit.radius)

@@ -590,8 +590,8 @@ PARAMETERS = [
     ("kernel", "rbf", "GaussianKernel"),
     ("kernel", GaussianKernel, "GaussianKernel"),
     ("ard", "yes", "bool"),
-    ("max_rows", 1, r"int in the range \[2, inf\)"),
-    ("max_rows", 99.5, r"int in the range \[2, inf\)"),
+    ("max_learning_rows", 1, r"int in the range \[2, inf\)"),
+    ("max_learning_rows", 99.5, r"int in the range \[2, inf\)"),
     ("random_state", -1, r"int in the range \[0"),
     ("random_state", "seed", r"int in the range \[0"),
 ]
@@ -606,7 +606,7 @@ OF_SOME = [
     *((LocalizedGPRegressor, "prune", value, r"\[0\.0, 1\.0\]") for value in (-1e-9, 1.5, np.nan, "none")),
     *((LocalizedGPRegressor, "threshold", value, r"\(0\.0, inf\)") for value in (0.0, -1.0, np.nan, "far", None)),
     *((LocalizedGPRegressor, "centroids", value, "farthest_point.*array-like") for value in ("k_means", None, 5)),
-    (LocalizedGPRegressor, "max_cache_gib", -1.0, r"\[0\.0, inf\)"),
+    (LocalizedGPRegressor, "max_memory_gib", -1.0, r"\[0\.0, inf\)"),
 ]
 
 

@@ -134,6 +134,6 @@ def test_dual_models_are_kept_within_the_memory_allowed() -> None:
     model = localized(solver="dual").fit(X, y)
     model.predict(Z)
     assert 0 < model._solved.n_bytes == sum(solved.n_bytes for solved in model._solved.values())
-    none = localized(solver="dual", max_cache_gib=0.0).fit(X, y)
+    none = localized(solver="dual", max_memory_gib=0.0).fit(X, y)
     np.testing.assert_array_equal(none.predict(Z), model.predict(Z))
     assert len(none._solved) == 0

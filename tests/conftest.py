@@ -1,0 +1,138 @@
+"""What the tests share: rows and targets, kernels with their textbook formulas, and dense algebra."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import gammaincc
+from scipy.stats import multivariate_normal
+
+from lmgp import (
+    GaussianKernel,
+    MaternKernel,
+    OptimizedMaclaurinFeatures,
+    OrthogonalFourierFeatures,
+    RandomFourierFeatures,
+    RandomMaclaurinFeatures,
+    RationalQuadraticKernel,
+    StructuredOrthogonalFourierFeatures,
+    TaylorFeatures,
+)
+from lmgp.features.base import KernelMap
+from lmgp.kernels.base import Kernel
+
+Floats = NDArray[np.float64]
+
+APPROXIMATIONS = ("sor", "dtc", "fitc")
+
+
+def draw(
+    n: int = 80,
+    low: Sequence[float] = (8.0, -3.0),
+    high: Sequence[float] = (14.0, -1.0),
+    *,
+    n_new: int = 15,
+    outside: bool = True,
+    noise: float = 0.2,
+    seed: int = 0,
+) -> tuple[Floats, Floats, Floats]:
+    """Draw n rows in a box, their y, and new rows: `n_new` in the box, and two near and two far from it."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(low, high, (n, len(low)))
+    y = 3.0 + np.sin(2 * X[:, 0]) + 0.5 * np.cos(X[:, -1]) + noise * rng.normal(size=n)
+    T = rng.uniform(low, high, (n_new, len(low)))
+    return X, y, np.concatenate((T, X[:2] + 2.0, X[:2] + 30.0)) if outside else T
+
+
+def draw_normal(n: int = 40, d: int = 3, seed: int = 0) -> tuple[Floats, Floats]:
+    """Draw n rows around the origin, and their y."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    return X, 2.0 + np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+def counts_and_noises(n: int, seed: int = 4) -> tuple[NDArray[np.int64], Floats]:
+    """Draw how often each row counts, zero included, and a noise variance for each."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 4, n), rng.uniform(0.01, 0.5, n)
+
+
+def dense_gp(
+    covariance: Floats, cross: Floats, prior: Floats, y: Floats, noise: Floats, center: float | None = None
+) -> tuple[Floats, Floats, float]:
+    """Predict with a Gaussian process by numpy's general solver.
+
+    Parameters are the prior covariance of n training rows, shape (n, n), theirs with m new rows, shape (n, m), the
+    prior variance of these, shape (m,), the targets and their noise variances, shape (n,). Returns the mean and the
+    latent variance of the new rows, and the log marginal likelihood of the centred targets, by scipy.
+    """
+    center = float(np.mean(y)) if center is None else center
+    noisy = covariance + np.diag(noise)
+    solved = np.linalg.solve(noisy, np.column_stack((y - center, cross)))
+    likelihood = multivariate_normal(np.zeros(len(y)), noisy).logpdf(y - center) if len(y) else 0.0
+    variance = prior - np.sum(cross * solved[:, 1:], axis=0)
+    return center + cross.T @ solved[:, 0], variance, float(likelihood)
+
+
+def gaussian(X: Floats, Z: Floats, lengthscale: object, variance: float) -> Floats:
+    """The Gaussian kernel, written out."""
+    return variance * np.exp(-0.5 * distances(X, Z, lengthscale) ** 2)
+
+
+def distances(X: Floats, Z: Floats, lengthscale: object) -> Floats:
+    """The distances between rows, in lengthscales, by differences."""
+    return cdist(X / np.asarray(lengthscale), Z / np.asarray(lengthscale))
+
+
+def left_out(degree: int, squares: Floats, variance: float) -> Floats:
+    """The prior variance that a Maclaurin map up to a degree leaves out at squared distances from its centre."""
+    return variance * (1.0 - gammaincc(degree + 1, squares))
+
+
+# A kernel of two columns, and its formula as in the textbook, for dense algebra.
+SHORT, LONG = [0.9, 1.6], [2.1, 0.8]
+KERNELS: dict[str, tuple[Kernel, Callable[[Floats, Floats], Floats]]] = {
+    "matern12": (
+        MaternKernel(SHORT, 1.3, smoothness=0.5),
+        lambda X, Z: 1.3 * np.exp(-distances(X, Z, SHORT)),
+    ),
+    "matern32": (
+        MaternKernel(LONG, 0.7, smoothness=1.5),
+        lambda X, Z: 0.7 * (1 + 3**0.5 * distances(X, Z, LONG)) * np.exp(-(3**0.5) * distances(X, Z, LONG)),
+    ),
+    "matern52": (
+        MaternKernel(SHORT, 1.1, smoothness=2.5),
+        lambda X, Z: (
+            1.1
+            * (1 + 5**0.5 * distances(X, Z, SHORT) + 5 / 3 * distances(X, Z, SHORT) ** 2)
+            * np.exp(-(5**0.5) * distances(X, Z, SHORT))
+        ),
+    ),
+    "rational_quadratic": (
+        RationalQuadraticKernel(LONG, 1.2, alpha=0.8),
+        lambda X, Z: 1.2 * (1 + distances(X, Z, LONG) ** 2 / 1.6) ** -0.8,
+    ),
+    "gaussian_plus_matern": (
+        GaussianKernel(LONG, 0.9) + MaternKernel(SHORT, 0.4, smoothness=1.5),
+        lambda X, Z: (
+            gaussian(X, Z, LONG, 0.9)
+            + 0.4 * (1 + 3**0.5 * distances(X, Z, SHORT)) * np.exp(-(3**0.5) * distances(X, Z, SHORT))
+        ),
+    ),
+}
+
+# Maps of about 30 columns: those of a truncated series, and those that represent the variance of every row.
+TRUNCATED: dict[str, KernelMap] = {
+    "gaussian": OptimizedMaclaurinFeatures(30, sketch="gaussian"),
+    "rademacher": OptimizedMaclaurinFeatures(30, sketch="rademacher"),
+    "tensor_srht": OptimizedMaclaurinFeatures(30, sketch="tensor_srht"),
+    "taylor": TaylorFeatures(30),
+}
+FOURIER: dict[str, KernelMap] = {
+    "rff": RandomFourierFeatures(30),
+    "orf": OrthogonalFourierFeatures(30),
+    "sorf": StructuredOrthogonalFourierFeatures(30),
+}
+UNTRUNCATED: dict[str, KernelMap] = {**FOURIER, "kar_karnick": RandomMaclaurinFeatures(30)}
+MAPS = {**TRUNCATED, **UNTRUNCATED}
