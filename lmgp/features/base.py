@@ -269,6 +269,8 @@ class KernelMap(FeatureMap):
         X : ndarray of shape (n, d)
         centroids : ndarray of shape (n_centroids, d)
         """
+        if len(centroids) == 1:
+            return self.fit(X - centroids[0])  # for which the kernel needs no metric
         kernel = self._checked_kernel(X.shape[1])
         return self.fit(X - centroids[nearest_centroids(kernel.scale(X), kernel.scale(centroids))])
 
