@@ -8,55 +8,51 @@ and to predict with variances, and the KL divergence per row from the exact GP o
     python benchmarks/localized.py --sets NAME --settings short --add    # measure this one, keep the others' results
     python benchmarks/localized.py --quick    # two sets, few rows, once
     python benchmarks/localized.py --redraw   # the figure alone, from the results
-    python benchmarks/localized.py --million  # 100,000 and 1,000,000 rows, beside a k-d tree
 
-A run that is expected to take longer than --cap seconds is left out, and listed as such. What is expected is what the
-last run with as many or fewer test rows took; for methods whose work is that of the test rows, scaled by their number.
+A run that is expected to take longer than --cap seconds is left out, and listed as such. The last run of the method
+with as many or fewer test rows says what is expected: the same, or in proportion where the work is that of test rows.
 
-Writes benchmarks/results/localized.json after every set, and docs/localized.png; or localized_million.json. They have
-every run, and the environment.
+Writes benchmarks/results/localized.json after every set, with every run and the environment, and docs/localized.png.
 """
 
 import argparse
 import json
 import math
 import os
-import platform
-import resource
-import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 import torch
+from common import FIGURES, RESULTS, timed
+from common import environment as machine
 from matplotlib.figure import Figure
-from scipy.spatial import cKDTree
 from sklearn.base import clone
-from threadpoolctl import threadpool_info
 
 import lmgp
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, TaylorFeatures
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    GPRegressor,
+    LocalizedGPRegressor,
+    TaylorFeatures,
+)
 from lmgp.datasets import load_dataset, split
 from lmgp.errors import ToleranceWarning
-from lmgp.inference.function_space import ExactPosterior
 from lmgp.metrics import kl_divergence
 from lmgp.selection.costs import measured_costs
-from lmgp.validation import Rows
 
 try:
     import gpboost
 except ImportError:
     gpboost = None
 
-HERE = Path(__file__).parent
 SETS = ("uk_flats_2020-12", "uk_houses_2020-12", "modis_lst", "kin40k", "kin8nm")
 # Hyper-parameters beside those that are learned: as published, and with a lengthscale of a third of it.
 GIVEN = {
@@ -70,9 +66,6 @@ MAX_EXACT_TEST_ROWS = 10_000
 JITTER = 0.1  # lengthscales between a test row and the one that it repeats, where there are too few
 LEAST_KL = 1e-8  # what is less is drawn there
 EXACT_LABEL = "exact GP: its seconds\nfor the fewest test rows"
-
-# The reference of the large problem: the exact GP of so many nearest rows, until that changes by less than this.
-NEIGHBOURHOODS, SMALL_CHANGE = (1000, 2000, 4000), 1e-5
 
 COLOURS = {
     "local Taylor, threshold 2": "#d55e00", "local Taylor, threshold 1": "#e69f00",
@@ -129,11 +122,11 @@ def theirs(**options):
 def methods(n_columns, n_test):
     def local(size, threshold):
         features = TaylorFeatures(size, index_set="total_degree" if n_columns <= 3 else "energy")
-        model = LocalizedGPRegressor(features, threshold, approximation="fitc", solver="auto")
+        model = LocalizedGPRegressor(features, threshold, solver="auto")
         return Method(f"local Taylor, threshold {threshold}", str(size), ours(model))
 
     def auto(tolerance):
-        model = LocalizedGPRegressor("auto", "auto", tolerance=float(tolerance), n_predict=n_test, random_state=0)
+        model = GPRegressor(float(tolerance), n_predict=n_test, random_state=0)
         return Method("auto", tolerance, ours(model))
 
     def featurized(family, features):
@@ -193,12 +186,6 @@ def test_inputs(rest, n_test, lengthscale):
     rng = np.random.default_rng(0)
     more = rest[rng.integers(len(rest), size=max(0, n_test - len(rest)))]
     return np.vstack([rest[:n_test], more + JITTER * lengthscale * rng.standard_normal(more.shape)])
-
-
-def timed(action):
-    start = perf_counter()
-    result = action()
-    return perf_counter() - start, result
 
 
 def why_not(method, n_test, runs, cap):
@@ -268,14 +255,8 @@ def medians(runs, keys, values):
 
 
 def environment():
-    libraries = (lmgp, np, scipy, torch, *([gpboost] if gpboost else []))
-    return {
-        "platform": f"{platform.platform()}, Python {platform.python_version()}",
-        "cpus": os.cpu_count(),
-        "torch threads": torch.get_num_threads(),
-        "libraries": {library.__name__: library.__version__ for library in libraries},
-        "blas": [{key: pool[key] for key in ("internal_api", "version", "num_threads")} for pool in threadpool_info()],
-    }
+    libraries = {library.__name__: library.__version__ for library in (lmgp, gpboost) if library}
+    return {**machine(), "libraries": libraries, "cpus": os.cpu_count()}
 
 
 def compare(args, results, figure):
@@ -338,76 +319,6 @@ def draw(sets, path):
     figure.savefig(path, dpi=150)
 
 
-def million_rows(n_rows):
-    """Return rows in 200 cities of an extent of 100 × 100 lengthscales, noisy targets, and n_rows/10 test rows."""
-    from clustering import cities
-
-    rng = np.random.default_rng(1)
-    X = cities(n_rows + n_rows // 10)
-    frequencies, phases = rng.standard_normal((2, 2000)), rng.uniform(0.0, 2.0 * np.pi, 2000)
-    waves = [np.cos(part @ frequencies + phases).sum(axis=1) for part in np.array_split(X, len(X) // 500)]
-    y = np.concatenate(waves) * math.sqrt(2.0 / 2000) + math.sqrt(0.1) * rng.standard_normal(len(X))
-    return {"X": X[:n_rows], "y": y[:n_rows], "X_test": X[n_rows:]}
-
-
-def measure_million(path, n_probes):
-    """Measure one file of `million_rows`, in a process of its own."""
-    model = ours(LocalizedGPRegressor(TaylorFeatures(231), 2.0, approximation="fitc"))
-    model(made_problem(1000, 2), np.zeros((20, 2)))
-    with np.load(path) as data:
-        problem, X = Problem(data["X"], data["y"], GaussianKernel(1.0), 0.1), data["X_test"]
-
-    def tree():
-        cKDTree(problem.X).query(problem.X, k=1, workers=torch.get_num_threads())
-
-    tree_seconds, _ = timed(tree)
-    seconds, (mean, variance, _) = timed(lambda: model(problem, X))
-    run = {"rows": len(problem.y), "s": seconds, "tree_s": tree_seconds, "ratio": seconds / tree_seconds}
-    run["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    run["data_mib"] = (problem.X.nbytes + problem.y.nbytes + X.nbytes) / 2**20
-    return run | (probe(problem, X[:n_probes], mean[:n_probes], variance[:n_probes]) if n_probes else {})
-
-
-def probe(problem, X, mean, variance):
-    """Compare predictions with the exact GP of the nearest rows, as many as it takes."""
-    center, tree = problem.y.mean(), cKDTree(problem.X)
-    change, previous = math.inf, None
-    for k in NEIGHBOURHOODS:
-        exact = np.empty((2, len(X)))
-        for row, nearest in enumerate(tree.query(X, k)[1]):
-            local = Rows(problem.X[nearest], problem.y[nearest] - center)
-            posterior = ExactPosterior(problem.kernel, local, problem.noise_variance)
-            exact[:, row] = np.ravel(posterior.predict(X[row : row + 1]))
-        exact += [[center], [problem.noise_variance]]
-        if previous is not None:
-            change = float(kl_divergence(*previous, *exact).mean())
-        if change < SMALL_CHANGE:
-            break
-        previous = exact
-    kl = float(kl_divergence(mean, variance, *exact).mean())
-    return {"probes": len(X), "neighbours": k, "change": change, "kl": kl}
-
-
-def million(args, results):
-    report = {"command": sys.argv, "environment": environment(), "load average": [os.getloadavg()], "runs": []}
-    with tempfile.TemporaryDirectory() as folder:
-        for n_rows in args.rows:
-            np.savez(Path(folder, str(n_rows)), **million_rows(n_rows))
-        for repeat, n_rows in product(range(args.repeats), sorted(args.rows)):
-            # The divergence is the same every time: once is enough.
-            options = ["--measure", str(Path(folder, f"{n_rows}.npz")), "--probes", str(0 if repeat else args.probes)]
-            output = subprocess.run([sys.executable, __file__, *options], check=True, stdout=subprocess.PIPE).stdout
-            report["runs"].append(json.loads(output))
-            print(", ".join(f"{key} {value:.4g}" for key, value in report["runs"][-1].items()), flush=True)
-    report["medians"] = medians(report["runs"], ("rows",), ("s", "tree_s", "ratio", "peak_mib"))
-    few, many = report["medians"][0], report["medians"][-1]
-    if few is not many:
-        report["exponent"] = math.log(many["s"] / few["s"]) / math.log(many["rows"] / few["rows"])
-        print(f"the seconds grow as the rows to the power {report['exponent']:.2f}")
-    report["load average"].append(os.getloadavg())
-    results.write_text(json.dumps(report, indent=1) + "\n")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=SETS)
@@ -421,21 +332,13 @@ def main():
     parser.add_argument("--out", type=Path, help="a folder for results and figure, in place of the repository's")
     parser.add_argument("--quick", action="store_true", help="two sets, few rows, once")
     parser.add_argument("--redraw", action="store_true", help="only draw the figure, from the results")
-    parser.add_argument("--million", action="store_true", help="measure the large problem instead")
-    parser.add_argument("--rows", nargs="+", type=int, default=[100_000, 1_000_000], help="of the large problem")
-    parser.add_argument("--probes", type=int, default=200, help="of the large problem")
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.quick:
         args.sets, args.test_rows, args.train_rows, args.repeats = (SETS[0], SETS[-1]), [1000], 2000, 1
-    results, figure = args.out or HERE / "results", (args.out or HERE.parent / "docs") / "localized.png"
+    results, figure = args.out or RESULTS, (args.out or FIGURES) / "localized.png"
     results.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore", ToleranceWarning)  # the selections say it
-    if args.measure:
-        print(json.dumps(measure_million(args.measure, args.probes)))
-    elif args.million:
-        million(args, results / "localized_million.json")
-    elif args.redraw:
+    if args.redraw:
         draw(json.loads((results / "localized.json").read_text())["sets"], figure)
     else:
         compare(args, results / "localized.json", figure)

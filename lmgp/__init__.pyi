@@ -29,7 +29,8 @@ from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
-from .rbf.taylor import QuadraticRBF, TaylorRBF
+from .rbf.quadratic import QuadraticRBF
+from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
 

@@ -1,4 +1,4 @@
-"""What is proved about kernel approximations, as functions: how wrong they can be, and with what probability."""
+"""Proved bounds on the errors of kernel approximations."""
 
 from numbers import Real
 
@@ -11,7 +11,7 @@ from lmgp.errors import InputError
 def hoeffding_bound(
     n_features: ArrayLike, error: ArrayLike, *, variance: float = 1.0, pairs: bool = True
 ) -> NDArray[np.float64]:
-    """Bound the probability that random Fourier features miss the kernel of two rows by `error` or more.
+    """Bound the probability that random Fourier features err by `error` or more for the kernel of two rows.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ def hoeffding_bound(
     variance : float, default=1.0
         The kernel's variance σ².
     pairs : bool, default=True
-        Whether the columns are pairs of a cosine and a sine, as those of `RandomFourierFeatures`, or cosines with a
-        random phase each.
+        True for pairs of a cosine and a sine, as `RandomFourierFeatures` makes; False for cosines with a random phase
+        each.
 
     Returns
     -------
     ndarray
-        2 exp(−D a²/(4σ⁴)) for pairs, 2 exp(−D a²/(8σ⁴)) for phases; 1 where that is above it.
+        2 exp(−D a²/(4σ⁴)) for pairs, 2 exp(−D a²/(8σ⁴)) for phases; at most 1.
 
     Raises
     ------
@@ -37,9 +37,9 @@ def hoeffding_bound(
 
     Notes
     -----
-    Each of the D/2 pairs adds 2σ²/D cos(ωᵀ(x − z)), between ∓2σ²/D; each of D phases adds a product of two cosines
-    times 2σ²/D. Hoeffding's inequality for the sum of independent bounded terms gives both. For one pair of rows, not
-    for all rows at once.
+    Each of the D/2 pairs adds 2σ²/D cos(ωᵀ(x − z)), which lies between ±2σ²/D; each of D phases adds 2σ²/D times a
+    product of two cosines. Both bounds follow from Hoeffding's inequality for sums of independent bounded terms. They
+    hold for one pair of rows, not for all pairs at once.
 
     References
     ----------
@@ -63,10 +63,10 @@ def hoeffding_bound(
 
 
 def svm_objective_gap(kernel_diagonal: ArrayLike, feature_squares: ArrayLike, regularization: float) -> float:
-    """Bound how much higher the objective of a linear SVM on projected features is than the kernel SVM's.
+    """Bound the gap between the objective of a linear SVM on projected features and that of the kernel SVM.
 
-    With p* the least value of λ/2 ‖w‖² + (1/m) Σ hinge(yᵢ⟨w, φ(xᵢ)⟩) and p̃* that with a projection of φ in its place,
-    p* ≤ p̃* ≤ p* + gap.
+    Let p* be the minimum of λ/2 ‖w‖² + (1/m) Σ hinge(yᵢ⟨w, φ(xᵢ)⟩), and p̃* the minimum with a projection of φ in place
+    of φ. Then p* ≤ p̃* ≤ p* + gap.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def svm_objective_gap(kernel_diagonal: ArrayLike, feature_squares: ArrayLike, re
     Raises
     ------
     InputError
-        If the features are no projection, as random Fourier features are not: the squared norms then are not all below
-        the kernel's diagonal. Or if λ is not positive, or the shapes differ.
+        If a squared norm is above the kernel's diagonal: the features, such as random Fourier features, are then no
+        projection. Or if λ is not positive, or the shapes differ.
 
     References
     ----------
@@ -129,7 +129,7 @@ def svm_objective_gap(kernel_diagonal: ArrayLike, feature_squares: ArrayLike, re
 
 
 def spherical_fit_bound(degree: int, a: float = 4.0) -> float:
-    """Bound, for high degrees, how well one Gaussian fits the polynomial kernel of the unit sphere.
+    """Bound the error of one Gaussian as a fit to the polynomial kernel of the unit sphere, for high degrees.
 
     Parameters
     ----------

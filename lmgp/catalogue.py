@@ -55,7 +55,7 @@ class DatasetEntry:
     file_name, file_sha256 : str or None
         Name and checksum of the prepared file: comma-separated, gzip, one header line. No checksum with `prepare`.
     prepare : str or None
-        Command that makes the prepared file, where each makes their own, of whatever rows the sources have by then.
+        Command by which users make the prepared file, from the rows that the sources have at that time.
     n_splits : int
         Number of published splits into training and test rows.
     mask_sha256 : str or None
@@ -63,7 +63,7 @@ class DatasetEntry:
     split_column : str or None
         The 0/1 column of the data themselves that holds the one published split.
     spatial : bool
-        The default inputs are geographical coordinates, which keep their scale: they are never standardised.
+        Whether the default inputs are geographical coordinates, which are not standardised.
 
     Examples
     --------

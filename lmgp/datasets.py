@@ -1,22 +1,14 @@
 """Regression data: the sets of the catalogue, a user's own CSV file, and splits into training and test rows.
 
-A set of the catalogue is read from a local folder if it is there, else downloaded once into the user's cache; either
-way its sha256 is checked first, so that everyone computes with the same rows, unless each makes a file of their own.
+A set of the catalogue is read from a local folder, or else downloaded once into the user's cache. Its sha256 is checked
+first, so that everyone computes with the same rows. Only sets that users prepare themselves have no checksum.
 """
 
-import csv
-import gzip
 import hashlib
 import os
-import zlib
-from array import array
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +16,7 @@ from sklearn.datasets import load_diabetes
 
 from lmgp.catalogue import CATALOGUE, DatasetEntry, make_sinc
 from lmgp.errors import DatasetError, InputError, nearest_names
+from lmgp.tables import choose_inputs, read_columns
 
 __all__ = ["DATA_DIR_VARIABLE", "Dataset", "available", "fetch", "load_csv", "load_dataset", "make_sinc", "split"]
 
@@ -51,7 +44,7 @@ class Dataset:
     entry : DatasetEntry or None
         What the catalogue knows; None for a user's own file.
     splits : tuple of bool ndarray of shape (n,)
-        Published splits, True for a test row; empty where there are none or their file is not at hand.
+        Published splits, True for a test row; empty where there are none or their file is missing.
     """
 
     name: str
@@ -68,8 +61,8 @@ def load_dataset(
 ) -> Dataset:
     """Load a data set of the catalogue.
 
-    Looked for, in this order: the prepared file or the original one in the local folder, the original one in the
-    user's cache, its address. Published splits are read from the local folder.
+    The places are tried in this order: the local folder (prepared file, then original), the user's cache, the address
+    of the original. Published splits are read from the local folder.
 
     Parameters
     ----------
@@ -101,7 +94,7 @@ def load_dataset(
         raise DatasetError(f"No data set is named {name!r}; {nearest_names(name, CATALOGUE)}")
     entry = CATALOGUE[name]
     wanted = entry.inputs if columns is None else columns
-    inputs = _choose_inputs(f"Data set {name!r}", entry.columns, entry.target, wanted)
+    inputs = choose_inputs(f"Data set {name!r}", entry.columns, entry.target, wanted)
     table, splits = _read_entry(entry, _data_folder(data_dir), progressbar)
     X = np.ascontiguousarray(table[:, [entry.columns.index(column) for column in inputs]])
     return Dataset(name, X, table[:, -1].copy(), inputs, entry.target, entry, splits)
@@ -127,7 +120,7 @@ def fetch(entry: DatasetEntry, cache_dir: PathLike | None = None, progressbar: b
     Raises
     ------
     DatasetError
-        If the file cannot be had or is not the expected one; nothing of it stays in the cache.
+        If the download fails or gives another file than expected; nothing of it stays in the cache.
     """
     if entry.url is None or entry.url_sha256 is None or entry.download_name is None:
         raise DatasetError(f"Data set {entry.name!r} has no address to download it from.")
@@ -176,15 +169,7 @@ def load_csv(path: PathLike, target: str | None, *, columns: Sequence[str] | Non
         If the file cannot be read as such a table; the message names the file, the columns and the lines.
     """
     file = Path(path).expanduser()
-    if file.is_dir() or not file.exists():
-        what = "is a folder" if file.is_dir() else "does not exist"
-        raise DatasetError(f"{file} {what}; give the path of a CSV file.")
-    with _csv_reader(file) as reader:
-        header = _read_header(file, reader)
-        if target is None:
-            raise DatasetError(f"{file}: the target is needed (--target); columns are {', '.join(header)}.")
-        inputs = _choose_inputs(str(file), header, target, columns)
-        table = _read_rows(file, reader, header, (*inputs, target))
+    table, inputs, target = read_columns(file, target, columns)
     name = file.name.removesuffix(".gz").removesuffix(".csv")
     return Dataset(name, np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), inputs, target)
 
@@ -201,12 +186,12 @@ def split(
     seed : int
         Number of the published split, or seed of a random one.
     n_train : int or None
-        Number of training rows of a random split, all others being test rows; None means as `test_fraction` says.
+        Number of training rows of a random split; all others are test rows. None: see `test_fraction`.
     published : bool
-        Take published split number `seed` where there is one, whatever the size asked for. A set with a single
-        published split uses it for every seed.
+        Use published split number `seed` where there is one; `n_train` and `test_fraction` then have no effect. A set
+        with a single published split uses it for every seed.
     test_fraction : float
-        Share of test rows of a random split without `n_train`; at least 1 test and 2 training rows are kept.
+        Share of test rows of a random split without `n_train`. At least 1 test row and 2 training rows remain.
 
     Returns
     -------
@@ -321,91 +306,4 @@ def _read_checked(path: Path, sha256: str | None, shape: tuple[int, int], has_he
     table = np.loadtxt(path, delimiter=None if path.suffix == ".txt" else ",", skiprows=int(has_header), ndmin=2)
     if table.shape != shape:
         raise DatasetError(f"{path} has {table.shape} rows and columns; the catalogue says {shape}.")
-    return table
-
-
-def _choose_inputs(where: str, names: Sequence[str], target: str, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the input columns asked for, by default all but the target."""
-    if columns is None:
-        columns = [name for name in names if name != target]
-    inputs = (columns,) if isinstance(columns, str) else tuple(columns)
-    unknown = [name for name in (target, *inputs) if name not in names]
-    if unknown:
-        told = "; ".join(f"no column is named {name!r}, {nearest_names(name, names)}" for name in unknown)
-        raise DatasetError(f"{where}: {told}")
-    if not inputs:
-        raise DatasetError(f"{where}: no input column is left beside the target {target!r}; at least one is needed.")
-    if len({*inputs, target}) <= len(inputs):
-        raise DatasetError(f"{where}: name each input once, and not the target {target!r} among them; got {inputs}.")
-    return inputs
-
-
-@contextmanager
-def _csv_reader(path: Path) -> Iterator[Any]:
-    """Open a comma-separated file; whatever makes it unreadable becomes a `DatasetError`."""
-    opener: Any = gzip.open if path.suffix == ".gz" else open
-    reader: Any = csv.reader(())
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream)
-            yield reader
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        expected = "expected text in UTF-8 with its quotation marks closed, compressed only if its name ends in .gz"
-        raise DatasetError(f"{path} could not be read after line {reader.line_num}: {error}; {expected}.") from error
-
-
-def _read_header(path: Path, reader: Any) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in next(filter(None, reader), ()))
-    if not names:
-        raise DatasetError(f"{path} is empty; expected a header line with the names of the columns, then numbers.")
-    if len(names) == 1 and (";" in names[0] or "\t" in names[0]):
-        raise DatasetError(f"{path} is not separated by commas: its first line is {names[0]!r}; save it with commas.")
-    if all(_number(name) is not None for name in names):
-        raise DatasetError(f"{path} has no header: line 1 is all numbers; put the names of the columns above it.")
-    if "" in names:
-        raise DatasetError(f"{path}: column {names.index('') + 1} has no name in the header; give it one or remove it.")
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DatasetError(f"{path}: the header has {', '.join(repeated)} more than once; make the names differ.")
-    return names
-
-
-def _number(field: str) -> float | None:
-    """Convert one field: NaN where the value is missing, None where it is no number."""
-    if field.strip().lower() in ("", "na", "n/a", "nan", "null", "none", "?"):
-        return float("nan")
-    try:
-        return None if "_" in field else float(field)  # to Python 12_3 is a number, in a file it is a code
-    except ValueError:
-        return None
-
-
-def _read_rows(path: Path, reader: Any, header: Sequence[str], used: Sequence[str]) -> Floats:
-    """Read the columns in `used`, at least two, as an array of shape (n, len(used))."""
-    pick = itemgetter(*(header.index(name) for name in used))
-    values, lines = array("d"), array("q")
-    offending: dict[str, str] = {}
-    for row in filter(None, reader):
-        if len(row) != len(header):
-            got = f"line {reader.line_num} has {len(row)} fields, the header has {len(header)}"
-            raise DatasetError(f"{path}: {got}; mend the line, and put fields that contain commas into quotes.")
-        fields = pick(row)
-        numbers = [number for number in map(_number, fields) if number is not None]
-        if len(numbers) < len(fields):
-            for name, field in zip(used, fields, strict=True):
-                if _number(field) is None:
-                    offending.setdefault(name, f"{name!r} (line {reader.line_num}: {field[:40]!r})")
-        values.extend(numbers)
-        lines.append(reader.line_num)
-    if offending:
-        got = ", ".join(offending.values())
-        raise DatasetError(f"{path}: not numeric: {got}; encode them as numbers, or choose the inputs with --columns.")
-    if len(lines) < 2:
-        raise DatasetError(f"{path} has {len(lines)} rows of data below its header; at least 2 are needed.")
-    table = np.frombuffer(values).reshape(len(lines), len(used))
-    bad = ~np.isfinite(table)
-    if bad.any():
-        counts = zip(used, bad.sum(axis=0), bad.argmax(axis=0), strict=True)
-        told = [f"{name!r} ({count} rows, first line {lines[int(first)]})" for name, count, first in counts if count]
-        raise DatasetError(f"{path}: missing or infinite values in {', '.join(told)}; fill them in or drop these rows.")
     return table

@@ -40,6 +40,12 @@ class Method:
         Whether the map depends on the centroids, whatever the allocation.
     chooses : bool, default=False
         Whether map, size and threshold are chosen by measurement; `n_features` is the largest size.
+    compared : bool, default=True
+        Whether `lmgp compare` runs it when no methods are named.
+    tried : bool, default=False
+        Whether `GPRegressor` tries it when no methods are named.
+    rival : str, optional
+        The method whose map differs in nothing but the choice of columns; with one input column, they are the same map.
     """
 
     name: str
@@ -50,6 +56,9 @@ class Method:
     nested: bool = False
     follows: bool = False
     chooses: bool = False
+    compared: bool = True
+    tried: bool = False
+    rival: str | None = None
 
     def regressor(
         self,
@@ -96,7 +105,15 @@ def _maclaurin(sketch: Sketch, label: str, *, localized: bool) -> Method:
         )
 
     where = "local" if localized else "global"
-    return Method(f"{where}_maclaurin_{sketch}", f"{where} Maclaurin, {label}", "Maclaurin", make, localized)
+    return Method(
+        f"{where}_maclaurin_{sketch}",
+        f"{where} Maclaurin, {label}",
+        "Maclaurin",
+        make,
+        localized,
+        compared=sketch != "gaussian",  # at equal cost the variance of a Rademacher sketch is lower
+        tried=localized and sketch == "tensor_srht",
+    )
 
 
 _FOURIER = (
@@ -106,7 +123,7 @@ _FOURIER = (
     ),
     Method(
         "orf", "orthogonal Fourier", "Fourier",
-        lambda n, _, seed: lmgp.OrthogonalFourierFeatures(n, random_state=seed), nested=True,
+        lambda n, _, seed: lmgp.OrthogonalFourierFeatures(n, random_state=seed), nested=True, tried=True,
     ),
     Method(
         "sorf", "structured orthogonal Fourier", "Fourier",
@@ -121,24 +138,40 @@ _GLOBAL = (
     _maclaurin("rademacher", "Rademacher", localized=False),
     _maclaurin("gaussian", "Gaussian", localized=False),
     _maclaurin("tensor_srht", "TensorSRHT", localized=False),
-    Method("global_taylor", "global Taylor", "Taylor", lambda n, *_: lmgp.TaylorFeatures(n), nested=True),
-    Method("nystroem", "Nyström", "rows", lambda n, _, seed: lmgp.NystroemFeatures(n, random_state=seed)),
+    Method(
+        "global_taylor", "global Taylor", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n), nested=True, tried=True, rival="global_taylor_energy",
+    ),
+    Method(
+        "global_taylor_energy", "global Taylor, energy", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
+        compared=False, tried=True, rival="global_taylor",
+    ),
+    Method(
+        "nystroem", "Nyström", "rows",
+        lambda n, _, seed: lmgp.NystroemFeatures(n, random_state=seed), tried=True,
+    ),
 )  # fmt: skip
 _LOCAL = (
     _maclaurin("rademacher", "Rademacher", localized=True),
     _maclaurin("gaussian", "Gaussian", localized=True),
     _maclaurin("tensor_srht", "TensorSRHT", localized=True),
     Method(
-        "local_taylor", "local Taylor", "Taylor", lambda n, *_: lmgp.TaylorFeatures(n), localized=True, nested=True
+        "local_taylor", "local Taylor", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n), localized=True, nested=True, tried=True, rival="local_taylor_energy",
     ),
     Method(
         "local_taylor_energy", "local Taylor, energy", "Taylor",
-        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"), localized=True, follows=True,
+        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
+        localized=True, follows=True, tried=True, rival="local_taylor",
     ),
 )  # fmt: skip
 _AUTO = Method(
     "auto", "chosen by measurement", "chosen",
     lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), chooses=True,
 )  # fmt: skip
+
+# The names of the models without a map: the exact GP of all rows, and of the rows nearest to each test row.
+EXACT, NEAREST_ROWS = "exact", "nearest_rows"
 
 METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, _AUTO)}

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 
-# 1/3, 1/5, …, 1/33: the series of atanh, see _log1p_excess. At the cut-over the first term left out is below 1e-17.
+# 1/3, 1/5, …, 1/33: the series of atanh in _log1p_excess. At |s| = 1/3 the first omitted term is below 1e-17.
 _ATANH_COEFFICIENTS = 1.0 / np.arange(3.0, 34.0, 2.0)
 
 
@@ -23,8 +23,8 @@ def kl_divergence(
 ) -> NDArray[np.float64]:
     """Compute the Kullback-Leibler divergence KL(p ‖ q) between two Gaussians, row by row.
 
-    With u = (v_p − v_q)/v_q the divergence of row i is ½ [u − log(1 + u) + (m_p − m_q)²/v_q]. To compare an approximate
-    prediction with an exact one, the convention of the paper below is: p approximate, q exact.
+    With u = (v_p − v_q)/v_q, the divergence of a row is ½ [u − log(1 + u) + (m_p − m_q)²/v_q]. To compare an
+    approximate prediction with an exact one, the paper below takes the approximate one as p and the exact one as q.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def kl_divergence(
 
     Notes
     -----
-    u − log(1 + u) behaves like u²/2 for small u, so that evaluating it as it stands, even through log1p, would lose
-    half of the digits at u = 1e-8 and all of them at 1e-16. While the variances are within a factor of 2 of each other
-    a series without cancellation is used instead. So the relative error is a few units of rounding, however close or
-    far apart the Gaussians are; a divergence that is too large for float64 is ``inf``.
+    For small u, u − log(1 + u) is about u²/2. Evaluated directly, even by log1p, it would lose half of its digits at
+    u = 1e-8 and all of them at 1e-16. A series without cancellation is used where the variances are within a factor of
+    2 of each other. The relative error is then a few units of rounding for any two Gaussians; a divergence too large
+    for float64 is ``inf``.
 
     References
     ----------
@@ -243,9 +243,9 @@ def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float6
     """Compute u − log(1 + u) for u = (v_p − v_q)/v_q without cancellation.
 
     With s = u/(2 + u), log(1 + u) = 2 atanh(s) and u = 2s/(1 − s), so that
-    u − log(1 + u) = s u − 2 s³ (1/3 + s²/5 + s⁴/7 + …). The cut-over is at ratios v_p/v_q of ½ and 2, where |s| = 1/3.
-    Inside, the difference v_p − v_q is exact (Sterbenz) and the series needs 16 terms; outside, u − log(1 + u) is at
-    least 0.19 and can be computed as it stands.
+    u − log(1 + u) = s u − 2 s³ (1/3 + s²/5 + s⁴/7 + …). The series is used for ratios v_p/v_q from ½ to 2, where
+    |s| ≤ 1/3: there v_p − v_q is exact (Sterbenz) and 16 terms suffice. Elsewhere u − log(1 + u) is at least 0.19 and
+    is computed directly.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         u = (variance_p - variance_q) / variance_q

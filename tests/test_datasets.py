@@ -1,16 +1,11 @@
-"""Catalogue, downloads against a local server, a user's CSV files, and splits.
+"""The catalogue, and data sets from the local folder.
 
 Tests on real data read the folder in LMGP_DATA_DIR, and are reported as skipped without it.
 """
 
 import gzip
-import hashlib
-import logging
 import os
-import threading
-from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,63 +15,12 @@ import pytest
 
 from lmgp.catalogue import CATALOGUE, DatasetEntry
 from lmgp.cli import main
-from lmgp.datasets import Dataset, available, fetch, load_csv, load_dataset, make_sinc, split
+from lmgp.datasets import available, fetch, load_csv, load_dataset, make_sinc, split
 from lmgp.errors import DatasetError, InputError
 
 DATA_DIR = os.environ.get("LMGP_DATA_DIR", "")
-RAW_DIR = Path(DATA_DIR, "raw")
-RAW_FOLDERS = {
-    "yacht": "yacht/data.txt",
-    "kin8nm": "kin8nm/data.txt",
-    "concrete": "concrete/data.txt",
-    "protein": "protein/data.txt",
-    "kin40k": "kin40k/data.csv.gz",
-    "elevators": "elevators/data.csv.gz",
-    "keggdirected": "keggdirected/data.csv.gz",
-}
+
 needs_data = pytest.mark.skipif(not DATA_DIR, reason="LMGP_DATA_DIR names no folder with the prepared data files")
-needs_raw = pytest.mark.skipif(not RAW_DIR.is_dir() or not DATA_DIR, reason="LMGP_DATA_DIR has no folder raw")
-
-TINY = b"1 2 3\n4 5 6\n7 8 9.5\n"
-
-
-class Server(ThreadingHTTPServer):
-    """Serves what is put into `files`; a body under /cut/ is announced as 100 bytes longer than it is."""
-
-    files: dict[str, bytes]
-    requests: list[str]
-
-    def entry(self, path: str, body: bytes, **changes: Any) -> DatasetEntry:
-        """Make the catalogue entry of a file of this server."""
-        self.files[path] = body
-        url = f"http://127.0.0.1:{self.server_port}{path}"
-        tiny: dict[str, Any] = {
-            "n_rows": 3,
-            "columns": ("a", "b", "c"),
-            "inputs": ("a", "b"),
-            "n_splits": 0,
-            "mask_sha256": None,
-        }
-        fields = tiny | {"url": url, "url_sha256": hashlib.sha256(body).hexdigest()} | changes
-        return replace(CATALOGUE["yacht"], **fields)
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Server
-
-    def do_GET(self) -> None:
-        self.server.requests.append(self.path)
-        body = self.server.files.get(self.path)
-        if body is None:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body) + 100 * self.path.startswith("/cut/")))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: object) -> None:
-        pass
 
 
 @pytest.fixture(autouse=True)
@@ -86,18 +30,6 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    httpd = Server(("127.0.0.1", 0), Handler)
-    httpd.files, httpd.requests = {}, []
-    thread = threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield httpd
-    httpd.shutdown()
-    httpd.server_close()
-    thread.join()
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -121,9 +53,6 @@ def prepared(folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> D
     entry = replace(CATALOGUE["hflights"], file_sha256=pooch.file_hash(str(path)), **fields)
     monkeypatch.setitem(CATALOGUE, "hflights", entry)
     return entry
-
-
-# The catalogue
 
 
 @pytest.mark.parametrize("entry", CATALOGUE.values(), ids=CATALOGUE)
@@ -157,9 +86,6 @@ def test_catalogue_names() -> None:
         "uk_houses_2020-12",
         "modis_lst",
     }
-
-
-# Sets that need no file
 
 
 def test_sinc_is_the_normalised_sinc_with_the_stated_noise() -> None:
@@ -231,9 +157,6 @@ def test_columns_that_cannot_be_inputs(columns: list[str], message: str) -> None
 def test_unknown_name() -> None:
     with pytest.raises(DatasetError, match="did you mean 'yacht'"):
         load_dataset("yatch")
-
-
-# Local files
 
 
 def test_data_folder_that_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,129 +258,6 @@ def test_mask_file_gives_the_published_splits(tmp_path: Path, monkeypatch: pytes
     assert load_dataset("hflights", tmp_path).splits == ()
 
 
-# Downloads
-
-
-def test_fetch_downloads_once_and_quietly(
-    server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = server.entry("/data.txt", TINY)
-    logger = pooch.get_logger()
-    # The handler pooch brings along writes to the standard error of the moment of import, which capfd does not see.
-    monkeypatch.setattr(logger, "handlers", [logging.StreamHandler()])
-    level = logger.level
-    path = fetch(entry, tmp_path / "new" / "folder")
-    assert path == tmp_path / "new" / "folder" / "yacht.data.txt"
-    assert path.read_bytes() == TINY
-    assert fetch(entry, tmp_path / "new" / "folder") == path
-    assert server.requests == ["/data.txt"]
-    server.shutdown()  # the cache answers without a server, too
-    assert fetch(entry, tmp_path / "new" / "folder") == path
-    assert capfd.readouterr() == ("", "")
-    assert logger.level == level
-
-
-def test_fetch_shows_progress_when_asked(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    fetch(server.entry("/data.txt", TINY), tmp_path, progressbar=True)
-    assert "100%" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        ("hash", r"expected sha256:{expected} but got {got}"),
-        ("404", r"HTTP status 404"),
-        ("cut", r"incomplete|IncompleteRead"),
-        ("refused", r"refused"),
-    ],
-)
-def test_failed_download_says_why_and_leaves_nothing(server: Server, tmp_path: Path, case: str, message: str) -> None:
-    path = "/cut/data.txt" if case == "cut" else "/data.txt"
-    expected = hashlib.sha256(b"another body").hexdigest() if case == "hash" else hashlib.sha256(TINY).hexdigest()
-    entry = server.entry(path, TINY, url_sha256=expected)
-    if case == "404":
-        server.files.clear()
-    if case == "refused":
-        server.shutdown()
-        server.server_close()
-    message = message.format(expected=expected, got=hashlib.sha256(TINY).hexdigest())
-    with pytest.raises(DatasetError, match=message) as caught:
-        fetch(entry, tmp_path)
-    assert str(entry.url) in str(caught.value)
-    for advice in ("try again", "yacht.data.txt", "--data-dir", "LMGP_DATA_DIR"):
-        assert advice in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_damaged_file_in_the_cache_is_replaced_or_removed(server: Server, tmp_path: Path) -> None:
-    entry = server.entry("/data.txt", TINY)
-    cached = write(tmp_path / "yacht.data.txt", TINY[:5])
-    assert fetch(entry, tmp_path).read_bytes() == TINY
-    write(cached, TINY[:5])
-    server.files.clear()
-    with pytest.raises(DatasetError, match="404"):
-        fetch(entry, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_cache_that_cannot_be_written(server: Server, tmp_path: Path) -> None:
-    not_a_folder = write(tmp_path / "file", "x")
-    with pytest.raises(DatasetError, match="could not be downloaded"):
-        fetch(server.entry("/data.txt", TINY), not_a_folder)
-
-
-@pytest.mark.parametrize("path", ["/data.txt", "/data.csv.gz"])
-def test_load_dataset_downloads_what_is_not_at_hand(
-    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
-) -> None:
-    body = gzip.compress(TINY.replace(b" ", b",")) if path.endswith(".gz") else TINY
-    mask = write(tmp_path / "yacht_raw.test_mask.csv.gz", "split0\n0\n0\n1\n")
-    monkeypatch.setitem(
-        CATALOGUE, "yacht", server.entry(path, body, n_splits=1, mask_sha256=pooch.file_hash(str(mask)))
-    )
-    for _ in range(2):
-        data = load_dataset("yacht")
-        np.testing.assert_array_equal(data.X, [[1, 2], [4, 5], [7, 8]])
-        np.testing.assert_array_equal(data.y, [3, 6, 9.5])
-        assert data.splits == ()
-    assert server.requests == [path]
-    # published splits at hand belong to the downloaded rows too
-    assert [m.tolist() for m in load_dataset("yacht", tmp_path).splits] == [[False, False, True]]
-    # and an original file that was put into the data folder is found there, as the advice says
-    server.files.clear()
-    name = CATALOGUE["yacht"].download_name
-    assert name is not None
-    (tmp_path / "cache" / "lmgp" / name).rename(tmp_path / name)
-    np.testing.assert_array_equal(load_dataset("yacht", tmp_path).y, [3, 6, 9.5])
-    assert server.requests == [path]
-
-
-def test_download_of_another_shape(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CATALOGUE, "yacht", server.entry("/data.txt", TINY, n_rows=308))
-    with pytest.raises(DatasetError, match=r"\(3, 3\).*\(308, 3\)"):
-        load_dataset("yacht")
-
-
-def test_available_says_where_each_set_comes_from(tmp_path: Path) -> None:
-    def where(data_dir: Path | None = None) -> dict[str, str]:
-        return {entry.name: text for entry, text in available(data_dir)}
-
-    assert list(where()) == list(CATALOGUE)
-    assert where()["sinc"] == "generated"
-    assert where()["diabetes"] == "shipped with scikit-learn"
-    assert where()["yacht"] == "download on first use"
-    assert where()["hflights"] == "needs a file"
-    (tmp_path / "cache" / "lmgp").mkdir(parents=True)
-    cached = write(tmp_path / "cache" / "lmgp" / "yacht.data.txt", TINY)
-    assert where()["yacht"] == f"cached: {cached}"
-    here = write(tmp_path / "yacht_raw.csv.gz", TINY)
-    assert where(tmp_path)["yacht"] == f"here: {here}"
-    assert where(tmp_path)["hflights"] == "needs a file"
-
-
-# Real data
-
-# Mean and standard deviation of the target, stated by whoever prepared the files.
 TARGETS = {
     "yacht": (10.495, 15.136),
     "kin8nm": (0.71428, 0.26359),
@@ -502,192 +302,3 @@ def test_load_csv_agrees_with_the_catalogue() -> None:
     own = load_csv(Path(DATA_DIR, "uk_flats_2020-12.csv.gz"), "log_price", columns=["lon", "lat"])
     np.testing.assert_array_equal(own.X, data.X)
     np.testing.assert_array_equal(own.y, data.y)
-
-
-@needs_raw
-@pytest.mark.parametrize("name", RAW_FOLDERS)
-def test_download_equals_the_prepared_file(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    entry = CATALOGUE[name]
-    assert entry.url is not None
-    path = "/" + entry.url.rpartition("/")[2]
-    server.files[path] = (RAW_DIR / RAW_FOLDERS[name]).read_bytes()
-    local = load_dataset(name, DATA_DIR)
-    monkeypatch.setitem(CATALOGUE, name, replace(entry, url=f"http://127.0.0.1:{server.server_port}{path}"))
-    downloaded = load_dataset(name)
-    assert server.requests == [path]
-    np.testing.assert_array_equal(downloaded.X, local.X)
-    np.testing.assert_array_equal(downloaded.y, local.y)
-
-
-# A user's own file
-
-
-def test_csv_takes_all_other_columns_as_inputs(tmp_path: Path) -> None:
-    path = write(tmp_path / "my.data.csv", 'a,"b, quoted",c\n1, 2.5,3e2\n\n-4,"5",.6\n')
-    data = load_csv(path, "b, quoted")
-    np.testing.assert_array_equal(data.X, [[1, 300], [-4, 0.6]])
-    np.testing.assert_array_equal(data.y, [2.5, 5])
-    assert (data.name, data.feature_names, data.target_name) == ("my.data", ("a", "c"), "b, quoted")
-    assert data.entry is None
-    assert data.splits == ()
-    assert data.X.dtype == np.float64
-
-
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
-def test_csv_with_byte_order_mark_and_dos_lines(tmp_path: Path, ending: str) -> None:
-    path = write(tmp_path / f"bom{ending}", b"\xef\xbb\xbfa,y\r\n1,2\r\n3,4\r\n")
-    data = load_csv(str(path), "y")
-    np.testing.assert_array_equal(data.X, [[1], [3]])
-    assert (data.name, data.feature_names) == ("bom", ("a",))
-
-
-def test_csv_columns_leave_the_others_unread(tmp_path: Path) -> None:
-    path = write(tmp_path / "d.csv", "city,a,b,y\nParis,1,,3\nRome,4,5,6\n")
-    data = load_csv(path, "y", columns=["a"])
-    np.testing.assert_array_equal(data.X, [[1], [4]])
-
-
-BAD_FILES = {
-    "empty": ("", "y", None, "is empty"),
-    "blank": ("\n\n", "y", None, "is empty"),
-    "no header": ("1,2\n3,4\n5,6\n", "y", None, "no header: line 1 is all numbers"),
-    "repeated name": ("a,b,a,y\n1,2,3,4\n", "y", None, r"header has a more than once"),
-    "unnamed column": (",a,y\n0,1,2\n1,3,4\n", "y", None, r"column 1 has no name"),
-    "semicolons": ("a;b;y\n1;2;3\n", "y", None, "not separated by commas"),
-    "no target": ("a,b,y\n1,2,3\n", None, None, r"target is needed \(--target\); columns are a, b, y"),
-    "unknown target": ("alpha,price\n1,2\n", "prise", None, "no column is named 'prise', did you mean 'price'"),
-    "unknown columns": (
-        "alpha,beta,y\n1,2,3\n",
-        "y",
-        ["alhpa", "bta"],
-        "'alhpa', did you mean 'alpha'.*'bta', did you mean 'beta'",
-    ),
-    "target as input": ("a,y\n1,2\n3,4\n", "y", ["a", "y"], "not the target 'y' among them"),
-    "no input": ("y\n1\n2\n", "y", None, "no input column is left"),
-    "no input chosen": ("a,y\n1,2\n3,4\n", "y", [], "no input column is left"),
-    "text": (
-        "city,a,kind,y\nParis,1,2,3\nRome,1,x y,3\n",
-        "y",
-        None,
-        r"not numeric: 'city' \(line 2: 'Paris'\), 'kind' \(line 3: 'x y'\); encode.*--columns",
-    ),
-    "code with underscore": ("a,y\n12_3,1\n4,2\n", "y", None, r"not numeric: 'a' \(line 2: '12_3'\)"),
-    "text target": ("a,y\n1,low\n2,high\n", "y", None, r"not numeric: 'y' \(line 2: 'low'\)"),
-    "missing": (
-        "a,b,y\n1,2,3\n,2,nan\n\nNA,2,3\n",
-        "y",
-        None,
-        r"missing or infinite values in 'a' \(2 rows, first line 3\), 'y' \(1 rows, first line 3\)",
-    ),
-    "infinite": ("a,y\n1,2\n3,4\n5,-inf\n", "y", None, r"infinite values in 'y' \(1 rows, first line 4\)"),
-    "overflow": ("a,y\n1,2\n1e999,4\n", "y", None, r"infinite values in 'a' \(1 rows, first line 3\)"),
-    "short row": ("a,b,y\n1,2,3\n4,5\n", "y", None, "line 3 has 2 fields, the header has 3"),
-    "long row": ("a,b,y\n1,2,3\n4,5,6,7\n", "y", ["a"], "line 3 has 4 fields, the header has 3"),
-    "header only": ("a,y\n", "y", None, "has 0 rows of data"),
-    "one row": ("a,y\n1,2\n", "y", None, "has 1 rows of data below its header; at least 2"),
-    "open quotation mark": ("a,y\n1,2\n3," + '"' + "4\n" * 100_000, "y", None, "field limit.*quotation marks closed"),
-    "not UTF-8": (b"a,y\n1,2\n3,\xe94\n", "y", None, "could not be read.*0xe9.*expected text in UTF-8"),
-    "UTF-16": ("a,y\n1,2\n3,4\n".encode("utf-16"), "y", None, "could not be read.*expected text in UTF-8"),
-    "gzip by another name": (gzip.compress(b"a,y\n1,2\n"), "y", None, "could not be read.*ends in .gz"),
-}
-
-
-@pytest.mark.parametrize(("content", "target", "columns", "message"), BAD_FILES.values(), ids=BAD_FILES)
-def test_bad_csv(
-    tmp_path: Path, content: str | bytes, target: str | None, columns: list[str] | None, message: str
-) -> None:
-    path = write(tmp_path / "bad.csv", content)
-    with pytest.raises(DatasetError, match=message) as caught:
-        load_csv(path, target, columns=columns)
-    assert str(path) in str(caught.value)
-
-
-def test_csv_that_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"missing\.csv does not exist; give the path"):
-        load_csv(tmp_path / "missing.csv", "y")
-    with pytest.raises(DatasetError, match="is a folder; give the path"):
-        load_csv(tmp_path, "y")
-
-
-def test_csv_that_is_not_an_intact_gzip_file(tmp_path: Path) -> None:
-    path = tmp_path / "plain.csv.gz"
-    path.write_text("a,y\n1,2\n3,4\n")
-    with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read.*[Nn]ot a gzipped file"):
-        load_csv(path, "y")
-    rows = "".join(f"{i},{i * i % 7919}\n" for i in range(5000))
-    whole = gzip.compress(f"a,y\n{rows}".encode())
-    path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read after line \d+.*ended"):
-        load_csv(path, "y")
-    path.write_bytes(whole[:500] + b"\xff" * 50 + whole[550:])
-    with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read"):
-        load_csv(path, "y")
-
-
-# Splits
-
-
-def rows(n: int, *masks: list[int]) -> Dataset:
-    splits = tuple(np.array(mask, dtype=bool) for mask in masks)
-    return Dataset("rows", np.zeros((n, 1)), np.arange(n, dtype=float), ("x",), "y", splits=splits)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "n_train"),
-    [
-        ({}, 90),
-        ({"test_fraction": 0.25}, 75),
-        ({"test_fraction": 1e-9}, 99),
-        ({"test_fraction": 0.999}, 2),
-        ({"n_train": 2}, 2),
-        ({"n_train": 99}, 99),
-    ],
-)
-def test_random_split(arguments: dict[str, Any], n_train: int) -> None:
-    data = rows(100)
-    train, test = split(data, 5, **arguments)
-    assert len(train) == n_train
-    assert sorted([*train, *test]) == list(range(100))
-    again = split(data, 5, **arguments)
-    np.testing.assert_array_equal(train, again[0])
-    np.testing.assert_array_equal(test, again[1])
-    assert not np.array_equal(test, split(data, 6, **arguments)[1])
-
-
-def test_random_split_is_the_permutation_of_the_seed() -> None:
-    order = np.random.default_rng(11).permutation(20)
-    train, test = split(rows(20), 11, n_train=8)
-    np.testing.assert_array_equal(train, order[:8])
-    np.testing.assert_array_equal(test, order[8:])
-
-
-def test_published_splits_come_first() -> None:
-    data = rows(5, [0, 1, 0, 0, 1], [1, 0, 0, 0, 0])
-    train, test = split(data, 1, n_train=2)
-    assert (train.tolist(), test.tolist()) == ([1, 2, 3, 4], [0])
-    assert split(data, 0)[1].tolist() == [1, 4]
-    assert len(split(data, 2, n_train=2)[0]) == 2  # there is no third published split
-    assert len(split(data, 0, n_train=2, published=False)[0]) == 2
-
-
-def test_single_published_split_serves_every_seed() -> None:
-    data = rows(5, [0, 1, 0, 0, 1])
-    assert split(data, 0)[1].tolist() == split(data, 9)[1].tolist() == [1, 4]
-    assert len(split(data, 9, n_train=2, published=False)[0]) == 2
-
-
-@pytest.mark.parametrize(
-    ("n", "seed", "arguments", "message"),
-    [
-        (10, 0, {"n_train": 10}, "of its 10 rows 10 would be for training.*at least 1 be left for testing"),
-        (10, 0, {"n_train": 11}, "at least 1 be left"),
-        (10, 0, {"n_train": 1}, "at least 2 must be"),
-        (2, 0, {}, "of its 2 rows"),
-        (10, 0, {"test_fraction": 0.0}, "test_fraction"),
-        (10, 0, {"test_fraction": 1.0}, "test_fraction"),
-        (10, -1, {}, "seed must not be negative"),
-    ],
-)
-def test_split_refuses(n: int, seed: int, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        split(rows(n), seed, **arguments)

@@ -188,20 +188,22 @@ class Bench:
             random_state=cell.seed,
             kernel=self.exact.kernel_,
             noise_variance=self.exact.noise_variance_,
-            **self.protocol.parameters,
+            approximation=self.protocol.approximation,
         )
         start = perf_counter()
         model.fit(self.rows.X_train, self.rows.y_train)
         fitted = perf_counter()
         mean, variance, seconds = self._predict(model)
         selection = model.selection_ if method.chooses else None
-        columns = None if model.features_ is None else model.features_.transform(self.rows.X_train[:1]).shape[1]
+        used = model.model_ if method.chooses else model
+        features = getattr(used, "features_", None)  # rows may be chosen in place of features
+        columns = None if features is None else features.transform(self.rows.X_train[:1]).shape[1]
         localized = method.localized or (selection is not None and selection.chosen.threshold is not None)
         return Row(
             **self.described,
             **cell._asdict(),
             n_features_out=columns,
-            n_centroids=len(model.centroids_) if localized else None,
+            n_centroids=len(used.centroids_) if localized else None,
             selection="" if selection is None else selection.to_json(),
             **self._compared(mean, variance),
             fit_seconds=fitted - start,

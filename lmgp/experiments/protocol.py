@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError, nearest_names
@@ -50,11 +50,6 @@ class Protocol:
     n_features: tuple[int, ...]
     max_test_rows: int | None
     published: Mapping[str, PublishedSettings] = field(default_factory=dict)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The parameters of every model that the protocol fixes."""
-        return {"approximation": self.approximation}
 
     def published_for(self, dataset: Dataset) -> PublishedSettings | None:
         """Look up what the paper fixed for a data set; None where this protocol learns instead.
@@ -106,8 +101,7 @@ PROTOCOLS = {
 }
 
 
-# At equal cost a Rademacher sketch has the lower variance: a Gaussian one is there to be asked for.
-DEFAULT_METHODS = tuple(name for name in METHODS if not name.endswith("gaussian"))
+DEFAULT_METHODS = tuple(name for name, method in METHODS.items() if method.compared)
 DEFAULT_THRESHOLDS = (0.5, 2.0)
 DEFAULT_SEEDS = 3
 MAX_TRAIN_ROWS = 10_000

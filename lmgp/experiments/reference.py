@@ -149,7 +149,7 @@ def fit_exact(
     else:
         model = ExactGPRegressor(ard=settings.ard, random_state=0)
     start = perf_counter()
-    n = min(len(rows.y_train), model.max_rows)
+    n = min(len(rows.y_train), model.max_learning_rows)
     with doing(f"seed {seed}: {'fitting' if published or kept else 'learning hyper-parameters'} on {n:,} rows"):
         model.fit(rows.X_train, rows.y_train)
     learned = kept or Learned.of(model, perf_counter() - start)

@@ -9,7 +9,6 @@ from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison, prepare
 from lmgp.metrics import nlpd
-from lmgp.selection.search import Selection
 
 _COLUMNS = (
     "method", "threshold", "D", "centroids", "KL/row", "s.d.", "KL sum", "reverse KL",
@@ -80,8 +79,12 @@ def selections(comparison: Comparison) -> str:
     str
         For each n_features a table of the first seed, and a line for each other one; empty without that method.
     """
-    lines = []
     chosen = [row for row in comparison.rows if row.selection]
+    if not chosen:
+        return ""
+    from lmgp.selection.search import Selection
+
+    lines = []
     for row in sorted(chosen, key=lambda row: (row.n_features or 0, row.seed)):
         selection = Selection.from_json(row.selection)
         if row.seed == 0:

@@ -1,11 +1,13 @@
 """The posterior over the weights of a featurized GP: D × D, whatever the number of rows."""
 
 import math
+from bisect import bisect_right
 from typing import overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
@@ -130,15 +132,27 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     MemoryLimitError
         If three D × D matrices and the parameters of the map take more.
     """
+    needed, n_columns = _needed(features, n_rows, n_inputs)
+
+    def advice(limit: float) -> str:
+        most = 0
+        if "n_features" in features.get_params(deep=False):
+            sizes = range(1, min(features.n_features, 10**12))
+            smaller = clone(features)
+            most = bisect_right(
+                sizes, limit, key=lambda size: _needed(smaller.set_params(n_features=size), n_rows, n_inputs)[0]
+            )
+        return f"Use at most {most or math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit."
+
+    check_memory(needed, f"The matrices of a model with {n_columns:,} columns", advice, max_memory_gib)
+
+
+def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
+    """Return the bytes of a model, and its number of columns."""
     work = features.work(n_inputs)
     # Of n rows, no more than n can be landmarks.
     n_columns = min(work.columns, n_rows) if work.solved else work.columns
-    check_memory(
-        8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs),
-        f"The matrices of a model with {n_columns:,} columns",
-        lambda limit: f"Use at most {math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit.",
-        max_memory_gib,
-    )
+    return 8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs), n_columns
 
 
 def accumulate(

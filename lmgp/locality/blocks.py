@@ -1,4 +1,4 @@
-"""Rows in blocks of neighbours, so that a search for what is near looks at few of them."""
+"""Rows in blocks of neighbours: a search for near rows looks at few blocks."""
 
 import math
 
@@ -13,7 +13,7 @@ MIN_ROWS = 2**14
 
 
 def squared_distances(columns: Floats, point: Floats) -> Floats:
-    """Return Σⱼ (xⱼ − pⱼ)², summed in this order, for points whose coordinates are the leading axis of `columns`."""
+    """Return Σⱼ (xⱼ − pⱼ)², summed in the order of j, for points whose coordinates are the first axis of `columns`."""
     # Whole columns at once: for few columns much faster than summing along short rows.
     total = columns[0] - point[0]
     total *= total
@@ -28,7 +28,7 @@ def squared_distances(columns: Floats, point: Floats) -> Floats:
 class Blocks:
     """Rows in about √n blocks of √n neighbours.
 
-    The last block is filled up with rows that then occur twice.
+    The last block is filled up with copies of other rows.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ class Blocks:
     """
 
     def __init__(self, rows: Floats) -> None:
-        # About √n blocks of √n rows balance the work with the blocks and that within them; NumPy's cost of a call
-        # favours fewer, longer ones. A power of two, because the tree halves its nodes (at the median of their longest
-        # side), down to its leaves: these follow one another in `indices`, and are the blocks. Ties at a median shift
-        # them, which makes boxes larger, nothing else.
+        # √n blocks of √n rows would balance the work between blocks with that within them; the fixed cost of a NumPy
+        # call favours fewer, longer blocks. Their number is a power of two because the tree halves its nodes, at the
+        # median of their longest side, down to its leaves. The leaves are contiguous in `indices`: they are the blocks.
+        # Ties at a median shift them, which only makes boxes larger.
         n_blocks = 2 ** max(0, round(math.log2(len(rows)) / 2) - 1)
         length = -(-len(rows) // n_blocks)
         filled = np.resize(np.arange(len(rows)), n_blocks * length)
@@ -60,8 +60,8 @@ class Blocks:
     def squared_distances_from(self, point: Floats) -> Floats:
         """Return the squared distance from a point to the bounding box of each block, shape (n_blocks,).
 
-        No row of a block is closer, and in floating point neither: differences, squares and sums round monotonically,
-        and these are the same operations in the same order as for the rows.
+        No row of a block is closer. That holds in floating point too: differences, squares and sums round
+        monotonically, and the operations are those for rows, in the same order.
         """
         nearest = np.minimum(np.maximum(point[:, np.newaxis], self._low), self._high)
         return squared_distances(nearest, point)
@@ -95,5 +95,5 @@ class Neighbourhoods:
             found = squared_distances(self._columns[:, near], point) <= radius**2
             index = self._blocks.order[near][found]
             index.sort()
-            # Those that fill up the last block occur twice.
+            # The copies that fill up the last block occur twice.
             return index[np.diff(index, prepend=-1) > 0]

@@ -1,6 +1,7 @@
 """Centroids that cover the rows: farthest-point clustering."""
 
 import math
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -11,10 +12,28 @@ from sklearn.utils.validation import check_array
 from lmgp.errors import InputError
 from lmgp.locality.blocks import MIN_ROWS, Blocks, squared_distances
 
-# These change the time, never the centroids.
-_CENTROIDS_PER_COLUMN = 32  # so many by passes first: sorting the rows into blocks costs as much as up to a hundred
-_UNTESTED_CENTROIDS = 16  # so many visit all blocks after one that came near most of them
-_ROWS_AT_ONCE = 2**18  # bounds the temporary memory
+
+@dataclass(frozen=True)
+class Effort:
+    """How the search is organised. These numbers change its time, never the centroids.
+
+    Attributes
+    ----------
+    first_passes : int
+        The number of centroids, for each column, that are found by passes over all rows before the rows are sorted into
+        blocks: that costs as much as up to a hundred passes.
+    untested : int
+        After a centroid that is close to most blocks, this number of further ones visit all blocks without a test.
+    rows_at_once : int
+        Bounds the temporary memory.
+    """
+
+    first_passes: int = 32
+    untested: int = 16
+    rows_at_once: int = 2**18
+
+
+EFFORT = Effort()
 
 
 def farthest_point_clustering(
@@ -22,7 +41,7 @@ def farthest_point_clustering(
 ) -> NDArray[np.float64]:
     """Choose centroids such that every row is closer than a threshold to one of them.
 
-    The first centroid is the mean of the rows; each further one is the row that is farthest from all centroids so far,
+    The first centroid is the mean of the rows. Each further one is the row farthest from all centroids found before,
     until the largest distance is strictly below the threshold. The result is deterministic: of several farthest rows,
     the one with the lowest index is taken.
 
@@ -35,15 +54,14 @@ def farthest_point_clustering(
     start : array-like of shape (d,), optional
         The first centroid; the mean of the rows if not given.
     max_centroids : int, optional
-        At least 1. If so many centroids are reached first, they are returned although rows at `threshold` or farther
-        remain. No limit if not given; there are at most n + 1 centroids.
+        At least 1. The search stops at this number of centroids, even if rows at `threshold` or farther remain. No
+        limit if not given; there are at most n + 1 centroids.
 
     Returns
     -------
     ndarray of shape (n_centroids, d)
-        In the order in which they were chosen: the start, then rows of X. The centroids of a larger threshold are the
-        first ones of a smaller threshold. All rows among them are at `threshold` or farther from each other and from
-        the start.
+        In the order of choice: the start, then rows of X. The centroids of a larger threshold are the first ones of a
+        smaller threshold. Any two centroids are at `threshold` or farther from each other.
 
     Raises
     ------
@@ -55,14 +73,14 @@ def farthest_point_clustering(
     Notes
     -----
     Memory is O(n d): no matrix of the distances between rows and centroids is formed. In few columns, a new centroid
-    costs about O(√n d): rows farther from it than the largest distance so far stay as they are, and the rows are kept
-    in about √n blocks of neighbours to find the others. In many columns no block is far from anything, and in the worst
-    case the time is O(n d n_centroids). The centroids do not depend on any of this.
+    costs about O(√n d): the rows are kept in about √n blocks of neighbours, and it visits only blocks close enough for
+    a distance to change. In many columns all blocks are close to each other, and the time is O(n d n_centroids) in the
+    worst case. The centroids do not depend on this.
 
-    Squared distances are sums of squared differences in the order of the columns. Through inner products they would be
-    cheaper at large d, but would round differently far from the origin, and a single exchanged row changes all
-    centroids after it. The mean of identical rows can differ from them by rounding (a relative 1e-10 at worst for a
-    million rows); a threshold below that adds the row itself.
+    Squared distances are sums of squared differences in the order of the columns. Inner products would be faster for
+    large d, but round differently far from the origin, and one exchanged row changes all later centroids. The mean of
+    identical rows can differ from them by rounding (a relative 1e-10 at worst for a million rows); a threshold below
+    that adds the row itself.
 
     References
     ----------
@@ -136,21 +154,21 @@ def _farthest_points(
         # exactly the threshold is seen as such, and a tiny threshold does not underflow.
         if math.sqrt(squared) < threshold or len(centroids) >= max_centroids:
             return np.stack(centroids)
-        if len(centroids) == _CENTROIDS_PER_COLUMN * rows.shape[1] and len(rows) >= MIN_ROWS:
+        if len(centroids) == EFFORT.first_passes * rows.shape[1] and len(rows) >= MIN_ROWS:
             cover = _BlockPasses(rows, cover.smallest)
         centroids.append(rows[farthest])
 
 
 class _Passes:
-    """Each row's squared distance to its nearest centroid, `smallest`, by a pass over all rows for each centroid."""
+    """Each row's squared distance to its nearest centroid, `smallest`. Each centroid takes a pass over all rows."""
 
     def __init__(self, rows: NDArray[np.float64]) -> None:
         self._columns = np.ascontiguousarray(rows.T)
         self.smallest = np.full(len(rows), np.inf)
 
     def add(self, centroid: NDArray[np.float64]) -> None:
-        for start in range(0, len(self.smallest), _ROWS_AT_ONCE):
-            part = slice(start, start + _ROWS_AT_ONCE)
+        for start in range(0, len(self.smallest), EFFORT.rows_at_once):
+            part = slice(start, start + EFFORT.rows_at_once)
             smallest = self.smallest[part]
             np.minimum(smallest, squared_distances(self._columns[:, part], centroid), out=smallest)
 
@@ -161,10 +179,10 @@ class _Passes:
 
 
 class _BlockPasses:
-    """The same as `_Passes`, from there on, with the rows in blocks of neighbours.
+    """Continues `_Passes` with the rows in blocks of neighbours.
 
-    A block knows its bounding box and its farthest row. A new centroid visits a block only if the box is closer to it
-    than that row is to the centroids so far; all other blocks stay as they are.
+    A block knows its bounding box and its farthest row. A new centroid visits only blocks whose box is closer to it
+    than the farthest row of the block is to its nearest centroid: in no other block can a distance become smaller.
     """
 
     smallest: NDArray[np.float64]  # one row of the array for each block
@@ -181,7 +199,7 @@ class _BlockPasses:
 
     def add(self, centroid: NDArray[np.float64]) -> None:
         blocks = self._blocks_to_visit(centroid)
-        at_once = max(1, _ROWS_AT_ONCE // self._order.shape[1])
+        at_once = max(1, EFFORT.rows_at_once // self._order.shape[1])
         for start in range(0, len(blocks), at_once):
             part = blocks[start : start + at_once]
             # Blocks in a row need no copy: worth it even if up to half of them need no visit.
@@ -194,7 +212,7 @@ class _BlockPasses:
             return np.arange(len(self._largest))
         blocks = np.flatnonzero(self._blocks.squared_distances_from(centroid) < self._largest)
         if 2 * len(blocks) > len(self._largest):
-            self._untested = _UNTESTED_CENTROIDS
+            self._untested = EFFORT.untested
         return blocks
 
     def _visit(self, blocks: NDArray[np.intp] | slice, centroid: NDArray[np.float64]) -> None:

@@ -62,10 +62,10 @@ class GPRegressor(GaussianProcess):
         The number of rows that will be predicted, which decides what is cheapest. If not given, the number of training
         rows.
     methods : list of str, optional
-        The methods to choose from; all of them if not given. Global maps: "orf" (orthogonal Fourier), "nystroem",
-        "global_taylor", "global_taylor_energy". Maps around centroids: "local_taylor", "local_taylor_energy",
-        "local_maclaurin_tensor_srht". Without a map: "nearest_rows", "exact". Methods whose map cannot serve the kernel
-        are left out.
+        The methods to choose from. If not given, global maps: "orf" (orthogonal Fourier), "nystroem", "global_taylor",
+        "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
+        "local_maclaurin_tensor_srht"; and models without a map: "nearest_rows", "exact". All other names in
+        `lmgp.methods.METHODS` can be given as well. Methods whose map cannot serve the kernel are left out.
     kernel : Kernel, optional
         With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
         the exact GP.

@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 
 from lmgp.errors import InputError, MemoryLimitError, nearest_names
 from lmgp.features.base import KernelMap
-from lmgp.features.fourier import OrthogonalFourierFeatures
-from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
-from lmgp.features.nystroem import NystroemFeatures
-from lmgp.features.taylor import TaylorFeatures
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.weight_space import check_model
 from lmgp.kernels.base import Kernel
+from lmgp.methods import EXACT, METHODS, NEAREST_ROWS, Method
 from lmgp.noise import Approximation
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.prices import Prices
@@ -41,6 +38,10 @@ class Powers:
     random: float = 2.0
     nearest: float = 4.0
     explicit: float = 10.0
+
+    def of(self, method: Method) -> float:
+        """Return the power of a method with a map."""
+        return self.random if method.family in ("Fourier", "Maclaurin") else self.explicit
 
 
 @dataclass(frozen=True)
@@ -83,53 +84,13 @@ class Limits:
 POWERS, LIMITS = Powers(), Limits()
 
 
-@dataclass(frozen=True)
-class MapMethod:
-    """A method with a feature map.
-
-    Attributes
-    ----------
-    make : callable
-        Makes the unfitted map of a size.
-    power : float
-        See `Powers`.
-    localized : bool
-        Whether there is one model around each of many centroids, or one for all rows.
-    rival : str or None
-        The method that differs only in the columns that it keeps; of one input column, both are the same.
-    """
-
-    make: Callable[[int], KernelMap]
-    power: float
-    localized: bool = False
-    rival: str | None = None
-
-    def can_serve(self, kernel: Kernel) -> bool:
-        """Say whether the kernel has what the map needs."""
-        return self.make(LIMITS.smallest_size).serves(kernel)
-
-
-MAPS: dict[str, MapMethod] = {
-    "orf": MapMethod(OrthogonalFourierFeatures, POWERS.random),
-    "nystroem": MapMethod(NystroemFeatures, POWERS.explicit),
-    "global_taylor": MapMethod(TaylorFeatures, POWERS.explicit, rival="global_taylor_energy"),
-    "global_taylor_energy": MapMethod(
-        lambda size: TaylorFeatures(size, index_set="energy"), POWERS.explicit, rival="global_taylor"
-    ),
-    "local_maclaurin_tensor_srht": MapMethod(
-        lambda size: OptimizedMaclaurinFeatures(size, sketch="tensor_srht"), POWERS.random, localized=True
-    ),
-    "local_taylor": MapMethod(TaylorFeatures, POWERS.explicit, localized=True, rival="local_taylor_energy"),
-    "local_taylor_energy": MapMethod(
-        lambda size: TaylorFeatures(size, index_set="energy"), POWERS.explicit, localized=True, rival="local_taylor"
-    ),
-}
-NEAREST_ROWS, EXACT = "nearest_rows", "exact"
-METHOD_NAMES = (*MAPS, NEAREST_ROWS, EXACT)
+# All methods that can be named, and those that are tried if none are.
+NAMES = (*(name for name, method in METHODS.items() if not method.chooses), NEAREST_ROWS, EXACT)
+TRIED = (*(name for name, method in METHODS.items() if method.tried), NEAREST_ROWS, EXACT)
 
 
 def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names of methods, after checking that there are such; of None, all.
+    """Return the names of methods, after checking that there are such; of None, those that are tried by default.
 
     Raises
     ------
@@ -137,15 +98,15 @@ def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
         If a name is unknown, or there is none.
     """
     if methods is None:
-        return METHOD_NAMES
+        return TRIED
     names = tuple(methods)
     for name in names:
-        if name not in METHOD_NAMES:
-            known = nearest_names(str(name), METHOD_NAMES)
+        if name not in NAMES:
+            known = nearest_names(str(name), NAMES)
             raise InputError(f"methods has the name {name!r}, which is no method that can be chosen; {known}")
     if not names:
         raise InputError(
-            f"methods is empty: nothing can be chosen. Leave it out, or name one or more of {', '.join(METHOD_NAMES)}."
+            f"methods is empty: nothing can be chosen. Leave it out, or name one or more of {', '.join(NAMES)}."
         )
     return names
 
@@ -165,7 +126,7 @@ class Allowed:
         Models whose matrices need more are left out.
     """
 
-    methods: Sequence[str] = METHOD_NAMES
+    methods: Sequence[str] = TRIED
     max_features: int = 2048
     approximation: Approximation = "fitc"
     max_memory_gib: float = 4.0
@@ -203,7 +164,7 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
     InputError
         If there is no candidate.
     """
-    maps = {name: MAPS[name] for name in allowed.methods if name in MAPS and MAPS[name].can_serve(kernel)}
+    maps = {name: METHODS[name] for name in allowed.methods if name in METHODS and _map(name).serves(kernel)}
     if prices.n_inputs == 1:  # rivals are the same map: keep the first
         names = list(maps)
         maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
@@ -226,6 +187,12 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
     return _affordable(found, max(LIMITS.long, prices.of_exact() * (1.0 if allowed.rows_serve else LIMITS.patience)))
 
 
+def _map(name: str, size: int = LIMITS.smallest_size) -> KernelMap:
+    """Make the unfitted map of a method."""
+    made: KernelMap = METHODS[name].make(size, "local", None)
+    return made
+
+
 def model_fits(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float) -> bool:
     """Say whether the matrices of a model with a map fit into memory."""
     try:
@@ -245,7 +212,7 @@ def _affordable(found: list[Family], limit: float) -> list[Family]:
 
 def _of_maps(
     allowed: Allowed,
-    methods: Mapping[str, MapMethod],
+    methods: Mapping[str, Method],
     prices: Prices,
     threshold: float | None,
     centroids: Floats | None,
@@ -257,7 +224,7 @@ def _of_maps(
     for name, method in methods.items():
         priced = [
             (size, features, features.work(prices.n_inputs))
-            for size, features in ((size, method.make(size)) for size in sizes(allowed.max_features))
+            for size, features in ((size, _map(name, size)) for size in sizes(allowed.max_features))
         ]
         # As many landmarks as rows make the model exact on the probes, but not for all rows.
         sensible = [one for one in priced if not one[2].solved or one[0] < prices.n_tried]
@@ -271,7 +238,7 @@ def _of_maps(
                 for size, features, work in sensible
                 if model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
             ],
-            method.power,
+            POWERS.of(method),
         )
     for name, family in made.items():
         rival = methods[name].rival

@@ -31,7 +31,7 @@ from lmgp.features.adapter import checked_transformer, fill_kernels, seeded_clon
 from lmgp.features.base import KernelMap
 from lmgp.features.composition import exact_features
 from lmgp.features.fourier import RandomFourierFeatures
-from lmgp.kernels.stationary import GaussianKernel
+from lmgp.kernels.base import Kernel
 
 StrategyName = Literal["features", "features_cached", "kernel", "kernel_cached", "approximate", "approximate_cached"]
 
@@ -97,15 +97,16 @@ def make_source(strategy: Strategy, kernel: Any, features: Any, X: Any, rng: np.
         return kernel
     if strategy.exact:
         return exact_features(kernel).fit(X)
-    if features is None and not isinstance(kernel, GaussianKernel):
+    if features is None and not (isinstance(kernel, Kernel) and RandomFourierFeatures.serves(kernel)):
         raise InputError(
-            f"strategy={strategy.name!r} has a map of its own for GaussianKernel only; got {kernel!r}. Give features=, "
-            "a map that approximates this kernel."
+            f"strategy={strategy.name!r} takes random Fourier features where it is given no map, and these serve "
+            f"stationary kernels, their sums and products; got {kernel!r}. Give features=, a map for this kernel, such "
+            "as NystroemFeatures()."
         )
     features = checked_transformer(RandomFourierFeatures() if features is None else features)
-    if isinstance(features, KernelMap) and features.kernel is None and not isinstance(kernel, GaussianKernel):
+    if isinstance(features, KernelMap) and features.kernel is None and not isinstance(kernel, Kernel):
         raise InputError(
-            f"{features!r} has no kernel of its own and would get {kernel!r}, but it is a map of GaussianKernel. Give "
+            f"{features!r} has no kernel of its own and would get {kernel!r}, which is no kernel of this package. Give "
             "the map a kernel, or leave the model's out."
         )
     return fill_kernels(seeded_clone(features, rng), kernel).fit(X)

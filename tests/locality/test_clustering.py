@@ -115,9 +115,10 @@ def test_blocks_change_no_centroid(kind: str, d: int, monkeypatch: pytest.Monkey
     rng = np.random.default_rng([d, list(ROWS).index(kind)])
     monkeypatch.setattr(clustering, "MIN_ROWS", 30)
     for _ in range(4):
-        monkeypatch.setattr(clustering, "_CENTROIDS_PER_COLUMN", rng.integers(1, 4))
-        monkeypatch.setattr(clustering, "_UNTESTED_CENTROIDS", rng.integers(0, 4))
-        monkeypatch.setattr(clustering, "_ROWS_AT_ONCE", rng.choice([1, 50, 1000]))
+        effort = clustering.Effort(
+            first_passes=rng.integers(1, 4), untested=rng.integers(0, 4), rows_at_once=rng.choice([1, 50, 1000])
+        )
+        monkeypatch.setattr(clustering, "EFFORT", effort)
         X = ROWS[kind](rng.integers(30, 400), d, rng)
         spread = np.max(np.abs(X - X.mean(axis=0)))
         threshold = max(float(spread * rng.choice([1e-12, 0.03, 0.1, 0.3, 10.0])), 5e-324)

@@ -142,6 +142,6 @@ def test_weights_beyond_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     X = np.random.default_rng(0).normal(size=(60, 5))
     model = KernelRidge(kernel="rbf", gamma=1.0).fit(X, X)
     monkeypatch.setattr("os.sysconf", lambda _: 500)  # 500 pages of 500 bytes
-    with pytest.raises(MemoryLimitError, match=r"126 monomials at 61 centroids for 5 output.* take .* GiB, above"):
+    with pytest.raises(MemoryLimitError, match=r"126 monomials at 61 centroids for 5 output.* take .* MiB, above"):
         TaylorRBF.from_estimator(model, 4, threshold=1e-3)
     assert TaylorRBF.from_estimator(model, 4, threshold=3.0).sizes.approximate < 1e5

@@ -15,8 +15,9 @@ from lmgp import (
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.locality.placement import cover
+from lmgp.methods import METHODS
 from lmgp.selection import candidates
-from lmgp.selection.candidates import LIMITS, MAPS, METHOD_NAMES, Allowed, checked_methods, families, sizes
+from lmgp.selection.candidates import LIMITS, NAMES, TRIED, Allowed, checked_methods, families, sizes
 from lmgp.selection.costs import Costs, Rate, measured_costs
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.prices import MAX_EXACT_ROWS, Prices
@@ -25,8 +26,9 @@ from lmgp.validation import Rows
 KERNEL = GaussianKernel(1.0, 1.0)
 OPEN = Allowed(max_features=256)
 ROWS_ONLY = ("nearest_rows", "exact")
-LOCAL = tuple(name for name, method in MAPS.items() if method.localized)
-FEATURES_ONLY = replace(OPEN, methods=tuple(MAPS))
+FEATURES = tuple(name for name in TRIED if name not in ROWS_ONLY)
+LOCAL = tuple(name for name in FEATURES if METHODS[name].localized)
+FEATURES_ONLY = replace(OPEN, methods=FEATURES)
 SHARE = 1e-6
 
 
@@ -127,7 +129,7 @@ class TestWhatIsAllowed:
 
     def test_features_only(self) -> None:
         found = choices(listed(draw(), FEATURES_ONLY))
-        assert {choice.method for choice in found} == set(MAPS)
+        assert {choice.method for choice in found} == set(FEATURES)
         assert all(choice.features is not None and choice.solver != "dual" for choice in found)
 
     def test_rows_only(self) -> None:
@@ -142,7 +144,7 @@ class TestWhatIsAllowed:
             if choice.features is not None:
                 assert choice.solver == ("primal" if choice.threshold is None else "auto")
 
-    @pytest.mark.parametrize("method", METHOD_NAMES)
+    @pytest.mark.parametrize("method", NAMES)
     @pytest.mark.parametrize("n", [10, 200])
     def test_one_method(self, method: str, n: int) -> None:
         assert {choice.method for choice in choices(listed(draw(n), replace(OPEN, methods=(method,))))} == {method}
@@ -173,7 +175,7 @@ class TestWhatIsAllowed:
 
 
 class TestExact:
-    @pytest.mark.parametrize("methods", [METHOD_NAMES, ROWS_ONLY, ("exact",)])
+    @pytest.mark.parametrize("methods", [TRIED, ROWS_ONLY, ("exact",)])
     @pytest.mark.parametrize("n", [1, 2, 10, 31, 32, 33, 256])
     def test_all_rows_are_a_candidate_where_these_are_few(self, n: int, methods: tuple[str, ...]) -> None:
         found = listed(draw(n), replace(OPEN, methods=methods))
@@ -191,7 +193,7 @@ class TestExact:
 
     @pytest.mark.parametrize("n", [1, 5, 40, 400])
     @pytest.mark.parametrize("max_features", [2, 31, 1000])
-    @pytest.mark.parametrize("methods", [METHOD_NAMES, tuple(MAPS), LOCAL, ROWS_ONLY])
+    @pytest.mark.parametrize("methods", [TRIED, FEATURES, LOCAL, ROWS_ONLY])
     def test_there_is_always_a_candidate(self, n: int, max_features: int, methods: tuple[str, ...]) -> None:
         found = listed(draw(n), replace(OPEN, methods=methods, max_features=max_features))
         assert found
@@ -354,7 +356,7 @@ class TestKernels:
     def test_sums_of_gaussians_allow_every_method(self) -> None:
         kernel = GaussianKernel(1.0, 0.5) + GaussianKernel(3.0, 0.5)
         found = choices(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
-        assert {choice.method for choice in found} == set(METHOD_NAMES)
+        assert {choice.method for choice in found} == set(TRIED)
 
     def test_one_that_no_method_can_serve_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"None of methods=\['local_taylor'\] can serve MaternKernel"):
@@ -376,7 +378,7 @@ class TestMemory:
 
 class TestNames:
     def test_none_is_all(self) -> None:
-        assert checked_methods(None) == METHOD_NAMES
+        assert checked_methods(None) == TRIED
 
     def test_are_kept_in_order(self) -> None:
         assert checked_methods(["exact", "orf"]) == ("exact", "orf")
@@ -389,7 +391,7 @@ class TestNames:
             checked_methods(["orf", name])
 
     def test_one_far_from_all_is_told_with_all(self) -> None:
-        with pytest.raises(InputError, match=f"known: {', '.join(METHOD_NAMES)}"):
+        with pytest.raises(InputError, match=f"known: {', '.join(NAMES)}"):
             checked_methods(["xyz"])
 
     def test_at_least_one_is_needed(self) -> None:

@@ -343,7 +343,7 @@ def test_sparse_rows_are_refused_by_strategies_that_need_dense_ones(options: dic
             "GaussianKernel.* has no finite feature map; approximate it: strategy 'approximate'",
         ),
         ({"strategy": "features", "kernel": ExponentialKernel(LinearKernel())}, "no finite feature map"),
-        ({"kernel": LinearKernel()}, "map of its own for GaussianKernel only; got LinearKernel.*Give features="),
+        ({"kernel": LinearKernel()}, "random Fourier features .* got LinearKernel.*Give features="),
         ({"kernel": LinearKernel(), "features": RandomFourierFeatures()}, "is a map of GaussianKernel. Give the map"),
         ({"kernel": GaussianKernel(-1.0), "strategy": "kernel"}, "lengthscale must be positive"),
         ({"kernel": GaussianKernel, "strategy": "kernel"}, "expected numbers, shape"),

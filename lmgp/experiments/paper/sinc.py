@@ -119,7 +119,7 @@ def draw(protocol: Protocol, seed: int) -> Draw:
     shared: dict[str, Any] = {
         "kernel": reference.kernel_,
         "noise_variance": reference.noise_variance_,
-        **protocol.parameters,
+        "approximation": protocol.approximation,
     }
     models: tuple[Any, ...] = (
         FeaturizedGPRegressor(RandomFourierFeatures(PROBLEM.n_features, random_state=seed), **shared),

@@ -217,7 +217,7 @@ def _model(method: str, reference: Prediction, settings: Settings) -> Any:
         random_state=SEED,
         kernel=GaussianKernel(reference.lengthscale, reference.variance),
         noise_variance=reference.noise_variance,
-        **settings.protocol.parameters,
+        approximation=settings.protocol.approximation,
     )
     return model.set_params(centroids="test_rows") if localized else model
 

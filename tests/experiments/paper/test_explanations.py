@@ -16,6 +16,7 @@ from lmgp.experiments.reference import Prepared
 from lmgp.features.allocation import ErrorTerms, allocate
 from lmgp.locality.placement import cover
 from lmgp.metrics import kl_divergence
+from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 pytestmark = pytest.mark.skipif("LMGP_DATA_DIR" not in os.environ, reason="needs the data sets in LMGP_DATA_DIR")
@@ -37,12 +38,12 @@ def in_lengthscales(data: Prepared, kernel: GaussianKernel) -> np.ndarray:
     return kernel.scale(data.X_train - data.X_train.mean(axis=0))
 
 
-def kl_sums(name: str, data: Prepared, models: list[sweep.Model]) -> list[float]:
+def kl_sums(name: str, data: Prepared, models: list[sweep.Placement]) -> list[float]:
     kernel, noise = hyperparameters(name)
     exact = ExactGPRegressor(kernel, noise).fit(data.X_train, data.y_train)
     mean, std = exact.predict(data.X_test, return_std=True, include_noise=True)
     mean -= data.y_train.mean()
-    predictions = sweep.predict(models, mean_rows(data), data.X_test, kernel, noise, "ignore")
+    predictions = sweep.predict(models, mean_rows(data), data.X_test, kernel, Noise(noise, "sor"))
     return [float(kl_divergence(m, v + noise, mean, std**2).sum()) for m, v in predictions]
 
 
@@ -61,7 +62,7 @@ def test_yacht_was_published_with_degrees_up_to_10(sketch: str, n_features: int)
             features = OptimizedMaclaurinFeatures(
                 n_features, sketch=sketch, max_degree=max_degree, allocation="mean", kernel=kernel, random_state=seed
             )
-            models.append(sweep.Model(features.fit_around(data.X_train, centroids), centroids, 1e-3))
+            models.append(sweep.Placement(features.fit_around(data.X_train, centroids), centroids, 1e-3))
         assert models[0].features.degree_ == 10
         assert models[1].features.degree_ > 10
         few, all_ = kl_sums("yacht", data, models)
@@ -102,7 +103,9 @@ def test_a_row_is_paired_with_itself_as_published() -> None:
     assert [len(allocate(of_pairs, 1024, 15)) - 1 for of_pairs in (terms, others)] == [4, 3]
     shorter = OptimizedMaclaurinFeatures(1024, max_degree=3, **request).fit_around(data.X_train, centre)
     assert (features.degree_, shorter.degree_) == (4, 3)
-    ours, without = kl_sums("kin8nm", data, [sweep.Model(features, centre, 0.0), sweep.Model(shorter, centre, 0.0)])
+    ours, without = kl_sums(
+        "kin8nm", data, [sweep.Placement(features, centre, 0.0), sweep.Placement(shorter, centre, 0.0)]
+    )
     known = published("kin8nm")["global_maclaurin_tensor_srht", 1024, None]
     assert ours == pytest.approx(known.kl_sum, rel=0.25)
     assert without > 1.5 * known.kl_sum

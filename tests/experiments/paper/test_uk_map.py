@@ -15,7 +15,7 @@ from lmgp.experiments import runner
 from lmgp.experiments.paper import uk_map
 from lmgp.experiments.paper.section import Section
 from lmgp.experiments.protocol import PROTOCOLS, PublishedSettings, Settings
-from lmgp.models.base import GPRegressor
+from lmgp.models.base import GaussianProcess
 
 Floats = NDArray[np.float64]
 GRID, D = 6, 30
@@ -55,13 +55,13 @@ def section(cache: Path) -> Section:
 def fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The class of each model that is fitted."""
     fitted: list[str] = []
-    fit = GPRegressor.fit
+    fit = GaussianProcess.fit
 
-    def counted(self: GPRegressor, *arguments: object) -> GPRegressor:
+    def counted(self: GaussianProcess, *arguments: object) -> GaussianProcess:
         fitted.append(type(self).__name__)
         return fit(self, *arguments)
 
-    monkeypatch.setattr(GPRegressor, "fit", counted)
+    monkeypatch.setattr(GaussianProcess, "fit", counted)
     return fitted
 
 
@@ -218,15 +218,15 @@ def test_a_killed_run_resumes(tmp_path: Path, section: Section, monkeypatch: pyt
     class KilledError(Exception):
         pass
 
-    fit, fitted = GPRegressor.fit, []
+    fit, fitted = GaussianProcess.fit, []
 
-    def killed(self: GPRegressor, *arguments: object) -> GPRegressor:
+    def killed(self: GaussianProcess, *arguments: object) -> GaussianProcess:
         fitted.append(self)
         if len(fitted) == 3:
             raise KilledError
         return fit(self, *arguments)
 
-    monkeypatch.setattr(GPRegressor, "fit", killed)
+    monkeypatch.setattr(GaussianProcess, "fit", killed)
     with pytest.raises(KilledError):
         again(tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
