@@ -1,7 +1,7 @@
 """Monomials of sparse rows: a row with s non-zeros has C(s + p, p) monomials up to degree p that are not zero.
 
-Rows with the same number of non-zeros are small dense rows. Their monomials are made degree by degree, each by one product
-from one of the degree below, and put in the columns that the monomials of all inputs have in `total_degree`'s order.
+Rows with the same number of non-zeros are small dense rows. Their monomials are made degree by degree, each by one
+product from one of the degree below, and put in the columns of the monomials of all inputs in `total_degree`'s order.
 """
 
 from functools import lru_cache
@@ -64,7 +64,7 @@ def as_float(number: int) -> float:
 
 
 def canonical(X: Any) -> Any:
-    """Return CSR rows with ascending columns, without repeated entries and stored zeros; X itself if it is canonical."""
+    """Return CSR rows with ascending columns, without repeated entries and stored zeros; X itself where possible."""
     if X.has_canonical_format and np.all(X.data != 0):
         return X
     X = X.copy()
