@@ -27,16 +27,19 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 
 from lmgp.errors import InputError, KernelWarning
-from lmgp.features.base import KernelFit, KernelMap, Work
+from lmgp.features.base import FeatureMap, KernelFit, KernelMap, Work
 from lmgp.fitted import OfFit, digest
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
+
+# Columns that are counted for a transformer that does not say how many it makes.
+UNSAID_COLUMNS = 512
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -65,7 +68,7 @@ class TransformerFeatures(KernelMap):
     transformer : scikit-learn transformer
         Must give one dense or sparse row of finite numbers for each input row.
     kernel : Kernel, optional
-        Only its variance is used.
+        Only its prior variance σ² is used, which must be the same at every row.
 
     Attributes
     ----------
@@ -76,6 +79,7 @@ class TransformerFeatures(KernelMap):
     # The columns are the transformer's, and so are the seeds.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"kernel": [Kernel, None]}
 
+    needs = "prior_variance"
     transformer_ = OfFit[Any]()
 
     def __init__(self, transformer: Any, *, kernel: Kernel | None = None) -> None:
@@ -83,12 +87,14 @@ class TransformerFeatures(KernelMap):
         self.kernel = kernel
 
     def work(self, n_inputs: int) -> Work:
-        """Return what this map will cost, as far as the transformer says its number of columns; else for 512."""
+        """Return what this map will cost: by the transformer's number of columns, or by 512 where it does not say."""
         inner = self.transformer[-1] if isinstance(self.transformer, Pipeline) else self.transformer
-        if isinstance(inner, KernelMap):
+        if isinstance(inner, FeatureMap):
             return Work(inner.work(n_inputs).columns)
+        if isinstance(inner, FeatureUnion):
+            return Work(sum(work_of(part, n_inputs).columns for _, part in inner.transformer_list))
         size = getattr(inner, "n_features", None) or getattr(inner, "n_components", None)
-        return Work(int(size) if isinstance(size, int | np.integer) else 512)
+        return Work(int(size) if isinstance(size, int | np.integer) else UNSAID_COLUMNS)
 
     def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> TransformerFit:
         transformer = clone(self.transformer).fit(X)
@@ -96,7 +102,7 @@ class TransformerFeatures(KernelMap):
             n_features_out=_columns(transformer, X[:1]).shape[1],
             kernel=kernel,
             transformer=transformer,
-            variance=float(kernel.diagonal(X[:1])[0]),
+            variance=kernel.prior_variance(),
         )
 
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
@@ -153,7 +159,8 @@ def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> Ke
     Raises
     ------
     InputError
-        If `features` has no `fit` and `transform`.
+        If `features` has no `fit` and `transform`, or is no map of a kernel and the model's prior variance is not the
+        same at every row.
 
     Warns
     -----
@@ -163,6 +170,7 @@ def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> Ke
     features = seeded_clone(checked_transformer(features), rng)
     if isinstance(features, KernelMap):
         return features.set_params(kernel=kernel)
+    TransformerFeatures.require(kernel)
     kept = [part for _, part in _parts(features) if part.kernel is not None and _differs(part.kernel, kernel)]
     if kept:
         warnings.warn(
@@ -219,10 +227,10 @@ def _parts(features: Any) -> Iterator[tuple[str, KernelMap]]:
 
 
 def _at_unit_variance(kernel: Any) -> Any:
-    """Return the kernel divided by its variance: its correlations."""
+    """Return the kernel divided by its prior variance: its correlations."""
     if isinstance(kernel, GaussianKernel):
         return GaussianKernel(kernel.lengthscale)
-    return 1.0 / float(kernel.diagonal(np.zeros((1, 1)))[0]) * kernel
+    return 1.0 / kernel.prior_variance() * kernel
 
 
 def _differs(own: Any, kernel: Any) -> bool:

@@ -17,17 +17,30 @@ from lmgp.features.sketches import Sketch, padded_size, variance_terms, within_b
 
 Floats = NDArray[np.float64]
 
-# Rows of one group where pairs are taken around several centroids.
-GROUP_ROWS = 25
 
-# A row is within reach of a centroid where a map of the highest degree keeps more than this share of its variance.
-NEGLIGIBLE = 1e-6
+@dataclass(frozen=True)
+class Sample:
+    """Which rows are taken around centroids.
+
+    Attributes
+    ----------
+    group_rows : int
+        Rows around one of several centroids.
+    negligible : float
+        A row is within reach of a centroid if a map of the highest degree keeps more than this share of its variance.
+    """
+
+    group_rows: int = 25
+    negligible: float = 1e-6
+
+
+SAMPLE = Sample()
 
 
 def sample_groups(
     scaled: Floats, centroids: Floats, n_rows: int, max_degree: int, rng: np.random.Generator
 ) -> list[Floats]:
-    """Sample rows within reach of the same centroid, as differences to it.
+    """Sample rows within reach of the same centroid, as differences to the centroid.
 
     Parameters
     ----------
@@ -44,12 +57,12 @@ def sample_groups(
     Returns
     -------
     list of ndarray of shape (any, d)
-        Pairs of rows are to be taken within each. Where no two rows are within reach of a common centroid: the
-        sample of one group without that limit.
+        Groups: pairs of rows are taken within each. If no two rows are within reach of a common centroid, one group of
+        rows at any distance from one centroid.
     """
-    radius = gammainccinv(max_degree + 1, NEGLIGIBLE)
+    radius = gammainccinv(max_degree + 1, SAMPLE.negligible)
     # A centroid near many rows serves many predictions: each random row votes for the centroid next to it.
-    n_groups = max(1, min(len(centroids), n_rows // GROUP_ROWS))
+    n_groups = max(1, min(len(centroids), n_rows // SAMPLE.group_rows))
     voters = scaled[rng.permutation(len(scaled))[:n_rows]]
     nearest = _squared_distances(voters, centroids).argmin(axis=1)
     chosen = list(dict.fromkeys(nearest.tolist()))[:n_groups]
@@ -80,9 +93,8 @@ class ErrorTerms:
 
     Notes
     -----
-    As published, V and C are means over pairs of different rows, and B_p over all pairs, each row with itself among
-    them: k(x, x) is the prior variance at x. Without those pairs p came out too low on kin8nm with 1,024 columns of
-    TensorSRHT features (3 in place of 4), and the divergence from the exact GP was 1.7 times as large.
+    As published, V and C are means over pairs of different rows. B_p is a mean over all pairs, with the pairs of a row
+    and itself: k(x, x) is the prior variance at x. Without these the degree p comes out too low.
     """
 
     variance: Floats
@@ -117,13 +129,13 @@ class ErrorTerms:
             terms[:, degree] = variance.mean(), covariance.mean(), truncated(degree)
         return cls(terms[0], terms[1], terms[2], n_inputs)
 
-    def of_columns(self, degree: int, n_columns: int) -> float:
-        """The error that the sketch of one degree adds with `n_columns` columns."""
+    def of_columns(self, degree: int, n_columns: NDArray[np.int64]) -> Floats:
+        """Return the error that the sketch of one degree adds with each number of columns, of any shape."""
         variance, covariance = self.variance[degree], self.covariance[degree]
         if covariance > 0.0:
             # The bound c(m, d̄) ≤ (d̄ − 1)m: convex, where the true term jumps with each new block.
-            return float(variance + (padded_size(self.n_inputs) - 1) * covariance) / n_columns
-        return float(variance + covariance * within_blocks(n_columns, self.n_inputs) / n_columns) / n_columns
+            return np.asarray((variance + (padded_size(self.n_inputs) - 1) * covariance) / n_columns)
+        return (variance + covariance * within_blocks(n_columns, self.n_inputs) / n_columns) / n_columns
 
 
 def _pairs(group: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
@@ -159,14 +171,14 @@ def allocate(terms: ErrorTerms, n_features: int, max_degree: int) -> list[int]:
 
     Notes
     -----
-    The published algorithm gives column after column to the degree whose error falls most. That is optimal where the
-    terms are convex in the number of columns, which those of TensorSRHT are not: it was up to 5% off on small cases.
-    Dynamic programming over the degrees is optimal for any terms, for all p at once, in O(p n_features²).
+    The published algorithm gives column after column to the degree whose error falls most. That is optimal only for
+    terms that are convex in the number of columns, and those of TensorSRHT are not. Dynamic programming over the
+    degrees is optimal for any terms, for all p at once, in O(p n_features²).
     """
     budget = n_features - 1
     highest = min(max_degree, budget)
     columns = np.arange(1, budget + 1)
-    errors = np.array([[terms.of_columns(n, int(m)) for m in columns] for n in range(1, highest + 1)])
+    errors = np.array([terms.of_columns(n, columns) for n in range(1, highest + 1)])
     # least[b]: the least error of the degrees so far with b columns in all; taken[n][b]: how many the last one takes.
     least = np.concatenate(([np.inf], errors[0]))
     taken = [np.arange(budget + 1)]

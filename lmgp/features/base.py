@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lmgp.errors import InputError
+from lmgp.features.operators import Composable
 from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.kernels.stationary import GaussianKernel
@@ -24,9 +25,6 @@ from lmgp.noise import Noise
 from lmgp.statistics import Source, Statistics
 from lmgp.validation import RandomState, Rows, as_tensor, generator
 
-if TYPE_CHECKING:
-    from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
-
 Floats = NDArray[np.float64]
 
 # Which maps serve a kernel that has a capability.
@@ -34,40 +32,6 @@ SERVING = (
     ("frequencies", "RandomFourierFeatures, OrthogonalFourierFeatures"),
     ("gaussian_components", "TaylorFeatures, OptimizedMaclaurinFeatures, RandomMaclaurinFeatures"),
 )
-
-
-class Composable:
-    """Gives a feature map the operators of its kernel: ``map1 + map2``, ``map1 * map2``, ``3.0 * map1``.
-
-    The other map may be any scikit-learn transformer.
-    """
-
-    __array_ufunc__ = None
-
-    # Composed maps are feature maps themselves: their module can only be imported after this one.
-    def __add__(self, other: Any) -> "SumFeatures":
-        from lmgp.features.composition import SumFeatures
-
-        return SumFeatures(self, other) if hasattr(other, "transform") else NotImplemented
-
-    def __radd__(self, other: Any) -> "SumFeatures":
-        from lmgp.features.composition import SumFeatures
-
-        return SumFeatures(other, self) if hasattr(other, "transform") else NotImplemented
-
-    def __mul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        from lmgp.features.composition import ProductFeatures, ScaledFeatures
-
-        if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(self, other) if hasattr(other, "transform") else NotImplemented
-
-    def __rmul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        from lmgp.features.composition import ProductFeatures, ScaledFeatures
-
-        if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(other, self) if hasattr(other, "transform") else NotImplemented
 
 
 class TensorMap(Composable, ABC):
@@ -120,24 +84,28 @@ class KernelFit(MapFit):
 
 
 class Work(NamedTuple):
-    """What a map costs in a model, as far as that is known before it is fitted.
+    """What a map costs in a model, known before it is fitted.
 
     Attributes
     ----------
     columns : int
         The number of columns, D.
     moments : float or None
-        How many moments are summed for each row in place of D²/2 products; None where products are.
+        The number of moments that can be summed for each row in place of D²/2 products; None where there are none.
     degree : int or None
-        The degree of a truncated series, which sets the reach; None where the map reaches every row.
+        The degree p of a truncated series, which sets the reach; None where the map reaches every row.
     solved : int
-        For how many columns of the kernel a triangular system is solved at each row, as Nyström maps do; else 0.
+        The order of the triangular system that a Nyström map solves for each row; 0 for other maps.
+    stretch : float
+        What the reach that follows from the degree is multiplied with in the metric of the kernel: more than 1 where a
+        part of a sum has longer lengthscales than the metric.
     """
 
     columns: int
     moments: float | None = None
     degree: int | None = None
     solved: int = 0
+    stretch: float = 1.0
 
 
 class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -157,6 +125,7 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _accepts_sparse: ClassVar[bool] = False
 
+    n_features: int
     random_state: RandomState = None
     n_features_out_ = OfFit[int]()
 
@@ -192,6 +161,10 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
         """
         check_is_fitted(self)
         return self.evaluate(as_tensor(validate_data(self, X, dtype=np.float64, reset=False))).numpy()
+
+    def work(self, n_inputs: int) -> Work:
+        """Return what this map will cost for rows of `n_inputs` columns. It need not be fitted."""
+        return Work(self.n_features)
 
     def _start(self, X: ArrayLike) -> tuple[Floats, np.random.Generator]:
         """Check parameters and rows; return the rows and the generator that `random_state` names."""
@@ -257,6 +230,22 @@ class KernelMap(FeatureMap):
         """Say whether the kernel can do what the map needs."""
         return cls.needs is None or kernel.can(cls.needs)
 
+    @classmethod
+    def require(cls, kernel: Kernel) -> None:
+        """Refuse a kernel that the map cannot serve.
+
+        Raises
+        ------
+        InputError
+            It names what the kernel lacks, the kernels that have it, and the maps that serve this kernel.
+        """
+        if cls.needs is not None and not cls.serves(kernel):
+            serving = [maps for need, maps in SERVING if kernel.can(need)]
+            others = ", ".join([*serving, "NystroemFeatures"])
+            raise InputError(f"{unsupported(kernel, cls.needs, cls.__name__)} Maps that serve this kernel: {others}.")
+        if kernel.can("prior_variance") and kernel.prior_variance() == 0.0:
+            raise InputError(f"{kernel!r} is zero everywhere: a prior of no functions. Give it a positive factor.")
+
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return where one map for all rows is best centred, shape (d,): the weighted mean of the rows."""
         return np.average(X, axis=0, weights=weights)
@@ -269,6 +258,8 @@ class KernelMap(FeatureMap):
         X : ndarray of shape (n, d)
         centroids : ndarray of shape (n_centroids, d)
         """
+        if len(centroids) == 1:  # the nearest one in any metric
+            return self.fit(X - centroids)
         kernel = self._checked_kernel(X.shape[1])
         return self.fit(X - centroids[nearest_centroids(kernel.scale(X), kernel.scale(centroids))])
 
@@ -292,18 +283,14 @@ class KernelMap(FeatureMap):
         """Return the distance from the origin, in the kernel's metric, beyond which E‖φ(x)‖² ≤ epsilon · k(x, x)."""
         return float("inf")
 
-    def work(self, n_inputs: int) -> Work:
-        """Return what this map will cost for rows of `n_inputs` columns. It need not be fitted."""
-        return Work(self.n_features)
-
     def n_bytes(self, n_rows: int, n_inputs: int) -> float:
-        """Return about how many bytes the map's parameters and its columns for one row take, fitted to `n_rows`."""
-        # What is drawn is held twice while blocks of it are put together.
+        """Return about how many bytes the map fitted to `n_rows` takes in a model: its parameters and tables."""
+        # What is drawn is held twice while blocks of it are put together; and a row of columns.
         return 8.0 * self.work(n_inputs).columns * (2.0 * n_inputs + 1.0)
 
     @property
     def row_size(self) -> int:
-        """How many numbers `summed` holds for each row of a chunk, about."""
+        """The number of float64 values that `summed` holds for each row of a chunk."""
         return self.n_features_out_
 
     def source(self, noise: Noise, centre: Floats | None) -> Source:
@@ -338,7 +325,7 @@ class KernelMap(FeatureMap):
         return total
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
-        """Say which columns of a larger map, times what factor, are the columns of this one.
+        """Find the columns of this map among those of a larger one, up to a factor.
 
         Parameters
         ----------
@@ -374,13 +361,9 @@ class KernelMap(FeatureMap):
 
     def _checked_kernel(self, n_inputs: int) -> Any:
         kernel = GaussianKernel() if self.kernel is None else clone(self.kernel)
-        if self.needs is not None and not self.serves(kernel):
-            serving = [maps for need, maps in SERVING if kernel.can(need)]
-            others = ", ".join([*serving, "NystroemFeatures"])
-            raise InputError(
-                f"{unsupported(kernel, self.needs, type(self).__name__)} Maps that serve this kernel: {others}."
-            )
-        return kernel.checked(n_inputs)
+        kernel.checked(n_inputs)
+        self.require(kernel)
+        return kernel
 
     @abstractmethod
     def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:

@@ -12,7 +12,8 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, MapFit, TensorMap
+from lmgp.features.adapter import work_of
+from lmgp.features.base import FeatureMap, MapFit, TensorMap, Work
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel, checked_factor
@@ -83,6 +84,9 @@ class LinearFeatures(FeatureMap):
     def __init__(self, matrix: ArrayLike | None = None) -> None:
         self.matrix = matrix
 
+    def work(self, n_inputs: int) -> Work:  # noqa: D102
+        return Work(n_inputs)
+
     def _fit(self, X: Floats, rng: np.random.Generator) -> LinearFit:
         n_inputs = X.shape[1]
         if self.matrix is None:
@@ -97,7 +101,10 @@ class LinearFeatures(FeatureMap):
 
 
 class PairedFeatures(FeatureMap):
-    """A map of two parts, whose clones it fits to the same rows."""
+    """A map of two parts, whose clones it fits to the same rows.
+
+    Subclasses implement `_combine` and `_count`.
+    """
 
     left_ = OfFit[Any]()
     right_ = OfFit[Any]()
@@ -105,6 +112,9 @@ class PairedFeatures(FeatureMap):
     def __init__(self, left: Any, right: Any) -> None:
         self.left = left
         self.right = right
+
+    def work(self, n_inputs: int) -> Work:  # noqa: D102
+        return Work(self._count(work_of(self.left, n_inputs).columns, work_of(self.right, n_inputs).columns))
 
     def _fit(self, X: Floats, rng: np.random.Generator) -> PairFit:
         left, right = fitted(self.left, X), fitted(self.right, X)
@@ -119,6 +129,10 @@ class PairedFeatures(FeatureMap):
     @abstractmethod
     def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Return the columns of both parts in one."""
+
+    @abstractmethod
+    def _count(self, left: int, right: int) -> int:
+        """Return the number of columns for given numbers of those of the parts."""
 
 
 class SumFeatures(PairedFeatures):
@@ -143,6 +157,9 @@ class SumFeatures(PairedFeatures):
     def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return torch.cat((left, right), dim=1)
 
+    def _count(self, left: int, right: int) -> int:
+        return left + right
+
 
 class ProductFeatures(PairedFeatures):
     """All products of a column of one map and a column of another: φ(x)ᵀφ(z) = φ₁(x)ᵀφ₁(z) · φ₂(x)ᵀφ₂(z).
@@ -166,6 +183,9 @@ class ProductFeatures(PairedFeatures):
 
     def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return (left[:, :, None] * right[:, None, :]).flatten(start_dim=1)
+
+    def _count(self, left: int, right: int) -> int:
+        return left * right
 
 
 class ScaledFeatures(FeatureMap):
@@ -194,6 +214,9 @@ class ScaledFeatures(FeatureMap):
     def __init__(self, features: Any, factor: float) -> None:
         self.features = features
         self.factor = factor
+
+    def work(self, n_inputs: int) -> Work:  # noqa: D102
+        return Work(work_of(self.features, n_inputs).columns)
 
     def _fit(self, X: Floats, rng: np.random.Generator) -> ScaledFit:
         root, part = checked_factor(self.factor) ** 0.5, fitted(self.features, X)
@@ -231,6 +254,9 @@ class ModulatedFeatures(FeatureMap):
     def __init__(self, features: Any, function: Function) -> None:
         self.features = features
         self.function = function
+
+    def work(self, n_inputs: int) -> Work:  # noqa: D102
+        return Work(work_of(self.features, n_inputs).columns)
 
     def _fit(self, X: Floats, rng: np.random.Generator) -> ModulatedFit:
         row_values(self.function, X[:1])

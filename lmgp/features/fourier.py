@@ -62,7 +62,7 @@ class FourierMap(KernelMap):
             n_features_out=2 * n_frequencies,
             kernel=kernel,
             frequencies=kernel.sample_frequencies(directions, mixing),
-            variance=float(kernel.diagonal(np.zeros((1, n_inputs)))[0]),
+            variance=kernel.prior_variance(),
         )
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.features.moments import HIGHEST_DEGREE, scaled_powers
+from lmgp.features.moments import RANGE, scaled_powers
 
 Exponents = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ def most_energetic(sample: NDArray[np.float64], n_features: int) -> Exponents:
         lower degree goes first.
     """
     n_inputs = sample.shape[1]
-    highest = min(n_features, HIGHEST_DEGREE)
+    highest = min(n_features, RANGE.degree)
     energies = [
         scaled_powers(torch.from_numpy(np.ascontiguousarray(column)), highest, 0.5).numpy() ** 2 for column in sample.T
     ]

@@ -9,7 +9,7 @@ this takes a small part of the work of the Gram product.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -22,9 +22,24 @@ from lmgp.validation import as_tensor
 Exponents = NDArray[np.int64]
 Step = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-# Above this degree of one input the factor between moments and Gram matrix, up to 2^degree, leaves float64's range.
-HIGHEST_DEGREE = 400
-LARGEST_SQUARE = 600.0  # of a row's norm, for e^{−‖x‖²} to be far from underflow
+
+@dataclass(frozen=True)
+class Range:
+    """Where moments stay within float64.
+
+    Attributes
+    ----------
+    degree : int
+        The highest of one input: the factor between moments and Gram matrix grows up to 2^degree.
+    square : float
+        The largest ‖x‖² of a row in lengthscales, for e^{−‖x‖²} to be far from underflow.
+    """
+
+    degree: int = 400
+    square: float = 600.0
+
+
+RANGE = Range()
 
 
 def plan(exponents: Exponents) -> list[Step]:
@@ -85,7 +100,7 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
 
 def scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
     """e^{−rate x²} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
-    if rate == 0.0 or rate * x.square().max() < LARGEST_SQUARE:
+    if rate == 0.0 or rate * x.square().max() < RANGE.square:
         powers = np.empty((degree + 1, len(x)))
         column = x.contiguous().numpy()
         powers[0] = 1.0 if rate == 0.0 else np.exp(-rate * np.square(column))
@@ -156,8 +171,11 @@ class MomentPlan:
     Attributes
     ----------
     n_values : int
-        Numbers that are held for each row while it is summed.
+        The number of float64 values that are held for each row while it is summed.
     """
+
+    # Bytes for each pair of columns: where its moment is, and the factor between the two.
+    PAIR_BYTES: ClassVar[float] = 16.0
 
     def __init__(self, exponents: Exponents) -> None:
         exponents = _padded(exponents)
@@ -165,13 +183,14 @@ class MomentPlan:
         self._halves = [_Half.of(exponents[:, :half]), _Half.of(exponents[:, half:])]
         self._steps = [plan(part.sums) for part in self._halves]
         left, right = self._halves
-        rows, columns = (part.sum_place[part.place[:, None], part.place] for part in self._halves)
-        self._gather = torch.from_numpy(rows * len(right.sums) + columns)
-        self._factor = torch.from_numpy(
-            np.exp(
-                left.log_factor[left.place[:, None], left.place] + right.log_factor[right.place[:, None], right.place]
-            )
-        )
+        # In place: with one more array of D × D this is all that is held at a time.
+        gather = left.sum_place[left.place[:, None], left.place]
+        gather *= len(right.sums)
+        gather += right.sum_place[right.place[:, None], right.place]
+        factor = left.log_factor[left.place[:, None], left.place]
+        factor += right.log_factor[right.place[:, None], right.place]
+        np.exp(factor, out=factor)
+        self._gather, self._factor = torch.from_numpy(gather), torch.from_numpy(factor)
         self._half = half
         self.n_values = sum(len(part.sums) + len(part.exponents) for part in self._halves)
 
@@ -185,7 +204,7 @@ class MomentPlan:
         n_rows : int
             Summed with one plan.
         """
-        if exponents.max(initial=0) > HIGHEST_DEGREE:
+        if exponents.max(initial=0) > RANGE.degree:
             return False
         exponents = _padded(exponents)
         n_features, n_inputs = exponents.shape
@@ -268,7 +287,7 @@ class MomentSums:
         Parameters
         ----------
         scaled : Tensor of shape (n, d)
-            In lengthscales, ‖x‖² below `LARGEST_SQUARE`.
+            In lengthscales, ‖x‖² below `RANGE.square`.
         y : Tensor of shape (n,)
             Less the origin.
         precision : Tensor of shape (n,) or None

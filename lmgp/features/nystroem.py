@@ -21,15 +21,28 @@ from lmgp.validation import RandomState, as_tensor
 
 Floats = NDArray[np.float64]
 
-# A landmark is left out that adds less than this share of the prior variance to those before it. What it adds is a
-# difference of larger numbers, rounded at 1e-16: its column would be wrong from the fifth digit on, and k − φᵀφ
-# negative where that column is large, outside the landmarks. A larger share would cost accuracy where there is next to
-# no noise.
-NEGLIGIBLE = 1e-11
 
-# k-means++ looks at 10 rows for each landmark, and at 10,000 at least.
-ROWS_PER_LANDMARK = 10
-LEAST_ROWS = 10_000
+@dataclass(frozen=True)
+class Choice:
+    """How landmarks are chosen.
+
+    Attributes
+    ----------
+    negligible : float
+        A landmark is left out if it adds less than this share of the prior variance to those before it. What it adds is
+        a difference of larger numbers, rounded at 1e-16: its column would be wrong from the fifth digit on, and k − φᵀφ
+        negative where that column is large, outside the landmarks. A larger share costs accuracy where there is little
+        noise.
+    rows_per_landmark, least_rows : int
+        k-means++ looks at this number of rows for each landmark, and at the second number at least.
+    """
+
+    negligible: float = 1e-11
+    rows_per_landmark: int = 10
+    least_rows: int = 10_000
+
+
+CHOICE = Choice()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -137,14 +150,21 @@ class NystroemFeatures(KernelMap):
         return Work(n_landmarks, solved=n_landmarks)
 
     def n_bytes(self, n_rows: int, n_inputs: int) -> float:  # noqa: D102
-        n_landmarks = min(self.work(n_inputs).columns, n_rows) if isinstance(self.landmarks, str) else 0
+        n_landmarks = self.work(n_inputs).columns
+        if isinstance(self.landmarks, str):
+            n_landmarks = min(n_landmarks, n_rows)
         return 8.0 * n_landmarks * (n_inputs + 2.0 * n_landmarks)
 
     def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> NystroemFit:
         candidates = self._candidates(X, rng, kernel)
         covariance = kernel(candidates)
         unit = float(np.diagonal(covariance).max())
-        factor, order, rank, _ = dpstrf(covariance / unit, tol=NEGLIGIBLE, lower=1)
+        if unit == 0.0:
+            raise InputError(
+                f"{kernel!r} is zero at all {len(candidates)} landmarks, so that no column is left. Give other rows, "
+                "landmarks or another kernel."
+            )
+        factor, order, rank, _ = dpstrf(covariance / unit, tol=CHOICE.negligible, lower=1)
         return NystroemFit(
             n_features_out=int(rank),
             kernel=kernel,
@@ -166,10 +186,10 @@ class NystroemFeatures(KernelMap):
             (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
             # A row closer than this to another adds too little to it.
             chosen = farthest_point_clustering(
-                scaled, NEGLIGIBLE**0.5, start=scaled[middle], max_centroids=self.n_features
+                scaled, CHOICE.negligible**0.5, start=scaled[middle], max_centroids=self.n_features
             )
             return X[nearest_centroids(chosen, scaled)]
-        n_rows = min(len(X), max(LEAST_ROWS, ROWS_PER_LANDMARK * self.n_features))
+        n_rows = min(len(X), max(CHOICE.least_rows, CHOICE.rows_per_landmark * self.n_features))
         sample = rng.choice(len(X), n_rows, replace=False)
         # Centred, because scikit-learn computes distances through inner products.
         centred = scaled[sample] - scaled.mean(axis=0)

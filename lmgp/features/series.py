@@ -76,7 +76,7 @@ class TaylorFit(SeriesFit):
 
     exponents: NDArray[np.int64]
     steps: list[Step] = field(compare=False)
-    moments: MomentPlan | None = field(compare=False)
+    moments: MomentPlan | None = field(default=None, compare=False)
 
 
 def dense_terms(fit: TaylorFit, X: torch.Tensor) -> torch.Tensor:

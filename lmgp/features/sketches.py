@@ -15,7 +15,7 @@ References
 J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, Table 1 and Algorithm 2.
 """
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ Sketch = Literal["gaussian", "rademacher", "tensor_srht"]
 SKETCHES: tuple[Sketch, ...] = ("gaussian", "rademacher", "tensor_srht")
 
 Floats = NDArray[np.float64]
+Counts = TypeVar("Counts", int, NDArray[np.int64])
 
 
 def padded_size(n_inputs: int) -> int:
@@ -70,10 +71,10 @@ def draw_sketch(sketch: Sketch, degree: int, n_columns: int, n_inputs: int, rng:
     return weights
 
 
-def within_blocks(n_columns: int, n_inputs: int) -> int:
+def within_blocks(n_columns: Counts, n_inputs: int) -> Counts:
     """Count the ordered pairs of columns that share a block of a TensorSRHT: c(m, d̄) of Table 1."""
     order = padded_size(n_inputs)
-    full, rest = divmod(n_columns, order)
+    full, rest = n_columns // order, n_columns % order
     return full * order * (order - 1) + rest * (rest - 1)
 
 

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import replace
 from math import comb
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
@@ -16,15 +17,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
-from lmgp.features.base import FeatureMap, Work, same_kernel
+from lmgp.features.base import FeatureMap, KernelFit, Work, same_kernel
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
-from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, plan
+from lmgp.features.moments import RANGE, MomentPlan, plan
 from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, dense_terms, error_bound, sparse_terms
-from lmgp.features.sparse import (
-    as_float,
-    monomial_count,
-    non_zeros,
-)
+from lmgp.features.sparse import as_float, monomial_count, non_zeros
 from lmgp.features.truncated import TruncatedMap
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
@@ -132,7 +129,7 @@ class TaylorFeatures(TruncatedMap):
 
     @staticmethod
     def degree_for_budget(X: ArrayLike, budget: float) -> int:
-        """Return the highest degree whose features take no more than so many operations a row.
+        """Return the highest degree whose features stay within a budget of operations a row.
 
         Parameters
         ----------
@@ -190,20 +187,29 @@ class TaylorFeatures(TruncatedMap):
     def _check_size(self, X: Any) -> None:
         if issparse(X):
             return  # needs no table of exponents
-        work, needed = self.work(X.shape[1]), self.n_bytes(*X.shape)
+        work, n_inputs = self.work(X.shape[1]), X.shape[1]
         check_memory(
-            needed,
+            as_float(work.columns) * _column_bytes(n_inputs),
             f"The exponents of {as_float(work.columns):.3g} monomials up to degree {work.degree}",
             lambda limit: (
-                f"At most about {int(limit / (24 * X.shape[1] + 200)):,} features of "
-                f"{X.shape[1]} inputs fit. Use a lower degree or fewer features, or give the rows as a CSR matrix, "
-                "which needs no such table."
+                f"At most about {int(limit / _column_bytes(n_inputs)):,} features of {n_inputs} inputs fit. Use a "
+                "lower degree or fewer features, or give the rows as a CSR matrix, which needs no such table."
             ),
         )
 
     def n_bytes(self, n_rows: int, n_inputs: int) -> float:  # noqa: D102
-        # The table of exponents, the two that say how columns follow from each other, and what makes the table.
-        return as_float(self.work(n_inputs).columns) * (24.0 * n_inputs + 200.0)
+        work = self.work(n_inputs)
+        n_columns = as_float(work.columns)
+        with_moments = work.moments is not None and work.moments < n_columns * (n_columns / 2 + n_inputs)
+        return n_columns * (_column_bytes(n_inputs) + (MomentPlan.PAIR_BYTES * n_columns if with_moments else 0.0))
+
+    def _fit(self, X: Any, rng: np.random.Generator, centroids: Floats | None = None) -> KernelFit:
+        fit = super()._fit(X, rng, centroids)
+        # Only a model, which says where its centres are, sums statistics.
+        in_model = centroids is not None and self.weights == "gaussian"
+        if in_model and isinstance(fit, TaylorFit) and MomentPlan.pays(fit.exponents, len(X)):
+            return replace(fit, moments=MomentPlan(fit.exponents))
+        return fit
 
     def _draw_one(
         self, X: Any, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
@@ -223,8 +229,6 @@ class TaylorFeatures(TruncatedMap):
             return SeriesFit(n_features_out=n_columns, kernel=kernel, component=kernel, degree=degree, coef0=coef0)
         else:
             exponents = total_degree(n_inputs, degree)
-        # Only a model, which says where its centres are, sums statistics.
-        in_model = centroids is not None and self.weights == "gaussian"
         return TaylorFit(
             n_features_out=len(exponents),
             kernel=kernel,
@@ -233,7 +237,6 @@ class TaylorFeatures(TruncatedMap):
             coef0=coef0,
             exponents=exponents,
             steps=plan(exponents),
-            moments=MomentPlan(exponents) if in_model and MomentPlan.pays(exponents, len(X)) else None,
         )
 
     def _check_energy(self, X: Any) -> None:
@@ -379,7 +382,7 @@ class TaylorFeatures(TruncatedMap):
         noise, far = source.noise, []
         for chunk in chunks:
             scaled = fit.scale(as_tensor(chunk.X))
-            if scaled.square().sum(dim=1).max() >= LARGEST_SQUARE:
+            if scaled.square().sum(dim=1).max() >= RANGE.square:
                 far.append(chunk)
                 continue
             y = as_tensor(chunk.y) - origin
@@ -389,3 +392,8 @@ class TaylorFeatures(TruncatedMap):
             moments.add_rows(scaled, y, precision)
         total = Statistics(source, moments, targets)
         return total + super().summed(far, source, origin) if far else total
+
+
+def _column_bytes(n_inputs: int) -> float:
+    """Return the bytes a column: of exponents, of the two tables of how columns follow from each other, and others."""
+    return 24.0 * n_inputs + 200.0

@@ -58,12 +58,14 @@ class ComponentsFit(KernelFit):
     ----------
     parts : tuple of ComponentMap
         One fitted map for each component of the kernel, in the order of the columns.
-    degree : int
-        The highest degree of a part; -1 where parts have none.
     """
 
     parts: "tuple[Any, ...]"
-    degree: int
+
+    @property
+    def degree(self) -> int:
+        """The highest degree of a part."""
+        return max(part.degree_ for part in self.parts)
 
 
 class ComponentMap(KernelMap):
@@ -103,27 +105,30 @@ class ComponentMap(KernelMap):
                 f"{type(self).__name__} makes columns for each of the {len(components)} Gaussian components of the "
                 f"kernel: n_features must be at least {len(components)}; got {self.n_features}."
             )
-        options = {} if centroids is None else {"centroids": centroids}
-        parts = tuple(
-            clone(self)
-            .set_params(n_features=share, kernel=component, random_state=int(rng.integers(2**31)))
-            .fit(X, **options)
-            for component in components
-        )
-        return ComponentsFit(
-            n_features_out=sum(part.n_features_out_ for part in parts),
-            kernel=kernel,
-            parts=parts,
-            degree=max(getattr(part, "degree_", -1) for part in parts),
-        )
+        parts = []
+        for component in components:
+            seed = int(rng.integers(2**31))
+            part = clone(self).set_params(n_features=share, kernel=component, random_state=seed)
+            rows, drawing = part._start(X)
+            part._fitted = part._draw_one(rows, drawing, component, centroids)
+            parts.append(part)
+        n_features_out = sum(part.n_features_out_ for part in parts)
+        return ComponentsFit(n_features_out=n_features_out, kernel=kernel, parts=tuple(parts))
 
     def work(self, n_inputs: int) -> Work:
         """Return what this map will cost: the same for each component of the kernel."""
-        n_components = 1
-        if self.kernel is not None and self.kernel.can("gaussian_components"):
-            n_components = len(self.kernel.gaussian_components())
-        one = self._work_one(self.n_features // n_components, n_inputs)
-        return one if n_components == 1 else Work(n_components * one.columns, None, one.degree)
+        kernel = self.kernel
+        if kernel is None or not kernel.can("gaussian_components"):
+            return self._work_one(self.n_features, n_inputs)
+        components = kernel.checked(n_inputs).gaussian_components()
+        one = self._work_one(self.n_features // max(1, len(components)), n_inputs)
+        # Moments of one component are no moments of another.
+        stretch = max((_stretch(kernel, component, n_inputs) for component in components), default=1.0)
+        return one._replace(
+            columns=max(1, len(components)) * one.columns,
+            moments=one.moments if len(components) == 1 else None,
+            stretch=stretch,
+        )
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         if len(self.parts) == 1:
@@ -140,12 +145,10 @@ class ComponentMap(KernelMap):
         return torch.stack(left_out).sum(dim=0) if left_out else None
 
     def reach(self, epsilon: float) -> float:  # noqa: D102
-        if len(self.parts) == 1:
-            return self._reach(self._fitted, epsilon)
-        n_inputs = self.n_features_in_
-        metric = self.kernel_.metric(n_inputs)
-        # A part measures in its own lengthscales, none of which is shorter than those of the metric.
-        return max(part.reach(epsilon) * float(np.max(part.kernel_.metric(n_inputs) / metric)) for part in self.parts)
+        fits = [part._fitted for part in self.parts]
+        return max(
+            self._reach(fit, epsilon) * _stretch(self.kernel_, fit.component, self.n_features_in_) for fit in fits
+        )
 
     def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:
         return self._fit(X, rng)
@@ -168,7 +171,13 @@ class ComponentMap(KernelMap):
         return None
 
     def _reach(self, fit: Any, epsilon: float) -> float:
+        """Return the reach for one Gaussian, in its own lengthscales."""
         return float("inf")
+
+
+def _stretch(kernel: Kernel, component: GaussianKernel, n_inputs: int) -> float:
+    """Return the largest ratio of a distance in a kernel's metric to that in the lengthscales of a component."""
+    return float(np.max(component.metric(n_inputs) / kernel.metric(n_inputs)))
 
 
 def vanishing(squares: torch.Tensor, degree: int) -> torch.Tensor:

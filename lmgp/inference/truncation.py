@@ -17,23 +17,22 @@ from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
 
-# Leading blocks of columns, from one half on, with whose predictions that of all columns is compared.
+# The number of leading blocks of columns, from one half on, whose predictions are compared with that of all.
 N_BLOCKS = 8
 
 
 def check_series(features: KernelMap) -> TaylorFeatures:
-    """Return the map, or refuse one whose columns are not the terms of a series.
-
-    Raises
-    ------
-    InputError
-    """
-    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
-        raise InputError(
-            "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
-            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
-        )
-    return features
+    """Return a map whose columns are the terms of one series, or raise an InputError."""
+    if not isinstance(features, TaylorFeatures):
+        got = type(features).__name__
+    elif len(features.parts) > 1:
+        got = f"TaylorFeatures of a sum of {len(features.parts)} Gaussians"
+    else:
+        return features
+    raise InputError(
+        f"return_error needs TaylorFeatures of one Gaussian, whose first columns are a smaller map; got {got}. "
+        "Compare with ExactGPRegressor on some rows instead."
+    )
 
 
 def expected_divergence(

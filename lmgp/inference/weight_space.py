@@ -1,14 +1,18 @@
 """The posterior over the weights of a featurized GP: D × D, whatever the number of rows."""
 
 import math
+from bisect import bisect_right
 from typing import overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import clone
 
+from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
 from lmgp.features.sparse import as_float
+from lmgp.kernels.base import Kernel
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
@@ -46,6 +50,8 @@ class WeightPosterior:
         The posterior mean of w, L⁻ᵀβ.
     log_marginal_likelihood : float
         log p(y − center) under the featurized model, in nats.
+    surprise : float
+        yᵀ(ΦΦᵀ + Σ)⁻¹y/n of the n centred targets: 1 ± √(2/n) where they are as the model expects.
 
     References
     ----------
@@ -63,12 +69,10 @@ class WeightPosterior:
         self.coefficients = solve_lower(self.factor, sums.cross[:, :1] / noise_variance)[:, 0]
         self.weights = solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
+        squares = targets.squares / noise_variance - float(self.coefficients @ self.coefficients)
+        self.surprise = squares / targets.n if targets.n else 0.0
         self.log_marginal_likelihood = -0.5 * (
-            targets.n * math.log(2.0 * math.pi * noise_variance)
-            - targets.log_precision
-            + log_determinant
-            + targets.squares / noise_variance
-            - float(self.coefficients @ self.coefficients)
+            targets.n * math.log(2.0 * math.pi * noise_variance) - targets.log_precision + log_determinant + squares
         )
 
     @property
@@ -90,6 +94,27 @@ class WeightPosterior:
         return features @ self.weights
 
 
+def prior_variance(features: KernelMap | None, kernel: Kernel, X: Floats, centre: Floats) -> Floats:
+    """Return the prior variance of each row: the kernel's, or ‖φ‖² for a transformer that is no map of the kernel.
+
+    Parameters
+    ----------
+    features : KernelMap or None
+        Fitted.
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+        Of the map.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if isinstance(features, TransformerFeatures):
+        return features.evaluate(as_tensor(X - centre)).square().sum(dim=1).numpy()
+    return kernel.diagonal(X)
+
+
 def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float | None = None) -> None:
     """Refuse a featurized model whose matrices do not fit, before its map is made.
 
@@ -107,15 +132,27 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     MemoryLimitError
         If three D × D matrices and the parameters of the map take more.
     """
+    needed, n_columns = _needed(features, n_rows, n_inputs)
+
+    def advice(limit: float) -> str:
+        most = 0
+        if "n_features" in features.get_params(deep=False):
+            sizes = range(1, min(features.n_features, 10**12))
+            smaller = clone(features)
+            most = bisect_right(
+                sizes, limit, key=lambda size: _needed(smaller.set_params(n_features=size), n_rows, n_inputs)[0]
+            )
+        return f"Use at most {most or math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit."
+
+    check_memory(needed, f"The matrices of a model with {n_columns:,} columns", advice, max_memory_gib)
+
+
+def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
+    """Return the bytes of a model, and its number of columns."""
     work = features.work(n_inputs)
     # Of n rows, no more than n can be landmarks.
     n_columns = min(work.columns, n_rows) if work.solved else work.columns
-    check_memory(
-        8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs),
-        f"The matrices of a model with {n_columns:,} columns",
-        lambda limit: f"Use at most {math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit.",
-        max_memory_gib,
-    )
+    return 8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs), n_columns
 
 
 def accumulate(

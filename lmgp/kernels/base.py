@@ -26,8 +26,12 @@ Bounds = tuple[float, float] | Literal["fixed"] | None
 # What a kernel may be able to do: what that is, and which kernels can.
 CAPABILITIES = {
     "metric": (
-        "a lengthscale, which says what is near",
+        "a lengthscale",
         "GaussianKernel, MaternKernel, RationalQuadraticKernel, and sums, products and multiples with one of them",
+    ),
+    "prior_variance": (
+        "one prior variance for all rows",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
     ),
     "spectral_density": (
         "a spectral density",
@@ -179,8 +183,10 @@ class Kernel(Parametrized, ABC):
 
         Parameters
         ----------
-        capability : {"metric", "spectral_density", "frequencies", "gaussian_components", "gpytorch"}
-            What `scale`, `spectral_density`, `sample_frequencies`, `gaussian_components` and `to_gpytorch` need.
+        capability : str
+            One of `CAPABILITIES`. Each is what a method needs: ``"metric"`` what `metric` and `scale` do,
+            ``"frequencies"`` what `sample_frequencies` does, ``"gpytorch"`` what `to_gpytorch` does; the others have
+            the name of their method.
 
         Returns
         -------
@@ -221,6 +227,16 @@ class Kernel(Parametrized, ABC):
         """
         rows: Floats = check_array(X, dtype=np.float64)
         return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
+
+    def prior_variance(self) -> float:
+        """Return k(x, x), where it is the same at every row.
+
+        Raises
+        ------
+        InputError
+            If it is not.
+        """
+        raise unsupported(self, "prior_variance", "This")
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:
         """Evaluate the Fourier transform k̂ of a stationary kernel: k(x − z) = ∫ k̂(ξ) e^{2πi ξᵀ(x − z)} dξ.

@@ -112,6 +112,9 @@ class SumKernel(ComposedKernel):
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.minimum.reduce(self._metrics(n_inputs))
 
+    def prior_variance(self) -> float:  # noqa: D102
+        return sum(part.prior_variance() for part in self.parts)
+
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         require(self, "spectral_density", "This")
         left, right = (part.spectral_density(frequencies) for part in self.parts)
@@ -121,8 +124,7 @@ class SumKernel(ComposedKernel):
         """Draw each frequency from one part, taken by the shares of their variances."""
         require(self, "frequencies", "This")
         left, right = (part.sample_frequencies(directions, rng) for part in self.parts)
-        origin = np.zeros((1, left.shape[1]))
-        (first,), (second,) = (part.diagonal(origin) for part in self.parts)
+        first, second = (part.prior_variance() for part in self.parts)
         return np.where(rng.random((len(left), 1)) * (first + second) < first, left, right)
 
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
@@ -175,6 +177,9 @@ class ProductKernel(ComposedKernel):
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.sum([metric**-2.0 for metric in self._metrics(n_inputs)], axis=0) ** -0.5
+
+    def prior_variance(self) -> float:  # noqa: D102
+        return math.prod(part.prior_variance() for part in self.parts)
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         require(self, "spectral_density", "This")
@@ -239,6 +244,9 @@ class ScaledKernel(ComposedKernel):
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return self._part.metric(n_inputs)
+
+    def prior_variance(self) -> float:  # noqa: D102
+        return checked_factor(self.factor) * self._part.prior_variance()
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         return checked_factor(self.factor) * self._part.spectral_density(frequencies)

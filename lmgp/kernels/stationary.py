@@ -118,7 +118,10 @@ class StationaryKernel(Kernel):
         ndarray of shape (n,)
         """
         rows: Floats = check_array(X, dtype=np.float64)
-        return np.full(len(rows), float(self.checked(rows.shape[1]).variance))
+        return np.full(len(rows), self.checked(rows.shape[1]).prior_variance())
+
+    def prior_variance(self) -> float:  # noqa: D102
+        return float(self.variance)
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         name = type(self).__name__

@@ -11,7 +11,7 @@ from scipy.special import gammainc, gammaln, hyp1f1
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.features.moments import HIGHEST_DEGREE
+from lmgp.features.moments import RANGE
 
 Floats = NDArray[np.float64]
 
@@ -25,10 +25,10 @@ def check_degree(degree: int) -> int:
     Raises
     ------
     InputError
-        If it is not a whole number from 0 to `lmgp.features.moments.HIGHEST_DEGREE`.
+        If it is not a whole number from 0 to 400, `lmgp.features.moments.RANGE`.
     """
-    if isinstance(degree, bool) or not isinstance(degree, Integral) or not 0 <= degree <= HIGHEST_DEGREE:
-        raise InputError(f"degree must be a whole number from 0 to {HIGHEST_DEGREE}; got {degree!r}.")
+    if isinstance(degree, bool) or not isinstance(degree, Integral) or not 0 <= degree <= RANGE.degree:
+        raise InputError(f"degree must be a whole number from 0 to {RANGE.degree}; got {degree!r}.")
     return int(degree)
 
 

@@ -74,7 +74,7 @@ class Prices:
         if work.moments is not None:
             row = min(row, costs.moment_row(work.moments))
         if work.degree is not None and distances is not None:
-            n_rows *= float(np.mean(distances <= np.sqrt(gammainccinv(work.degree + 1, self._share))))
+            n_rows *= float(np.mean(distances <= work.stretch * np.sqrt(gammainccinv(work.degree + 1, self._share))))
         per_model = costs.model + costs.factorise(work.columns) + n_rows * row
         # Models from which no row is predicted are not solved.
         return min(n_centroids, self._n_predict) * per_model + self._n_predict * costs.predict_row(work.columns)

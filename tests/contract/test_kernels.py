@@ -114,6 +114,9 @@ class TestValues:
         X, _ = rows
         np.testing.assert_allclose(kernel.diagonal(X), np.diag(kernel(X)), rtol=1e-14)
 
+    def test_one_prior_variance_is_the_diagonal_of_every_row(self, stationary: Kernel, rows: Any) -> None:
+        np.testing.assert_allclose(stationary.diagonal(rows[0]), stationary.prior_variance(), rtol=1e-14)
+
     def test_batches_are_those_of_their_matrices(self, kernel: Kernel) -> None:
         rng = np.random.default_rng(1)
         X, Z = rng.normal(size=(4, 2, 6, 3)), rng.normal(size=(4, 2, 5, 3))
@@ -276,6 +279,7 @@ class TestComponents:
         rng = np.random.default_rng(0)
         use = {
             "metric": lambda: kernel.metric(3),
+            "prior_variance": kernel.prior_variance,
             "spectral_density": lambda: kernel.spectral_density(np.ones((2, 3))),
             "frequencies": lambda: kernel.sample_frequencies(np.ones((2, 3)), rng),
             "gaussian_components": kernel.gaussian_components,

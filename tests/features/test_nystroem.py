@@ -1,6 +1,5 @@
 """Nyström features: the projected kernel, the landmarks, what is left out, and the sparse processes they make."""
 
-import gpytorch
 import numpy as np
 import pytest
 import torch
@@ -13,44 +12,18 @@ from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
     GaussianKernel,
-    LocalizedGPRegressor,
     NystroemFeatures,
-    RandomFourierFeatures,
     farthest_point_clustering,
 )
 from lmgp.errors import InputError
 from lmgp.features import nystroem
 from lmgp.locality.clustering import nearest_centroids
 from lmgp.metrics import kl_divergence
+from tests.features.conftest import KERNEL, NOISE, box_rows, projected, wave
 
 Floats = NDArray[np.float64]
-KERNEL = GaussianKernel([0.8, 1.5], 1.7)
-NOISE = 0.05
 STRATEGIES = ["kmeans++", "farthest_point"]
 MISSING = ["dtc", "sor", "fitc"]
-
-
-def rows(n: int = 60, d: int = 2, seed: int = 0, extent: float = 4.0) -> Floats:
-    return np.random.default_rng(seed).uniform(0.0, extent, (n, d))
-
-
-def target(X: Floats) -> Floats:
-    return 3.0 + np.sin(2.0 * X[:, 0]) + 0.3 * X[:, -1] + 0.1 * np.random.default_rng(7).standard_normal(len(X))
-
-
-def projected(kernel: GaussianKernel, Z: Floats, X: Floats, T: Floats) -> Floats:
-    """k(X, Z) K_ZZ⁻¹ k(Z, T)."""
-    return kernel(X, Z) @ np.linalg.solve(kernel(Z), kernel(Z, T))
-
-
-def dense(Z: Floats, X: Floats, y: Floats, T: Floats, approximation: str) -> tuple[Floats, Floats]:
-    """The sparse process in its n × n form, y centred by the caller: latent mean and variance."""
-    Q = projected(KERNEL, Z, X, X)
-    noise = NOISE + (KERNEL.variance - np.diag(Q) if approximation == "fitc" else np.zeros(len(X)))
-    cross = projected(KERNEL, Z, T, X)
-    solved = np.linalg.solve(Q + np.diag(noise), np.column_stack((y, cross.T)))
-    prior = np.diag(projected(KERNEL, Z, T, T)) if approximation == "sor" else KERNEL.variance
-    return cross @ solved[:, 0], prior - np.sum(cross.T * solved[:, 1:], axis=0)
 
 
 def left_over(fitted: NystroemFeatures, X: Floats) -> Floats:
@@ -62,9 +35,9 @@ def left_over(fitted: NystroemFeatures, X: Floats) -> Floats:
 # ----------------------------------------------------------------------------------------------------------- the kernel
 
 
-@pytest.mark.parametrize("landmarks", [*STRATEGIES, rows(15, seed=5)], ids=[*STRATEGIES, "given"])
+@pytest.mark.parametrize("landmarks", [*STRATEGIES, box_rows(15, seed=5)], ids=[*STRATEGIES, "given"])
 def test_products_are_the_projected_kernel(landmarks: str | Floats) -> None:
-    X, T = rows(), rows(30, seed=1, extent=6.0)
+    X, T = box_rows(), box_rows(30, seed=1, extent=6.0)
     fitted = NystroemFeatures(15, landmarks, kernel=KERNEL, random_state=0).fit(X)
     Z = fitted.landmarks_
     assert Z.shape == (15, 2)
@@ -75,15 +48,15 @@ def test_products_are_the_projected_kernel(landmarks: str | Floats) -> None:
 
 
 def test_equals_scikit_learns_map_of_the_same_landmarks() -> None:
-    T = rows(30, seed=1)
-    fitted = NystroemFeatures(15, kernel=GaussianKernel(0.8), random_state=0).fit(rows())
+    T = box_rows(30, seed=1)
+    fitted = NystroemFeatures(15, kernel=GaussianKernel(0.8), random_state=0).fit(box_rows())
     theirs = Nystroem(kernel="rbf", gamma=0.5 / 0.8**2, n_components=15).fit(fitted.landmarks_).transform(T)
     ours = fitted.transform(T)
     np.testing.assert_allclose(ours @ ours.T, theirs @ theirs.T, atol=1e-10)
 
 
 def test_a_kernel_value_depends_on_the_difference_alone() -> None:
-    X, T = rows(), rows(seed=1)
+    X, T = box_rows(), box_rows(seed=1)
     shift = np.array([2.0**30, -(2.0**20)])
     X, T = (np.round(part * 2**16) / 2**16 for part in (X, T))  # so that the shift rounds nothing
     kernel = GaussianKernel([0.5, 2.0], 1.7)  # nor the lengthscale
@@ -95,7 +68,7 @@ def test_a_kernel_value_depends_on_the_difference_alone() -> None:
 
 
 def test_far_from_all_landmarks_everything_is_missing() -> None:
-    fitted = NystroemFeatures(15, kernel=KERNEL, random_state=0).fit(rows())
+    fitted = NystroemFeatures(15, kernel=KERNEL, random_state=0).fit(box_rows())
     far = torch.tensor([[1e3, 1e3], [1e200, -1e200]], dtype=torch.float64)
     features = fitted.evaluate(far)
     assert torch.all(features == 0.0)
@@ -103,9 +76,9 @@ def test_far_from_all_landmarks_everything_is_missing() -> None:
 
 
 def test_what_is_missing_is_what_the_square_leaves_and_never_negative() -> None:
-    X = rows(300)
+    X = box_rows(300)
     fitted = NystroemFeatures(25, kernel=KERNEL, random_state=0).fit(X)
-    for T in (X, fitted.landmarks_, rows(seed=1, extent=9.0)):
+    for T in (X, fitted.landmarks_, box_rows(seed=1, extent=9.0)):
         tensor = torch.from_numpy(T)
         missing = fitted.missing_variance(tensor, fitted.evaluate(tensor)).numpy()
         assert np.all(missing >= 0.0)
@@ -125,7 +98,7 @@ def is_row_of(Z: Floats, X: Floats) -> bool:
 @pytest.mark.parametrize("landmarks", STRATEGIES)
 @pytest.mark.parametrize("n_features", [1, 2, 7, 59])
 def test_landmarks_are_rows_spread_out(landmarks: str, n_features: int) -> None:
-    X = rows(extent=20.0)
+    X = box_rows(extent=20.0)
     Z = NystroemFeatures(n_features, landmarks, kernel=KERNEL, random_state=0).fit(X).landmarks_
     assert Z.shape == (n_features, 2)
     assert is_row_of(Z, X)
@@ -136,7 +109,7 @@ def test_landmarks_are_rows_spread_out(landmarks: str, n_features: int) -> None:
 
 
 def test_farthest_points_are_those_of_the_clustering() -> None:
-    X = rows(200)
+    X = box_rows(200)
     Z = NystroemFeatures(12, "farthest_point", kernel=KERNEL).fit(X).landmarks_
     scaled = KERNEL.scale(X)
     (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
@@ -147,14 +120,14 @@ def test_farthest_points_are_those_of_the_clustering() -> None:
 
 def test_lengthscales_decide_what_is_far() -> None:
     # In lengthscales the second column has no extent.
-    X = rows(200)
+    X = box_rows(200)
     Z = NystroemFeatures(2, "farthest_point", kernel=GaussianKernel([0.1, 1e3])).fit(X).landmarks_
     assert np.max(np.abs(Z[:, 0] - X[:, 0].mean())) > 1.9
 
 
 @pytest.mark.parametrize("landmarks", STRATEGIES)
 def test_no_more_rows_than_columns_are_all_landmarks(landmarks: str) -> None:
-    X = rows()
+    X = box_rows()
     for n_features in (60, 61, 10_000):
         fitted = NystroemFeatures(n_features, landmarks, kernel=GaussianKernel(0.3), random_state=0).fit(X)
         assert fitted.n_features_out_ == 60
@@ -162,14 +135,14 @@ def test_no_more_rows_than_columns_are_all_landmarks(landmarks: str) -> None:
 
 
 def test_each_landmark_has_the_largest_variance_given_those_before() -> None:
-    Z = NystroemFeatures(15, kernel=KERNEL, random_state=0).fit(rows()).landmarks_
+    Z = NystroemFeatures(15, kernel=KERNEL, random_state=0).fit(box_rows()).landmarks_
     for k in range(1, 15):
         given = 1.7 - np.diag(projected(KERNEL, Z[:k], Z[k:], Z[k:]))
         assert given[0] >= given.max() - 1e-10
 
 
 def test_random_state_draws_the_landmarks() -> None:
-    X = rows(300)
+    X = box_rows(300)
 
     def drawn(seed: int | np.random.Generator | None) -> list[list[float]]:
         return NystroemFeatures(15, random_state=seed).fit(X).landmarks_.tolist()
@@ -184,7 +157,7 @@ def test_random_state_draws_the_landmarks() -> None:
 
 
 def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    X = rows(500)
+    X = box_rows(500)
     seen: list[int] = []
 
     def spy(X: Floats, n_clusters: int, *, random_state: int) -> tuple[Floats, NDArray[np.intp]]:
@@ -192,7 +165,7 @@ def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch
         return X[:n_clusters], np.arange(n_clusters)
 
     monkeypatch.setattr(nystroem, "kmeans_plusplus", spy)
-    monkeypatch.setattr(nystroem, "MAX_ROWS", 100)
+    monkeypatch.setattr(nystroem, "CHOICE", nystroem.Choice(least_rows=100))
     drawn = [NystroemFeatures(size, random_state=seed).fit(X).landmarks_ for size, seed in ((5, 0), (5, 1), (20, 0))]
     NystroemFeatures(80, random_state=0).fit(X)
     assert seen == [100, 100, 200, 500]
@@ -201,9 +174,9 @@ def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch
 
 
 def test_given_landmarks_are_in_the_units_and_the_coordinates_of_the_rows() -> None:
-    X, T = rows(), rows(30, seed=1)
-    y = target(X)
-    given = rows(9, seed=2)
+    X, T = box_rows(), box_rows(30, seed=1)
+    y = wave(X)
+    given = box_rows(9, seed=2)
     before = given.copy()
     features = NystroemFeatures(3, given, kernel=KERNEL)
     assert features.get_params()["landmarks"] is given
@@ -239,7 +212,7 @@ def test_given_landmarks_are_in_the_units_and_the_coordinates_of_the_rows() -> N
 )
 def test_landmarks_that_cannot_be_used_are_refused(landmarks: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        NystroemFeatures(landmarks=landmarks).fit(rows())
+        NystroemFeatures(landmarks=landmarks).fit(box_rows())
 
 
 # --------------------------------------------------------------------------------------- landmarks that add nothing new
@@ -248,7 +221,7 @@ def test_landmarks_that_cannot_be_used_are_refused(landmarks: object, error: typ
 @pytest.mark.parametrize("landmarks", STRATEGIES)
 @pytest.mark.parametrize("n_features", [8, 20, 100, 512])
 def test_repeated_rows_are_one_landmark(landmarks: str, n_features: int) -> None:
-    X = rows(20, extent=8.0)
+    X = box_rows(20, extent=8.0)
     repeated = np.repeat(X, 10, axis=0)
     fitted = NystroemFeatures(n_features, landmarks, kernel=KERNEL, random_state=0).fit(repeated)
     assert fitted.n_features_out_ == min(n_features, 20)
@@ -257,7 +230,7 @@ def test_repeated_rows_are_one_landmark(landmarks: str, n_features: int) -> None
 
 
 def test_repeated_landmarks_make_the_map_of_different_ones() -> None:
-    X, Z = rows(extent=8.0), rows(20, seed=1, extent=8.0)
+    X, Z = box_rows(extent=8.0), box_rows(20, seed=1, extent=8.0)
     once = NystroemFeatures(landmarks=Z, kernel=KERNEL).fit(X).transform(X)
     for close in (0.0, 1e-12, 1e-8, 2e-6):
         nearly = Z + np.array([close, 0.0])
@@ -270,10 +243,10 @@ def test_repeated_landmarks_make_the_map_of_different_ones() -> None:
 @pytest.mark.parametrize("close", [1e-9, 1e-7, 2e-6, 4e-6, 1e-5, 1e-4, 1e-2])
 def test_landmarks_next_to_each_other_keep_the_kernel_above_the_map(close: float) -> None:
     # The worst case: pairs, and nothing else near them. What the second adds is a difference of nearly equal numbers.
-    Z = 10.0 * np.array([[i, j] for i in range(4) for j in range(3)]) + rows(12, extent=1.0)
+    Z = 10.0 * np.array([[i, j] for i in range(4) for j in range(3)]) + box_rows(12, extent=1.0)
     pairs = np.vstack((Z, Z + np.array([close, 0.0])))
     fitted = NystroemFeatures(landmarks=pairs, kernel=GaussianKernel(1.0, 2.5)).fit(Z)
-    kept = close**2 > nystroem.NEGLIGIBLE
+    kept = close**2 > nystroem.CHOICE.negligible
     assert fitted.n_features_out_ == (24 if kept else 12)
     around = np.vstack([fitted.landmarks_ + step for step in ([0.0, 0.0], [1.0, 0.0], [-0.5, 0.7], [2.0, 2.0])])
     assert left_over(fitted, around)[0] > -max(1e-14, 1e-15 / close**2 if kept else 0.0)
@@ -284,7 +257,7 @@ def test_landmarks_next_to_each_other_keep_the_kernel_above_the_map(close: float
 )
 def test_many_landmarks_in_a_small_place_lose_no_accuracy(d: int, extent: float, n: int) -> None:
     # K_ZZ is singular in float64 long before all are used: a Cholesky factorisation without pivots fails.
-    Z = rows(n, d, extent=extent)
+    Z = box_rows(n, d, extent=extent)
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(GaussianKernel()(Z))
     fitted = NystroemFeatures(landmarks=Z, kernel=GaussianKernel(1.0, 2.5)).fit(Z)
@@ -292,7 +265,7 @@ def test_many_landmarks_in_a_small_place_lose_no_accuracy(d: int, extent: float,
     # Where they lie, the kernel; and nowhere, even far outside, more than the kernel.
     within = fitted.transform(Z)
     np.testing.assert_allclose(within @ within.T, fitted.kernel_(Z), rtol=0, atol=2.5 * 1.01e-11)
-    around = np.vstack((Z, rows(200, d, seed=1, extent=3 * extent + 2.0) - extent - 1.0))
+    around = np.vstack((Z, box_rows(200, d, seed=1, extent=3 * extent + 2.0) - extent - 1.0))
     assert left_over(fitted, around)[0] > -5e-8
     tensor = torch.from_numpy(around)
     missing = fitted.missing_variance(tensor, fitted.evaluate(tensor))
@@ -314,159 +287,3 @@ def test_a_map_of_dependent_landmarks_is_stable_in_a_model() -> None:
         assert model.features_.n_features_out_ < 30
         mean, std = model.predict(T, return_std=True)
         assert kl_divergence(mean, std**2 + noise, exact[0], exact[1] ** 2 + noise).max() < 1e-7
-
-
-# ----------------------------------------------------------------------------------------------------------- the models
-
-
-@pytest.mark.parametrize("approximation", MISSING)
-def test_the_models_are_the_textbook_sparse_processes(approximation: str) -> None:
-    # Quiñonero-Candela and Rasmussen (2005): SoR, DTC and FITC.
-    X, T = rows(), np.vstack((rows(30, seed=1), [[50.0, -50.0]]))
-    y = target(X)
-    model = FeaturizedGPRegressor(
-        NystroemFeatures(15), kernel=KERNEL, noise_variance=NOISE, approximation=approximation, random_state=0
-    ).fit(X, y)
-    mean, std = model.predict(T, return_std=True)
-    expected = dense(model.features_.landmarks_, X, y - y.mean(), T, approximation)
-    np.testing.assert_allclose(mean - y.mean(), expected[0], atol=1e-8)
-    np.testing.assert_allclose(std**2, expected[1], atol=1e-8)
-    assert std[-1] == (0.0 if approximation == "sor" else np.sqrt(1.7))
-
-
-@pytest.mark.parametrize("approximation", MISSING)
-@pytest.mark.parametrize("landmarks", STRATEGIES)
-def test_with_all_rows_as_landmarks_the_model_is_exact(landmarks: str, approximation: str) -> None:
-    X, T = rows(80, extent=12.0), rows(40, seed=1, extent=14.0)
-    y = target(X)
-    exact = ExactGPRegressor(KERNEL, NOISE).fit(X, y).predict(T, return_std=True)
-    for features in (NystroemFeatures(80, landmarks), NystroemFeatures(landmarks=X)):
-        model = FeaturizedGPRegressor(
-            features, kernel=KERNEL, noise_variance=NOISE, approximation=approximation, random_state=0
-        ).fit(X, y)
-        assert model.features_.n_features_out_ == 80
-        mean, std = model.predict(T, return_std=True)
-        np.testing.assert_allclose(mean, exact[0], rtol=0, atol=1e-8)
-        if approximation != "sor":
-            np.testing.assert_allclose(std**2, exact[1] ** 2, rtol=0, atol=1e-8)
-        else:
-            # Between the landmarks the subset of regressors knows of no variance.
-            assert np.all(std**2 < exact[1] ** 2 + 1e-8)
-
-
-@pytest.mark.parametrize(("approximation", "correction"), [("fitc", True), ("sor", False)])
-def test_equals_gpytorchs_inducing_points(approximation: str, correction: bool) -> None:
-    # When it predicts, GPyTorch adds k − Q to the diagonal, of training and test rows alike: FITC. With its diagonal
-    # correction off it is the subset of regressors.
-    X, T = rows(), rows(30, seed=1, extent=6.0)
-    y = target(X)
-    model = FeaturizedGPRegressor(
-        NystroemFeatures(15), kernel=KERNEL, noise_variance=NOISE, approximation=approximation, random_state=0
-    ).fit(X, y)
-    mean, std = model.predict(T, return_std=True)
-
-    class Sparse(gpytorch.models.ExactGP):
-        def __init__(self) -> None:
-            likelihood = gpytorch.likelihoods.GaussianLikelihood().double()
-            super().__init__(torch.from_numpy(X), torch.from_numpy(y - y.mean()), likelihood)
-            # As tensors: numbers would become float32 first.
-            likelihood.noise = torch.tensor(NOISE, dtype=torch.float64)
-            self.mean_module = gpytorch.means.ZeroMean()
-            base = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=2)).double()
-            base.outputscale = torch.tensor(KERNEL.variance, dtype=torch.float64)
-            base.base_kernel.lengthscale = torch.tensor(KERNEL.lengthscale, dtype=torch.float64)
-            inducing = torch.from_numpy(model.features_.landmarks_.copy())
-            self.covariance = gpytorch.kernels.InducingPointKernel(base, inducing, likelihood)
-
-        def forward(self, rows: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(rows), self.covariance(rows))
-
-    with (
-        torch.no_grad(),
-        gpytorch.settings.sgpr_diagonal_correction(correction),
-        gpytorch.settings.cholesky_jitter(double_value=1e-15),
-    ):
-        theirs = Sparse().eval()(torch.from_numpy(T))
-        np.testing.assert_allclose(mean - y.mean(), theirs.mean, rtol=0, atol=1e-11)
-        np.testing.assert_allclose(std**2, theirs.variance, rtol=0, atol=1e-11)
-
-
-@pytest.mark.parametrize("approximation", MISSING)
-@pytest.mark.parametrize("landmarks", [*STRATEGIES, rows(12, seed=3, extent=2.0) - 1.0], ids=[*STRATEGIES, "given"])
-def test_in_a_localized_model_landmarks_are_differences_to_centroids(
-    landmarks: str | Floats, approximation: str
-) -> None:
-    X, T = rows(extent=12.0), np.vstack((rows(40, seed=1, extent=12.0), [[900.0, -900.0]]))
-    y = target(X)
-    model = LocalizedGPRegressor(
-        NystroemFeatures(12, landmarks),
-        threshold=3.0,
-        kernel=KERNEL,
-        noise_variance=NOISE,
-        approximation=approximation,
-        random_state=0,
-    ).fit(X, y)
-    mean, std = model.predict(T, return_std=True)
-    centroids = model.centroids_
-    assert 3 < len(centroids) < 20
-    labels = nearest_centroids(KERNEL.scale(T), KERNEL.scale(centroids))
-    Z = model.features_.landmarks_
-    assert np.all(np.linalg.norm(KERNEL.scale(Z), axis=1) < 3.0)
-    for label in np.unique(labels):
-        here = labels == label
-        expected = dense(Z + centroids[label], X, y - y.mean(), T[here], approximation)
-        np.testing.assert_allclose(mean[here] - y.mean(), expected[0], atol=1e-8)
-        np.testing.assert_allclose(std[here] ** 2, expected[1], atol=1e-8)
-    # Far from all data, the prior.
-    assert mean[-1] == pytest.approx(y.mean(), rel=1e-12)
-    assert std[-1] == (0.0 if approximation == "sor" else np.sqrt(1.7))
-
-
-def test_a_localized_model_needs_fewer_landmarks() -> None:
-    X, T = rows(600, extent=15.0), rows(100, seed=1, extent=15.0)
-    y = target(X)
-    exact = ExactGPRegressor(KERNEL, NOISE).fit(X, y).predict(T, return_std=True)
-    given = {"kernel": KERNEL, "noise_variance": NOISE, "approximation": "fitc", "random_state": 0}
-    divergences = []
-    for model in (
-        FeaturizedGPRegressor(NystroemFeatures(60), **given),
-        LocalizedGPRegressor(NystroemFeatures(60), threshold=2.0, **given),
-    ):
-        mean, std = model.fit(X, y).predict(T, return_std=True)
-        divergences.append(kl_divergence(mean, std**2 + NOISE, exact[0], exact[1] ** 2 + NOISE).mean())
-    assert divergences[1] < 0.05 * divergences[0]
-
-
-def test_each_test_row_can_be_a_centroid() -> None:
-    X, T = rows(100), rows(10, seed=1)
-    y = target(X)
-    model = LocalizedGPRegressor(
-        NystroemFeatures(40), centroids="test_rows", kernel=KERNEL, noise_variance=NOISE, random_state=0
-    ).fit(X, y)
-    mean, std = model.predict(T, return_std=True)
-    assert np.isfinite(mean).all()
-    assert np.all((std > 0.0) & (std <= np.sqrt(1.7)))
-
-
-# --------------------------------------------------------------------------------------------------------- the accuracy
-
-
-@pytest.mark.parametrize("landmarks", STRATEGIES)
-def test_the_divergence_falls_with_the_landmarks_and_is_far_below_that_of_random_features(landmarks: str) -> None:
-    X, T = rows(1000, 3, extent=3.0), rows(200, 3, seed=1, extent=3.0)
-    y = target(X)
-    kernel = GaussianKernel([2.0, 3.0, 4.0], 1.3)
-    exact = ExactGPRegressor(kernel, NOISE).fit(X, y).predict(T, return_std=True)
-
-    def divergence(features: object, approximation: str) -> float:
-        model = FeaturizedGPRegressor(
-            features, kernel=kernel, noise_variance=NOISE, approximation=approximation, random_state=0
-        )
-        mean, std = model.fit(X, y).predict(T, return_std=True)
-        return float(kl_divergence(mean, std**2 + NOISE, exact[0], exact[1] ** 2 + NOISE).mean())
-
-    for approximation in ("dtc", "fitc"):
-        divergences = [divergence(NystroemFeatures(m, landmarks), approximation) for m in (32, 64, 128)]
-        fourier = [divergence(RandomFourierFeatures(m), approximation) for m in (32, 64, 128)]
-        assert np.all(np.diff(np.log(divergences)) < np.log(0.01))
-        assert np.all(np.array(divergences) < 0.1 * np.array(fourier))

@@ -23,23 +23,16 @@ from lmgp import (
     LocalizedGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
-    OrthogonalFourierFeatures,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     TaylorFeatures,
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.sparse import _ColumnTable, non_zeros
+from tests.features.conftest import sparse_rows
 
 Floats = NDArray[np.float64]
 SHAPES = [(5, 4, 0.5), (3, 10, 0.6), (1, 3, 0.7), (30, 3, 0.1), (8, 1, 0.4), (7, 0, 0.4), (4, 2, 0.0)]
-
-
-def rows(n: int, d: int, density: float, seed: int = 0) -> Any:
-    rng = np.random.default_rng(seed)
-    X = sp.random_array((n, d), density=density, format="csr", rng=rng)
-    X.data = rng.normal(size=X.nnz) * 2
-    return X
 
 
 # ---------------------------------------------------------------------------------------------------------- the columns
@@ -48,7 +41,7 @@ def rows(n: int, d: int, density: float, seed: int = 0) -> Any:
 @pytest.mark.parametrize(("d", "degree", "density"), SHAPES)
 @pytest.mark.parametrize("weights", ["gaussian", "polynomial"])
 def test_sparse_and_dense_rows_have_the_same_features(d: int, degree: int, density: float, weights: Any) -> None:
-    X = rows(40, d, density)
+    X = sparse_rows(40, d, density)
     kernel = GaussianKernel(np.random.default_rng(1).uniform(0.5, 2.0, size=d), 2.5)
     features = TaylorFeatures(degree=degree, weights=weights, coef0=0.7, kernel=kernel)
     dense = clone(features).fit(X.toarray())
@@ -66,7 +59,7 @@ def test_sparse_and_dense_rows_have_the_same_features(d: int, degree: int, densi
 
 @pytest.mark.parametrize("degree", [2, 3])
 def test_the_pattern_is_that_of_all_monomials(degree: int) -> None:
-    X = rows(60, 20, 0.2)
+    X = sparse_rows(60, 20, 0.2)
     ours = TaylorFeatures(degree=degree).fit_transform(X)
     theirs = PolynomialFeatures(degree).fit_transform(X)
     assert ((ours != 0) != (theirs != 0)).nnz == 0
@@ -101,7 +94,7 @@ def test_columns_are_numbered_exactly_where_there_are_many() -> None:
 
 
 def test_rows_are_sorted_without_stored_zeros() -> None:
-    X = rows(50, 12, 0.3)
+    X = sparse_rows(50, 12, 0.3)
     features = TaylorFeatures(degree=3).fit_transform(X)
     fresh = sp.csr_array((features.data, features.indices, features.indptr), shape=features.shape)
     assert fresh.has_canonical_format  # computed from the indices
@@ -125,14 +118,14 @@ def test_stored_zeros_and_repeated_entries_change_nothing() -> None:
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array])
 def test_the_kind_of_sparse_rows_is_kept(kind: Any) -> None:
-    X = rows(10, 6, 0.5)
+    X = sparse_rows(10, 6, 0.5)
     features = TaylorFeatures(degree=2).fit_transform(kind(X))
     assert isinstance(features, sp.csr_matrix if issubclass(kind, sp.spmatrix) else sp.csr_array)
     np.testing.assert_allclose(features.toarray(), TaylorFeatures(degree=2).fit_transform(X.toarray()), rtol=1e-13)
 
 
 def test_nothing_is_made_dense() -> None:
-    X = rows(300, 50_000, 2e-4)
+    X = sparse_rows(300, 50_000, 2e-4)
     features = TaylorFeatures(degree=3).fit_transform(X)
     assert features.shape == (300, comb(50_003, 3))  # 2e13 columns
     assert features.indices.dtype == np.int64
@@ -168,7 +161,7 @@ def test_high_powers_do_not_underflow() -> None:
 
 
 def test_the_polynomial_kernel_is_met_exactly() -> None:
-    X = rows(30, 8, 0.5)
+    X = sparse_rows(30, 8, 0.5)
     for coef0 in (0.0, 0.3, 1.0):
         features = TaylorFeatures(degree=3, weights="polynomial", coef0=coef0).fit_transform(X)
         expected = polynomial_kernel(X, degree=3, gamma=1.0, coef0=coef0)
@@ -182,7 +175,7 @@ def test_the_polynomial_kernel_of_high_degree_does_not_overflow() -> None:
 
 
 def test_a_linear_svm_on_the_features_is_the_kernel_svm() -> None:
-    X = rows(150, 6, 0.5) / 4
+    X = sparse_rows(150, 6, 0.5) / 4
     y = np.where(X.toarray()[:, 0] + np.square(X.toarray()[:, 1]) > 0.2, 1, -1)
     kernels = {"polynomial": lambda A, B: (A @ B.T + 1.0) ** 3, "gaussian": lambda A, B: rbf_kernel(A, B, gamma=0.5)}
     for weights, kernel in kernels.items():
@@ -195,68 +188,11 @@ def test_a_linear_svm_on_the_features_is_the_kernel_svm() -> None:
 
 
 def test_sparse_features_go_into_linear_models() -> None:
-    X = rows(100, 15, 0.2)
+    X = sparse_rows(100, 15, 0.2)
     y = np.where(X.toarray()[:, 0] > 0, 1, -1)
     model = make_pipeline(TaylorFeatures(degree=3, kernel=GaussianKernel(3.0)), LinearSVC()).fit(X, y)
     assert model.score(X, y) > 0.9
     Ridge().fit(TaylorFeatures(degree=2).fit_transform(X), y)
-
-
-# ------------------------------------------------------------------------------------------------- operations and error
-
-
-@pytest.mark.parametrize("as_rows", [sp.csr_array, lambda X: X.toarray()])
-def test_operations_of_taylor_features_are_the_features_that_are_not_zero(as_rows: Any) -> None:
-    X = rows(40, 9, 0.4)
-    fitted = TaylorFeatures(degree=3).fit(X)
-    np.testing.assert_array_equal(fitted.operation_count(as_rows(X)), np.diff(fitted.transform(X).indptr))
-
-
-def test_operations_of_an_energy_set_are_its_features_that_are_not_zero() -> None:
-    X = rows(40, 5, 0.5).toarray() * [1.0, 0.5, 0.2, 0.1, 2.0]
-    fitted = TaylorFeatures(50, index_set="energy").fit(X)
-    np.testing.assert_array_equal(fitted.operation_count(X), np.count_nonzero(fitted.transform(X), axis=1))
-
-
-@pytest.mark.parametrize("cls", [RandomFourierFeatures, OrthogonalFourierFeatures])
-def test_operations_of_fourier_features_are_s_each(cls: Any) -> None:
-    X = rows(40, 9, 0.4)
-    fitted = cls(33, random_state=0).fit(X.toarray())
-    expected = [32.0 * s for s in np.count_nonzero(X.toarray(), axis=1)]
-    np.testing.assert_array_equal(fitted.operation_count(X), expected)
-    np.testing.assert_array_equal(fitted.operation_count(X.toarray()), expected)
-
-
-@pytest.mark.parametrize("budget", [1, 8, 100.5, 5000])
-def test_the_degree_for_a_budget_is_the_highest_within_it(budget: float) -> None:
-    X = rows(50, 20, 0.3)
-    degree = TaylorFeatures.degree_for_budget(X, budget)
-    assert degree == TaylorFeatures.degree_for_budget(X.toarray(), budget)
-    assert TaylorFeatures(degree=degree).fit(X).operation_count(X).mean() <= budget
-    assert TaylorFeatures(degree=degree + 1).fit(X).operation_count(X).mean() > budget
-
-
-@pytest.mark.parametrize("degree", [0, 1, 2, 5])
-def test_the_error_is_within_its_bound(degree: int) -> None:
-    X, Z = rows(40, 4, 0.7), rows(30, 4, 0.7, seed=1)
-    kernel = GaussianKernel([1.0, 3.0, 2.0, 4.0], 2.0)
-    fitted = TaylorFeatures(degree=degree, kernel=kernel).fit(X)
-    error = np.abs(kernel(X.toarray(), Z.toarray()) - (fitted.transform(X) @ fitted.transform(Z).T).toarray())
-    bound = fitted.error_bound(X, Z)
-    assert bound.shape == (40, 30)
-    assert np.all(error <= bound + 1e-14)
-    norms = [np.sqrt(np.square(kernel.scale(rows_.toarray())).sum(axis=1)) for rows_ in (X, Z)]
-    expected = 2.0 * np.outer(*norms) ** (degree + 1) / factorial(degree + 1)
-    np.testing.assert_allclose(bound, expected, rtol=1e-12)
-    np.testing.assert_allclose(fitted.error_bound(X), fitted.error_bound(X.toarray(), X), rtol=1e-12)
-    assert fitted.error_bound(np.zeros((1, 4)), np.full((1, 4), 1e300)).item() == 0.0
-
-
-def test_the_bound_is_tight_near_the_centre() -> None:
-    X = 0.01 * np.ones((1, 1))
-    fitted = TaylorFeatures(degree=1).fit(X)
-    error = 1.0 - float(np.square(fitted.transform(X)).sum())
-    assert error / fitted.error_bound(X).item() == pytest.approx(1.0, abs=1e-3)
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input
@@ -279,7 +215,7 @@ def test_bad_parameters_are_refused(bad: str) -> None:
 
 
 def test_energy_sets_need_dense_rows() -> None:
-    X = rows(10, 4, 0.5)
+    X = sparse_rows(10, 4, 0.5)
     with pytest.raises(InputError, match="needs dense rows"):
         TaylorFeatures(index_set="energy").fit(X)
     fitted = TaylorFeatures(index_set="energy").fit(X.toarray())
@@ -291,7 +227,7 @@ def test_energy_sets_need_dense_rows() -> None:
     "cls", [RandomFourierFeatures, RandomMaclaurinFeatures, OptimizedMaclaurinFeatures, NystroemFeatures]
 )
 def test_other_maps_ask_for_dense_rows(cls: Any) -> None:
-    X = rows(10, 4, 0.5)
+    X = sparse_rows(10, 4, 0.5)
     with pytest.raises(TypeError, match=r"dense data is required.*toarray"):
         cls(random_state=0).fit(X)
     with pytest.raises(TypeError, match=r"dense data is required.*toarray"):
@@ -299,19 +235,19 @@ def test_other_maps_ask_for_dense_rows(cls: Any) -> None:
 
 
 def test_values_that_are_not_finite_are_refused() -> None:
-    X = rows(10, 4, 0.5)
+    X = sparse_rows(10, 4, 0.5)
     X.data[3] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         TaylorFeatures(degree=2).fit(X)
     with pytest.raises(ValueError, match="NaN"):
-        TaylorFeatures(degree=2).fit(rows(10, 4, 0.5)).transform(X)
+        TaylorFeatures(degree=2).fit(sparse_rows(10, 4, 0.5)).transform(X)
 
 
 def test_another_number_of_columns_is_refused() -> None:
-    fitted = TaylorFeatures(degree=2).fit(rows(10, 4, 0.5))
+    fitted = TaylorFeatures(degree=2).fit(sparse_rows(10, 4, 0.5))
     for method in (fitted.transform, fitted.operation_count, fitted.error_bound):
         with pytest.raises(ValueError, match="X has 5 features, but TaylorFeatures is expecting 4"):
-            method(rows(10, 5, 0.5))
+            method(sparse_rows(10, 5, 0.5))
 
 
 def test_more_than_the_machine_holds_is_refused() -> None:
@@ -323,13 +259,13 @@ def test_more_than_the_machine_holds_is_refused() -> None:
     with pytest.raises(MemoryLimitError, match="CSR"):
         TaylorFeatures(degree=6).fit(np.ones((2, 1000)))
     with pytest.raises(InputError, match="more columns than 64-bit"):
-        TaylorFeatures(degree=8).fit(rows(5, 10_000, 0.001)).transform(rows(5, 10_000, 0.001))
+        TaylorFeatures(degree=8).fit(sparse_rows(5, 10_000, 0.001)).transform(sparse_rows(5, 10_000, 0.001))
 
 
 @pytest.mark.parametrize("budget", [0.5, 0, -3, np.nan, np.inf])
 def test_a_budget_below_one_operation_is_refused(budget: float) -> None:
     with pytest.raises(InputError, match="at least 1"):
-        TaylorFeatures.degree_for_budget(rows(5, 4, 0.5), budget)
+        TaylorFeatures.degree_for_budget(sparse_rows(5, 4, 0.5), budget)
 
 
 def test_a_budget_for_rows_of_zeros_is_refused() -> None:
@@ -353,7 +289,7 @@ def test_gaussian_processes_refuse_the_polynomial_kernel(regressor: Any) -> None
 
 
 def test_sparse_rows_after_dense_ones_leave_nothing_behind() -> None:
-    X = rows(10, 4, 0.5)
+    X = sparse_rows(10, 4, 0.5)
     refitted = TaylorFeatures(degree=2).fit(X.toarray()).fit(X)
     assert not hasattr(refitted, "exponents_")
     copy = pickle.loads(pickle.dumps(refitted))
@@ -362,7 +298,7 @@ def test_sparse_rows_after_dense_ones_leave_nothing_behind() -> None:
 
 @pytest.mark.parametrize("strategy", ["approximate", "approximate_cached"])
 def test_models_fitted_to_sparse_rows_predict_at_dense_ones(strategy: Any) -> None:
-    X = rows(60, 8, 0.4)
+    X = sparse_rows(60, 8, 0.4)
     y = np.where(X.toarray()[:, 0] > 0, 1, -1)
     model = KernelSGDClassifier(features=TaylorFeatures(degree=2), strategy=strategy, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X.toarray()), model.decision_function(X), rtol=1e-12)
@@ -395,7 +331,7 @@ def test_polynomial_features_of_large_rows_are_finite(as_rows: Any) -> None:
 
 
 def test_without_a_constant_lower_degrees_are_not_stored() -> None:
-    X = rows(20, 6, 0.5)
+    X = sparse_rows(20, 6, 0.5)
     features = TaylorFeatures(degree=2, weights="polynomial", coef0=0.0).fit_transform(X)
     assert np.all(features.data != 0)
     assert features.nnz == sum(comb(int(s) + 1, 2) for s in non_zeros(X))
