@@ -50,8 +50,8 @@ class TaylorFeatures(TruncatedMap):
         All monomials up to this total degree, whatever `n_features` is.
     index_set : {"total_degree", "energy"}, default="total_degree"
         Which monomials: all up to the largest total degree that fits into `n_features`; or `n_features` of them, grown
-        one by one by their mean square on a sample of the rows within reach of a centre. The latter is better where the
-        columns of X have different extents in lengthscales, and has any number of columns. It needs dense rows.
+        one by one by their mean square on a sample of the rows within reach of a centre. "energy" is better where the
+        columns of X have different extents in lengthscales, and makes any number of columns. It needs dense rows.
     weights : {"gaussian", "polynomial"}, default="gaussian"
         "polynomial" gives the same monomials the weights of another kernel, which is then met exactly:
         φ(x)ᵀφ(z) = σ²(x̃ᵀz̃ + coef0)^p, p the total degree. For linear models, not inside a Gaussian-process regressor.

@@ -128,8 +128,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
             and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
         noise_variances : array-like of shape (n,), optional
-            A noise variance for each row, in squared units of y, in place of the common one. The latter then is only
-            the noise of new rows; where it is not given, it is the weighted mean of these.
+            A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
+            new rows only; where it is not given, it is the weighted mean of these.
 
         Returns
         -------
@@ -251,8 +251,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             at = int(np.argmax(np.where(implausible, deviation[far], 0.0)))
             warnings.warn(
                 f"{np.count_nonzero(implausible):,} of {len(X):,} predicted means are impossible under the model "
-                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest target "
-                f"is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
+                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest "
+                f"target is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
                 f"(yᵀC⁻¹y/n is {surprise[at]:.3g}, where 1 is expected.) {self._cure()}",
                 ImplausibleMeanWarning,
                 stacklevel=3,
