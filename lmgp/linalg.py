@@ -1,19 +1,36 @@
 """Dense linear algebra in float64."""
 
 import warnings
+from dataclasses import dataclass
 
 import torch
 
 from lmgp.errors import NumericalError, NumericalWarning
 
-# A correction of the diagonal by more than this multiple of the noise in it would be another model, not a correction.
-LARGEST_CORRECTION = 100.0
+
+@dataclass(frozen=True)
+class Correction:
+    """What is added to the diagonal of a matrix that is not positive definite in float64.
+
+    Attributes
+    ----------
+    exponents : tuple of int
+        Powers of ten of the mean diagonal, tried in this order.
+    largest : float
+        In multiples of what the noise adds to the diagonal. More would be another model, not a correction.
+    """
+
+    exponents: tuple[int, ...] = (-12, -11, -10, -9, -8, -7, -6)
+    largest: float = 100.0
+
+
+CORRECTION = Correction()
 
 
 def cholesky(
     matrix: torch.Tensor, noise_variance: float | None = None, diagonal_share: float | None = None
 ) -> torch.Tensor:
-    """Factorise a positive definite matrix, and say so where that took a correction.
+    """Factorise a positive definite matrix, with a correction of its diagonal and a warning where that is needed.
 
     Parameters
     ----------
@@ -46,7 +63,7 @@ def cholesky(
     if not torch.isfinite(matrix.tril()).all():
         raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyper-parameters.")
     diagonal = matrix.diagonal().mean()
-    for exponent in range(-12, -5):
+    for exponent in CORRECTION.exponents:
         jitter = float(diagonal) * 10.0**exponent
         corrected = matrix.clone()
         corrected.diagonal().add_(jitter)
@@ -69,8 +86,8 @@ def cholesky(
 
 def _check_correction(jitter: float, noise_variance: float, diagonal_share: float) -> None:
     """Refuse a correction that drowns the noise: it would answer for another, noisier model."""
-    if jitter > LARGEST_CORRECTION * diagonal_share:
-        # Twice, so that rounding to one digit leaves enough.
+    if jitter > CORRECTION.largest * diagonal_share:
+        # Twice that noise, so that rounding to one digit leaves enough.
         works = 2.0 * noise_variance * (jitter / diagonal_share)
         raise NumericalError(
             f"The noise variance is too small for float64 beside the kernel, noise_variance={noise_variance:.3g}: the "

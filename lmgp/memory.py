@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 
 from lmgp.errors import MemoryLimitError
 
-# Bytes of one chunk's feature matrix. Larger ones gain nothing in the matrix products, and above 32 MiB the C library
-# hands every buffer back to the system, which then costs as much as the features themselves.
+# Bytes of the feature matrix of one chunk. A larger one makes no matrix product faster, and above 32 MiB the C library
+# returns every buffer to the system, which takes as long as the features themselves.
 CHUNK_BYTES = 8 * 2**20
 
 

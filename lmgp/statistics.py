@@ -1,7 +1,7 @@
 """The additive sufficient statistics of a featurized GP.
 
-Everything that a posterior needs is a sum over rows. So statistics of disjoint rows add: over chunks (bounded memory),
-over calls and over machines. They do not know the mean of y: it is subtracted when they are solved.
+Everything that a posterior needs is a sum over rows, so the statistics of disjoint rows add: of chunks, of calls and of
+machines. The mean of y is no part of them: it is subtracted when they are solved.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from lmgp.errors import InputError
 from lmgp.fitted import digest
 from lmgp.noise import Noise
 
-# Columns of one block of the Gram matrix.
+# The number of columns in a block of the Gram matrix.
 BLOCK = 256
 
 
@@ -26,10 +26,10 @@ class Sums(Protocol):
         """Return these sums plus `sign` times others."""
 
     def shifted(self, change: float) -> "Sums":
-        """Return what these sums are after `change` has been added to y of every row. They may share memory."""
+        """Return the sums for targets y + change. They may share memory with these."""
 
     def expand(self) -> "GramSums":
-        """Return the sums of products: themselves, where they are."""
+        """Return the sums of products; sums of products return themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,8 @@ class GramSums:
         if precision is not None:
             root = torch.sqrt(precision)
             features, right = features * root[:, None], right * root
-        # Only the blocks on and below the diagonal: little more than half the work of the whole product. By numpy: its
-        # BLAS is the faster one on some processors.
+        # Only the blocks on and below the diagonal: about half the work of the whole product. Numpy's BLAS is the faster
+        # one on some processors.
         gram, columns = self.gram.numpy(), features.numpy()
         for start in range(0, columns.shape[1], BLOCK):
             stop = start + BLOCK
@@ -79,8 +79,12 @@ class GramSums:
 
     def combine(self, other: Sums, sign: float) -> Sums:  # noqa: D102
         if not isinstance(other, GramSums):
-            # Sums of moments take products in beside them.
+            # Sums of moments hold products beside them.
             return other.combine(self, sign) if sign == 1.0 else self.combine(other.expand(), sign)
+        return self.plus(other, sign)
+
+    def plus(self, other: "GramSums", sign: float) -> "GramSums":
+        """Return these sums plus `sign` times others."""
         gram = torch.add(self.gram, other.gram, alpha=sign)
         return GramSums(gram, torch.add(self.cross, other.cross, alpha=sign))
 
@@ -224,8 +228,8 @@ def _same(one: NDArray[np.float64] | None, other: NDArray[np.float64] | None) ->
 class Statistics:
     """Weighted sums over rows with features φ (D columns) and target y.
 
-    Each row counts with its precision relative to the model's noise variance, ρ = w σ²/σᵢ²: its weight w where all rows
-    share one noise variance σ². The sums are kept about an arbitrary origin of y; it changes nothing but the rounding.
+    Row i counts with its precision relative to the model's noise variance σ², ρ = w σ²/σᵢ², where w is its weight and
+    σᵢ² its noise variance. The sums are kept about an origin of y, which changes nothing but the rounding.
 
     Attributes
     ----------
@@ -281,11 +285,11 @@ class Statistics:
         return Statistics(self.source, replace(sums, gram=sums.gram.clone()), self.targets.about(center))
 
     def expanded(self) -> "Statistics":
-        """Return these statistics as sums of products: themselves, where they are."""
+        """Return these statistics as sums of products; statistics that are return themselves."""
         return self if isinstance(self.sums, GramSums) else replace(self, sums=self.sums.expand())
 
     def of_columns(self, columns: torch.Tensor, factor: float = 1.0) -> "Statistics":
-        """Return what these statistics would be for a map with only some of the columns, times a factor.
+        """Return the statistics of a map that has only some of the columns, times a factor.
 
         Parameters
         ----------

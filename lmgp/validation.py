@@ -40,8 +40,8 @@ def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(n, 4))]
 
 
-def as_tensor(array: NDArray[np.float64]) -> "torch.Tensor":
-    """View a float64 array as a tensor; only what torch cannot share (read-only, negative strides) is copied."""
+def as_tensor(array: NDArray[Any]) -> "torch.Tensor":
+    """View an array of numbers as a tensor; only what torch cannot share (read-only, negative strides) is copied."""
     import torch  # here, so that data sets are read without it
 
     if not array.flags.writeable or any(stride < 0 for stride in array.strides):

@@ -9,11 +9,10 @@ The rule, for every regressor of this package:
   with a kernel of its own keeps it, because that is the only way to say that parts differ. The columns of the whole are
   multiplied by σ, the root of the model's prior variance. The model warns where the lengthscale of a kernel that is
   kept is not the model's: it is not learned with the rest.
-- A map with a kernel is told what its rows are: behind a scaler of a pipeline, it applies the model's lengthscale to
-  rows that have already been scaled.
+- A map behind a scaler in a pipeline applies the model's lengthscale to the scaled rows.
 
-Models of kernels by stochastic gradient descent (`lmgp.sgd`) have no prior variance of their own to multiply with:
-there a map without a kernel gets the model's whole kernel, and a map with one keeps it.
+Kernel models by stochastic gradient descent (`lmgp.sgd`) multiply with no prior variance: there a map without a kernel
+gets the model's whole kernel, and a map with a kernel keeps it.
 """
 
 import warnings
@@ -124,7 +123,7 @@ class TransformerFeatures(KernelMap):
 
 
 def work_of(features: Any, n_inputs: int) -> Work:
-    """Return what a map will cost in a model, whatever transformer it is; it need not be fitted."""
+    """Return what any transformer will cost as the map of a model; it need not be fitted."""
     return (features if isinstance(features, KernelMap) else TransformerFeatures(features)).work(n_inputs)
 
 

@@ -38,8 +38,8 @@ class FourierMap(KernelMap):
     """φ(x) = σ √(2/D) [cos(Ωx), sin(Ωx)] with D/2 frequencies, the rows of Ω, in radians per unit of each column.
 
     Frequencies are drawn from the spectral density of the kernel (`Kernel.sample_frequencies`), each from one direction
-    that is N(0, I) by itself: subclasses say how directions depend on each other. Pairs of cosine and sine have a lower
-    variance than cosines with a random phase. ‖φ(x)‖² = σ² at every row.
+    that is N(0, I) by itself. Subclasses define how the directions of a block depend on each other. Pairs of a cosine
+    and a sine have a lower variance than cosines with a random phase. ‖φ(x)‖² = σ² at every row.
     """
 
     needs = "frequencies"
@@ -51,7 +51,7 @@ class FourierMap(KernelMap):
             raise InputError(
                 f"{type(self).__name__} makes pairs of columns: n_features must be at least 2; got {self.n_features}."
             )
-        # A stream apart, so that a larger map starts with the directions of a smaller one.
+        # A stream of its own, so that a larger map starts with the directions of a smaller one.
         (mixing,) = rng.spawn(1)
         # Blocks of directions are drawn whole; the last one is cut.
         blocks = [self._draw_block(n_inputs, rng)]
@@ -89,8 +89,8 @@ class FourierMap(KernelMap):
         Returns
         -------
         ndarray of shape (n,)
-            D s for a row with s non-zeros: s multiplications and as many additions for each of the D/2 frequencies,
-            what their cosines and sines take apart.
+            D s for a row with s non-zeros: s multiplications and s additions for each of the D/2 frequencies. Cosines
+            and sines are not counted.
 
         References
         ----------
@@ -146,9 +146,9 @@ class RandomFourierFeatures(FourierMap):
 class OrthogonalFourierFeatures(FourierMap):
     """Random Fourier features whose frequencies are orthogonal in blocks of d.
 
-    Each block is a Haar-distributed orthogonal matrix, its rows scaled by independent χ_d norms: every row is N(0, I)
-    by itself. From it the kernel makes a frequency, so the map is unbiased. For the Gaussian kernel its variance is
-    lower than with independent frequencies.
+    Each block is a Haar-distributed orthogonal matrix whose rows are scaled by independent χ_d norms: every row is
+    N(0, I) by itself. The kernel makes a frequency from it, so the map is unbiased. For the Gaussian kernel its
+    variance is lower than with independent frequencies.
 
     Parameters
     ----------
@@ -197,11 +197,11 @@ class StructuredOrthogonalFourierFeatures(FourierMap):
 
     Notes
     -----
-    The map is *biased*, the more so the smaller the order: padded only to the next power of two, d = 1 has a single
-    distinct frequency, d = 2 has two and d = 4 has twelve. Rows are therefore padded with zeros to at least 64
-    columns, which leaves a bias of about 0.006 of the variance (root mean square over distances; 0.01 at most), though
-    not all frequencies are distinct at d = 1 and 2. `OrthogonalFourierFeatures` has neither fault, and at the cost of
-    one dense d × d factorisation a block it is the better choice up to several hundred input columns.
+    The map is *biased*, and more so for a smaller order: of order d̄ = 1, 2 and 4 it has 1, 2 and 12 distinct
+    frequencies. Rows are therefore padded with zeros to at least 64 columns. A bias of 0.006 of the variance remains
+    (root mean square over distances; 0.01 at most), and some frequencies coincide at d = 1 and 2.
+    `OrthogonalFourierFeatures` has neither fault. It takes one dense d × d factorisation a block, and is the better
+    choice up to several hundred input columns.
 
     References
     ----------

@@ -43,9 +43,8 @@ def most_energetic(sample: NDArray[np.float64], n_features: int) -> Exponents:
     Returns
     -------
     ndarray of shape (n_features, d)
-        In the order in which they were taken: those of a smaller number are the first ones of a larger number. A
-        multi-index can be taken when all that are one lower in one input have been; of equal energies, the one of
-        lower degree goes first.
+        In the order in which they were taken, so that a smaller set is the start of a larger one. A multi-index can be
+        taken after all that are one lower in one input; of equal energies, the one of lower degree goes first.
     """
     n_inputs = sample.shape[1]
     highest = min(n_features, RANGE.degree)

@@ -53,7 +53,7 @@ class _MaclaurinMap(ComponentMap):
 
     @abstractmethod
     def _log_coefficient(self, fit: Any, degree: int) -> float:
-        """The logarithm of what a product of `degree` factors is multiplied with, σ and the exponential apart."""
+        """Return the logarithm of the factor of a product of `degree` projections, without σ and the exponential."""
 
     @staticmethod
     def _draw_weights(counts: list[int], sketch: Sketch, n_inputs: int, rng: np.random.Generator) -> list[Floats]:
@@ -88,14 +88,14 @@ class RandomMaclaurinFeatures(_MaclaurinMap):
     """Random Maclaurin features with random degrees: the unoptimised baseline.
 
     Each column draws its degree n with probability 2^−(n+1) and is a product of n random projections. Unbiased for the
-    whole series, with a large variance. `OptimizedMaclaurinFeatures` gives its columns to degrees by their worth.
+    whole series, with a large variance. `OptimizedMaclaurinFeatures` allocates its columns by the error of each degree.
 
     Parameters
     ----------
     n_features : int, default=512
         The number of columns.
     kernel, random_state
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
 
     Attributes
     ----------
@@ -145,10 +145,10 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
     n_allocation_rows : int, default=500
         The number of rows from which the pairs are made.
     allocation : {"local", "mean"}, default="local"
-        Which pairs: of rows within reach of a common centroid, as differences to it — the origin where `fit` is given
-        none —, or of any rows, as differences to the origin (as published).
+        "local" makes pairs of rows within reach of a common centroid, as differences to it; of the origin, if `fit` is
+        given no centroids. "mean" makes pairs of any rows, as differences to the origin, as published.
     kernel, random_state
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         scaled = kernel.scale(X)
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
-        # Two streams: what is drawn for given counts does not depend on how many rows the sample was taken from.
+        # Two streams: what is drawn for given counts does not depend on the number of rows that were sampled.
         sampling, drawing = spawn(rng, 2)
         if n_inputs == 1:
             counts = [1] * (highest + 1)

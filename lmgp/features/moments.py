@@ -43,7 +43,7 @@ RANGE = Range()
 
 
 def plan(exponents: Exponents) -> list[Step]:
-    """Say how the monomials of the first j + 1 inputs follow from those of the first j: which one times which power.
+    """Plan how the monomials of the first j + 1 inputs follow from those of the first j: a parent times a power.
 
     Parameters
     ----------
@@ -65,10 +65,10 @@ def plan(exponents: Exponents) -> list[Step]:
 
 
 def _groups(exponents: Exponents) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """For the first j + 1 inputs, yield where each distinct multi-index stands first, and which of them each one is."""
+    """Yield, for the first j + 1 inputs, the first place of each distinct multi-index, and the group of each row."""
     place = np.zeros(len(exponents), dtype=np.intp)
     for powers in exponents.T:
-        # Two are the same where they were for one input fewer, and have the same power of the last.
+        # Two rows are in one group if they were so for one input fewer, and have the same power of this one.
         _, first, place = np.unique(place * (powers.max() + 1) + powers, return_index=True, return_inverse=True)
         yield first, place
 
@@ -92,8 +92,8 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
     for column, (parents, exponents) in zip(columns.T, steps, strict=True):
         powers = scaled_powers(column, int(exponents.max()), rate)
         if not np.array_equal(exponents, np.arange(len(powers))):
-            powers = powers[exponents]
-        values = powers if values is None else values[parents].mul_(powers)
+            powers = powers[as_tensor(exponents)]
+        values = powers if values is None else values[as_tensor(parents)].mul_(powers)
     assert values is not None
     return values
 
@@ -139,7 +139,7 @@ class _Half(NamedTuple):
     log_factor: NDArray[np.float64]
 
     def own(self, of_sums: torch.Tensor) -> torch.Tensor:
-        """Return those rows of an array, one a sum, that each part is by itself: the zero multi-index added to it."""
+        """Pick the rows of the distinct parts from an array with a row a sum: a part is its own sum with zero."""
         place = self.sum_place[0]
         if np.array_equal(place, np.arange(len(place))):
             return of_sums[: len(place)]  # without a copy
@@ -161,7 +161,7 @@ def _padded(exponents: Exponents) -> Exponents:
 
 
 class MomentPlan:
-    """How the moments of a set of multi-indices are summed and expanded.
+    """The tables by which the moments of a set of multi-indices are summed and expanded.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ class MomentPlan:
 
     @staticmethod
     def pays(exponents: Exponents, n_rows: int) -> bool:
-        """Count the multiplications of a fit with moments, and without.
+        """Say whether a fit takes fewer multiplications with moments than without.
 
         Parameters
         ----------
@@ -211,8 +211,8 @@ class MomentPlan:
         gram = n_features * (n_features / 2 + n_inputs)
         halves = np.array_split(np.arange(n_inputs), [(n_inputs + 1) // 2])
         distinct = [len(deque(_groups(exponents[:, half]), maxlen=1)[0][0]) for half in halves]
-        # A set of m points in h dimensions has at least (h + 1)m − h(h + 1)/2 sums of two (Freiman's lemma): most sets
-        # that do not pay need not be summed.
+        # A set of m points in h dimensions has at least (h + 1)m − h(h + 1)/2 sums of two (Freiman's lemma). This bound
+        # rules out most sets that do not pay, without a table of their sums.
         used = [int(np.any(exponents[:, half], axis=0).sum()) for half in halves]
         if np.prod([(h + 1.0) * m - h * (h + 1) / 2 for h, m in zip(used, distinct, strict=True)]) > gram:
             return False
@@ -224,7 +224,7 @@ class MomentPlan:
         return bool(planning + n_rows * moments < n_rows * gram)
 
     def sums(self, variance: float) -> "MomentSums":
-        """Make the moments of no rows, for features times the root of `variance`."""
+        """Make the moments of no rows, for features multiplied with the root of `variance`."""
         left, right = self._halves
         gram = torch.zeros((len(left.sums), len(right.sums)), dtype=torch.float64)
         cross = torch.zeros((2, len(left.exponents), len(right.exponents)), dtype=torch.float64)
@@ -248,7 +248,6 @@ class MomentPlan:
             scaled = torch.cat((scaled, torch.zeros_like(scaled)), dim=1)
         parts = scaled[:, : self._half], scaled[:, self._half :]
         left, right = (monomials(part, steps, 1.0) for part, steps in zip(parts, self._steps, strict=True))
-        # A multi-index is its own sum with zero.
         return (left, right), (self._halves[0].own(left), self._halves[1].own(right))
 
     def expand(self, gram: torch.Tensor, cross: torch.Tensor) -> GramSums:
@@ -260,7 +259,7 @@ class MomentPlan:
 
 @dataclass(frozen=True, eq=False)
 class MomentSums:
-    """Sums of moments of the features and of their products with the target: they add, as all statistics do.
+    """Sums of moments of the features, and of their products with the target.
 
     Attributes
     ----------
@@ -329,11 +328,10 @@ class MomentSums:
     def expand(self) -> GramSums:  # noqa: D102
         unit = self.plan.expand(self.gram, self.cross)
         sums = GramSums(unit.gram.mul_(self.variance), unit.cross.mul_(self.variance**0.5))
-        return sums if self.rest is None else _combined(sums, self.rest, 1.0) or sums
+        return sums if self.rest is None else sums.plus(self.rest, 1.0)
 
 
 def _combined(one: GramSums | None, other: GramSums | None, sign: float) -> GramSums | None:
     if other is None:
         return one
-    one = GramSums.zeros(len(other.gram)) if one is None else one
-    return GramSums(torch.add(one.gram, other.gram, alpha=sign), torch.add(one.cross, other.cross, alpha=sign))
+    return (GramSums.zeros(len(other.gram)) if one is None else one).plus(other, sign)

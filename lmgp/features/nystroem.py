@@ -84,17 +84,18 @@ class NystroemFeatures(KernelMap):
     Attributes
     ----------
     landmarks_ : ndarray of shape (n_features_out_, d)
-        Those that are used, in the units of X. Each has the largest variance of all, given those before.
+        Those that are used, in the units of X, in the order of the factorisation: each has the largest variance of the
+        remaining ones, given those before.
     n_features_out_ : int
-        How many these are: fewer than asked for where rows, or landmarks, repeat each other or nearly so.
+        Their number: below `n_features` if rows or landmarks repeat each other, exactly or nearly.
 
     Notes
     -----
-    Close landmarks make K_ZZ singular in float64. No number is added to its diagonal: its Cholesky factorisation is
-    pivoted, and ends when no landmark has a variance, given those taken, above 1e-11 of the prior variance. That is the
-    most that is missing at the landmarks left out. Rounding leaves k − φᵀφ positive semi-definite up to about 1e-8 of
-    the variance, outside many landmarks in a small place; up to 1e-4 at worst, around a pair that is a few millionths
-    of a lengthscale apart and has no others near it.
+    Close landmarks make K_ZZ singular in float64. Nothing is added to its diagonal: the Cholesky factorisation is
+    pivoted, and ends when no landmark has a variance, given those taken, above 1e-11 of the prior variance. At a
+    landmark that is left out, k − φᵀφ is at most this. Rounding makes eigenvalues of k − φᵀφ negative by 1e-8 of the
+    variance for many landmarks in a small place, and by 1e-4 at worst: for a pair alone, a few millionths of a
+    lengthscale apart.
 
     k-means++ sees at most 10,000 random rows, or 10 for each landmark where that is more.
 

@@ -25,9 +25,10 @@ class EnergySets:
     sample_rows : int
         Rows whose differences to a centre a set is grown on.
     reach_degree : int
-        These rows are within reach of a map of this degree, at least.
+        The sample is of rows within reach of a map of this degree; of the map's own degree where that is higher.
     degree_ratio : float
-        The highest total degree, in that of the set of all monomials with as many columns: measured, for `work`.
+        The highest total degree of such a set, divided by that of all monomials in the same number of columns. A
+        measured value, for `work`.
     """
 
     sample_rows: int = 500
@@ -51,7 +52,7 @@ class SeriesFit(TruncatedFit):
     coef0: float | None
 
     def degree_factors(self) -> Floats:
-        """Return what xᵃ/√(a!) is multiplied with, by |a| = 0, …, p; the Gaussian's exponential apart."""
+        """Return the factors of xᵃ/√(a!) by |a| = 0, …, p, without the Gaussian's exponential."""
         degree, variance = self.degree, float(self.component.variance)
         k = np.arange(degree + 1.0)
         if self.coef0 is None:

@@ -7,8 +7,7 @@ With independent random matrices W₁, …, Wₙ of m rows, φ(x) = (W₁x ⊙ �
 - ``"tensor_srht"``: rows of Hadamard matrices with random signs, drawn without replacement, of lower variance still
   for odd n.
 
-W is kept dense: a Hadamard row times d signs is as long as a Rademacher one, and for the numbers of columns that a
-Gaussian process meets one matrix product is faster than a fast transform.
+W is kept dense: for the few thousand columns of a Gaussian process one matrix product is faster than a fast transform.
 
 References
 ----------

@@ -1,7 +1,7 @@
 """Monomials of sparse rows: a row with s non-zeros has C(s + p, p) monomials up to degree p that are not zero.
 
-Rows with equally many non-zeros are small dense rows. Their monomials are made degree by degree, each by one product
-from one of the degree below, and put in the columns that the monomials of all inputs have in `total_degree`'s order.
+Rows with the same number of non-zeros are small dense rows. Their monomials are made degree by degree, each by one
+product from one of the degree below, and put in the columns of the monomials of all inputs in `total_degree`'s order.
 """
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from lmgp.memory import check_memory
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
-# Monomials that are made at a time: few enough for the processor's cache.
+# The number of monomials that are made at a time: they stay in the processor's cache.
 BLOCK = 50_000
 
 
@@ -64,7 +64,7 @@ def as_float(number: int) -> float:
 
 
 def canonical(X: Any) -> Any:
-    """Return CSR rows with ascending columns, without repeated entries and stored zeros; X itself where it is so."""
+    """Return CSR rows with ascending columns, without repeated entries and stored zeros; X itself where possible."""
     if X.has_canonical_format and np.all(X.data != 0):
         return X
     X = X.copy()
@@ -130,9 +130,9 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
 
 @lru_cache(maxsize=16)
 def _recurrence(size: int, degree: int) -> list[tuple[Places, Places, Floats]]:
-    """Say how the monomials of each degree follow from those of the degree below: parent, variable, 1/√(power).
+    """Plan how the monomials of each degree follow from those of the degree below: parent, variable, 1/√(power).
 
-    A variable goes in front of all monomials that start with it or a later one: in lexicographic order the last ones.
+    A variable goes in front of all monomials that start with it or with a later one, the last in lexicographic order.
     """
     steps: list[tuple[Places, Places, Floats]] = []
     first, power = np.array([size]), np.array([0])
@@ -168,7 +168,7 @@ def _values(x: Floats, rate: float, degree_factors: Floats) -> Floats:
 
 
 class _ColumnTable:
-    """In which column a monomial is, from the inputs that it multiplies.
+    """The column of a monomial, from the inputs that it multiplies.
 
     A monomial of degree k is k ascending inputs j₁ ≤ … ≤ j_k of d, counted from 0. Degrees ascend and each is in
     lexicographic order, so that of the C(d + k, k) monomials up to degree k, Σᵢ C(d + k − 1 − i − jᵢ, k + 1 − i) are

@@ -49,16 +49,16 @@ class TaylorFeatures(TruncatedMap):
     degree : int, optional
         All monomials up to this total degree, whatever `n_features` is.
     index_set : {"total_degree", "energy"}, default="total_degree"
-        Which monomials: all up to the largest total degree that fits into `n_features`; or `n_features` of them, grown
-        one by one by their mean square on a sample of the rows within reach of a centre. "energy" is better where the
-        columns of X have different extents in lengthscales, and makes any number of columns. It needs dense rows.
+        "total_degree" takes all monomials up to the largest total degree that fits into `n_features`. "energy" takes
+        `n_features` monomials, one after the other by their mean square on a sample of the rows within reach of a
+        centre; it is better for columns of X that have different extents in lengthscales, and needs dense rows.
     weights : {"gaussian", "polynomial"}, default="gaussian"
         "polynomial" gives the same monomials the weights of another kernel, which is then met exactly:
         φ(x)ᵀφ(z) = σ²(x̃ᵀz̃ + coef0)^p, p the total degree. For linear models, not inside a Gaussian-process regressor.
     coef0 : float, default=1.0
         Of the polynomial kernel, not negative.
     kernel
-        See `lmgp.features.base.FeatureMap`.
+        See `lmgp.features.base.KernelMap`.
     random_state : ignored
         Nothing is drawn; present so that all maps are made alike.
 
@@ -71,11 +71,10 @@ class TaylorFeatures(TruncatedMap):
 
     Notes
     -----
-    In low dimension, localized, this map is nearer to the exact GP than any random map of the same size. For many
-    input columns the total degree that fits is low: with fewer than d + 1 columns only the constant is left.
+    In low dimension a localized model with this map is nearer to the exact GP than with a random map of the same size.
+    For many input columns the total degree that fits is low: fewer than d + 1 columns hold the constant alone.
 
-    The statistics of a model are sums of moments instead of products of features, where that is less work
-    (`lmgp.features.moments`).
+    A model sums moments instead of products of features if that is less work (`lmgp.features.moments`).
 
     References
     ----------
@@ -175,7 +174,6 @@ class TaylorFeatures(TruncatedMap):
         return super().fit_around(X, centroids)
 
     def _work_one(self, n_features: int, n_inputs: int) -> Work:
-        # An energy set of D columns has a highest total degree of about 1.5 times that of all D monomials.
         degree = highest_total_degree(n_inputs, n_features) if self.degree is None else self.degree
         columns = comb(n_inputs + degree, degree)
         if self.index_set == "energy":

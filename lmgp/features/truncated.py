@@ -1,4 +1,4 @@
-"""Maps of Gaussian kernels and their sums: of one Gaussian, side by side for several, and of a truncated series."""
+"""Maps of Gaussian kernels and of their sums, and maps of a truncated series."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -71,7 +71,7 @@ class ComponentsFit(KernelFit):
 class ComponentMap(KernelMap):
     """A map of a Gaussian kernel; for a sum of them, the columns of each component side by side.
 
-    The components share `n_features` equally. Products and multiples of Gaussian kernels are Gaussian.
+    Each component gets an equal share of `n_features`. Products and multiples of Gaussian kernels are Gaussian.
 
     Subclasses implement `_draw_one` and `_evaluate` for one Gaussian, and may override `_missing` and `_reach`.
     """
@@ -181,9 +181,9 @@ def _stretch(kernel: Kernel, component: GaussianKernel, n_inputs: int) -> float:
 
 
 def vanishing(squares: torch.Tensor, degree: int) -> torch.Tensor:
-    """Say for which rows a Maclaurin map up to a degree is zero for all purposes: Q(degree + 1, r²) < 1e-280.
+    """Return a mask of the rows with Q(degree + 1, r²) < 1e-280, which a Maclaurin map up to a degree maps to zeros.
 
-    Features of such rows must be exact zeros: as subnormal numbers they make matrix products tens of times slower.
+    Their features must be exact zeros: subnormal numbers make matrix products tens of times slower.
     """
     return squares > float(gammainccinv(degree + 1, 1e-280))
 
@@ -211,8 +211,8 @@ class TruncatedMap(ComponentMap):
             Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
         y : ignored
         centroids : array-like of shape (n_centroids, d), optional
-            The centres around which a model uses the map, in the coordinates of X; only the origin if not given. Where
-            columns are chosen by rows, it is by those within reach of a centre.
+            The centres around which a model uses the map, in the coordinates of X; the origin if not given. A map that
+            chooses its columns by the rows looks at those within reach of a centre.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a kernel says about itself."""
+"""The contract of kernels: values, capabilities and operators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
-# What a kernel may be able to do: what that is, and which kernels can.
+# The capabilities of kernels: what each is, and which kernels have it.
 CAPABILITIES = {
     "metric": (
         "a lengthscale",
@@ -195,11 +195,11 @@ class Kernel(Parametrized, ABC):
         return capability in self._capabilities
 
     def metric(self, n_inputs: int) -> Floats:
-        """Return the lengthscale of each column, shape (n_inputs,): rows are near whose differences are small in it.
+        """Return the lengthscale of each column in which distances between rows are measured, shape (n_inputs,).
 
         Of a sum it is the shortest lengthscale of any part, so that near rows are near for every part. Of a product,
-        1/lengthscale² is the sum of those of its parts, as for a product of Gaussians. Parts without a lengthscale do
-        not count.
+        1/lengthscale² is the sum over the parts, as for a product of Gaussians. Parts without a lengthscale do not
+        count.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class Kernel(Parametrized, ABC):
         raise unsupported(self, "metric", "This")
 
     def scale(self, X: ArrayLike) -> Floats:
-        """Divide each column by its lengthscale in the kernel's metric.
+        """Divide each column by its lengthscale (`metric`).
 
         Parameters
         ----------

@@ -5,12 +5,12 @@ from typing import Any
 import torch
 from scipy.spatial.distance import cdist
 
-# Squared distances below this multiple of the mean square of a row have a gradient by differences, pair by pair.
+# The gradient of a squared distance below this multiple of the mean square of a row is made of differences.
 CLOSE = 1e-10
 
 
 class _SquaredDistances(torch.autograd.Function):
-    """Differences forward; backward matrix products, and differences for the few rows that are close to each other."""
+    """Forward by differences; backward by matrix products, and by differences for pairs of close rows."""
 
     @staticmethod
     def forward(ctx: Any, X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:

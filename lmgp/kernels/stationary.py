@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Bytes of a block of kernel values that is computed at a time: it stays in a processor's cache.
+# Bytes of a block of kernel values: it stays in the processor's cache while it is computed.
 BLOCK_BYTES = 2**20
 
-# Keeps the derivative of a root finite at equal rows; its own root is far below the rounding of any distance.
+# Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36
 
 
@@ -42,7 +42,7 @@ class StationaryKernel(Kernel):
     variance : float, default=1.0
         The prior variance k(x, x), in squared units of the target.
     lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
-        What learning may make of a parameter: a value between two bounds, the value it has, or what the data say.
+        Limits for learning: the least and the largest value, "fixed" for the value as it is, or None for no limits.
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
@@ -73,7 +73,7 @@ class StationaryKernel(Kernel):
 
     @abstractmethod
     def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw what multiplies a Gaussian frequency, shape (size,): the kernel is a mixture of Gaussian kernels."""
+        """Draw factors of Gaussian frequencies, shape (size,): the kernel is a mixture of Gaussian kernels."""
 
     def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
         left, right = X / values["lengthscale"], Z / values["lengthscale"]
@@ -171,7 +171,7 @@ class GaussianKernel(StationaryKernel):
     variance : float, default=1.0
         The prior variance k(x, x), in squared units of the target.
     lengthscale_bounds, variance_bounds : (float, float), "fixed" or None, default=None
-        What learning may make of a parameter: a value between two bounds, the value it has, or what the data say.
+        Limits for learning: the least and the largest value, "fixed" for the value as it is, or None for no limits.
 
     Notes
     -----
@@ -233,8 +233,8 @@ class GaussianKernel(StationaryKernel):
 class MaternKernel(StationaryKernel):
     """The Matérn kernel of smoothness ½, 3/2 or 5/2, a function of the distance r in lengthscales.
 
-    k/variance is e^{−r} for ½, (1 + √3 r) e^{−√3 r} for 3/2, and (1 + √5 r + 5r²/3) e^{−√5 r} for 5/2. Functions with
-    this prior have no, one and two derivatives; those with a `GaussianKernel` have all.
+    k/variance is e^{−r} for ½, (1 + √3 r) e^{−√3 r} for 3/2, and (1 + √5 r + 5r²/3) e^{−√5 r} for 5/2. A
+    function with this prior has 0, 1 and 2 derivatives; with a `GaussianKernel` it has all.
 
     Parameters
     ----------
