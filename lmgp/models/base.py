@@ -251,8 +251,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             at = int(np.argmax(np.where(implausible, deviation[far], 0.0)))
             warnings.warn(
                 f"{np.count_nonzero(implausible):,} of {len(X):,} predicted means are impossible under the model "
-                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest target "
-                f"is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
+                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest "
+                f"target is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
                 f"(yᵀC⁻¹y/n is {surprise[at]:.3g}, where 1 is expected.) {self._cure()}",
                 ImplausibleMeanWarning,
                 stacklevel=3,
