@@ -128,7 +128,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
             and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
         noise_variances : array-like of shape (n,), optional
-            A noise variance for each row, in squared units of y, in place of the common one. The latter then is only
+            A noise variance for each row, in squared units of y, in place of the common one. That one then is only
             the noise of new rows; where it is not given, it is the weighted mean of these.
 
         Returns
