@@ -320,7 +320,7 @@ class TestGPyTorch:
                 for slope, one in zip(raw, learned, strict=True)
             ]
         )
-        np.testing.assert_allclose(np.sort(by_log.detach()), np.sort(gradient), rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(np.sort(by_log.detach()), np.sort(gradient), rtol=1e-8, atol=1e-8)
 
     @pytest.mark.parametrize("name", [name for name, one in STATIONARY.items() if one.can("gpytorch")])
     def test_and_back(self, name: str, rows: Any) -> None:

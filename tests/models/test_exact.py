@@ -1,35 +1,26 @@
-"""The exact Gaussian process against dense algebra, and its hyper-parameters against scikit-learn's."""
+"""The exact Gaussian process against dense algebra, and what it keeps."""
 
 import pickle
-import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
 from sklearn.datasets import load_diabetes, make_friedman1
 
 from lmgp import ExactGPRegressor, GaussianKernel
-from lmgp.errors import LmgpError, MemoryLimitError
-
-
-def gram(X: np.ndarray, Z: np.ndarray, lengthscale, variance: float) -> np.ndarray:
-    """The Gaussian kernel, written out."""
-    differences = (X[:, None, :] - Z[None, :, :]) / np.asarray(lengthscale)
-    return variance * np.exp(-0.5 * np.sum(differences**2, axis=2))
+from lmgp.inference.function_space import RowPosterior
+from tests.conftest import dense_gp, gaussian
 
 
 def dense_prediction(X, y, T, lengthscale, variance, noise) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and latent variance through an LU solve; `noise` one value a row."""
-    centre = np.mean(y)
-    covariance = gram(X, X, lengthscale, variance) + np.diag(noise)
-    cross = gram(X, T, lengthscale, variance)
-    mean = centre + cross.T @ np.linalg.solve(covariance, y - centre)
-    return mean, variance - np.sum(cross * np.linalg.solve(covariance, cross), axis=0)
+    """Mean and latent variance; `noise` one value a row."""
+    K, cross = (gaussian(X, Z, lengthscale, variance) for Z in (X, T))
+    return dense_gp(K, cross, np.full(len(T), variance), y, noise)[:2]
 
 
 def dense_likelihood(X, y, lengthscale, variance, noise) -> float:
-    covariance = gram(X, X, lengthscale, variance) + np.diag(noise)
-    return float(multivariate_normal(np.zeros(len(y)), covariance).logpdf(y - np.mean(y)))
+    nothing = np.empty((len(y), 0)), np.empty(0)
+    return dense_gp(gaussian(X, X, lengthscale, variance), *nothing, y, noise)[2]
 
 
 def standardise(values: np.ndarray) -> np.ndarray:
@@ -78,7 +69,7 @@ class TestPrediction:
         mean, std = model.predict(T, return_std=True)
         np.testing.assert_allclose(mean, expected_mean, rtol=0, atol=1e-8)
         np.testing.assert_allclose(std, np.sqrt(expected_variance), rtol=0, atol=1e-8)
-        np.testing.assert_array_equal(model.predict(T), mean)
+        np.testing.assert_allclose(model.predict(T), mean, rtol=0, atol=1e-10)
         mean, std = model.predict(T, return_std=True, include_noise=True)
         np.testing.assert_allclose(mean, expected_mean, rtol=0, atol=1e-8)
         np.testing.assert_allclose(std, np.sqrt(expected_variance + noise_variance), rtol=0, atol=1e-8)
@@ -170,47 +161,6 @@ class TestPrediction:
         np.testing.assert_allclose(model.predict(T), expected_mean, rtol=0, atol=1e-8)
 
 
-class TestMemory:
-    def rows(self, n: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(n, 2))
-        return X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=n)
-
-    def test_limit_is_checked_before_anything_is_allocated(self) -> None:
-        X, y = self.rows()
-        model = ExactGPRegressor(GaussianKernel(1.0), 0.1, max_learning_rows=50, max_memory_gib=0.1).fit(X, y)
-        model.predict  # noqa: B018 - found before tracing starts
-        tracemalloc.start()
-        try:
-            with pytest.raises(MemoryLimitError) as caught:
-                model.predict(X[:2], return_std=True)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert peak < 8 * 3000**2 / 20
-        message = str(caught.value)
-        for part in ("3,000 rows", "0.1 GiB", "max_memory_gib=0.1", "FeaturizedGPRegressor", "LocalizedGPRegressor"):
-            assert part in message
-        assert isinstance(caught.value, MemoryError)
-        assert isinstance(caught.value, LmgpError)
-
-    def test_hyperparameters_are_learned_from_more_rows_than_fit_into_memory(self) -> None:
-        X, y = self.rows()
-        model = ExactGPRegressor(max_learning_rows=100, max_memory_gib=1e-3, random_state=0).fit(X, y)
-        assert model.converged_ is True
-        assert 0.1 < model.kernel_.lengthscale < 10.0
-        with pytest.raises(MemoryLimitError):
-            model.predict(X[:2])
-
-    def test_limit_is_where_it_is_said_to_be(self) -> None:
-        X, y = self.rows(100)
-        needed = 16 * 100**2 / 2**30
-        kernel = GaussianKernel(1.0)
-        ExactGPRegressor(kernel, 0.1, max_memory_gib=needed * 1.0001).fit(X, y).predict(X[:1])
-        with pytest.raises(MemoryLimitError):
-            ExactGPRegressor(kernel, 0.1, max_memory_gib=needed * 0.9999).fit(X, y).predict(X[:1])
-
-
 class TestPickle:
     @pytest.mark.parametrize("predicted", [False, True])
     def test_predictions_survive(self, predicted: bool) -> None:
@@ -231,3 +181,27 @@ class TestPickle:
         model.predict(T, return_std=True)
         assert pickle.dumps(model) == before
         assert set(vars(model)) == names
+
+    def test_the_posterior_is_solved_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y, T, lengthscale, variance, noise_variance = given("friedman", ard=False)
+        expected = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance).fit(X, y).predict(T, True)
+        model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance).fit(X, y)
+        made = []
+        original = RowPosterior.__init__
+
+        def counting(self, *arguments) -> None:
+            made.append(self)
+            original(self, *arguments)
+
+        monkeypatch.setattr(RowPosterior, "__init__", counting)
+        with ThreadPoolExecutor(8) as pool:
+            for found in pool.map(lambda _: model.predict(T, True), range(8)):
+                np.testing.assert_array_equal(found, expected)
+        assert len(made) == 1
+
+    def test_dual_coefficients_make_the_mean(self) -> None:
+        X, y, T, lengthscale, variance, noise_variance = given("friedman", ard=True)
+        model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance).fit(X, y)
+        Z, alpha = model.dual_coefficients()
+        mean = model.center_ + gaussian(T, Z, lengthscale, variance) @ alpha
+        np.testing.assert_allclose(model.predict(T), mean, rtol=1e-10)

@@ -3,12 +3,14 @@
 import copy
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from lmgp import GaussianKernel, LocalizedGPRegressor
+from lmgp import GaussianKernel, LocalizedGPRegressor, MaternKernel
 from lmgp.errors import ImplausibleMeanWarning
 from tests.conftest import APPROXIMATIONS, MAPS, draw
 
@@ -97,3 +99,29 @@ def test_y_may_have_any_mean() -> None:
     shifted_mean, shifted_std = model_of("taylor").fit(X, y + 1000.0).predict(T, return_std=True)
     np.testing.assert_allclose(shifted_mean - 1000.0, mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(shifted_std, std, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"solver": "dual"},
+        {"features": None, "kernel": MaternKernel([1.1, 0.6]), "solver": "dual"},
+        {"solver": "auto"},
+    ],
+    ids=["primal", "dual", "dual, all rows", "auto"],
+)
+def test_eight_threads_give_what_one_gives(parameters: dict) -> None:
+    X, y, T = draw(200, n_new=50)
+    model = model_of("taylor").set_params(**parameters)
+    expected = clone(model).fit(X, y).predict(T, return_std=True)
+    model.fit(X, y)
+    barrier = Barrier(8)
+
+    def predict(_: int) -> tuple[np.ndarray, ...]:
+        barrier.wait()
+        return model.predict(T, return_std=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(predict, range(8)):
+            np.testing.assert_array_equal(found, expected)
