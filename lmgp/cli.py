@@ -169,7 +169,7 @@ def _add_reproduce(commands: Any, parents: list[_Parser]) -> None:
         nargs="+",
         action="extend",
         metavar="DATASET",
-        help="from: yacht, kin8nm, uk_flats_2020-12, uk_flats (default: those at hand)",
+        help="from: yacht, kin8nm, uk_flats_2020-12, uk_flats (default: those that are found)",
     )
     add(
         "--protocol",

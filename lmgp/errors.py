@@ -38,7 +38,7 @@ class DuplicateRowsWarning(UserWarning):
 
 
 class ImplausibleMeanWarning(UserWarning):
-    """Predicted means are impossible under the model's own prior; the message says which, and names the cure."""
+    """Predicted means are impossible under the model itself; the message says which, and names the cure."""
 
 
 class KernelWarning(UserWarning):

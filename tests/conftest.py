@@ -1,16 +1,24 @@
 """What the tests share: rows and targets, kernels with their textbook formulas, and dense algebra."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammaincc
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
 
 from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
     GaussianKernel,
+    LocalizedGPRegressor,
     MaternKernel,
+    NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
@@ -20,7 +28,12 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.features.base import KernelMap
+from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.kernels.base import Kernel
+from lmgp.locality.placement import cover
+from lmgp.models.base import GaussianProcess
+from lmgp.noise import Approximation, Noise
+from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 
@@ -136,3 +149,72 @@ FOURIER: dict[str, KernelMap] = {
 }
 UNTRUNCATED: dict[str, KernelMap] = {**FOURIER, "kar_karnick": RandomMaclaurinFeatures(30)}
 MAPS = {**TRUNCATED, **UNTRUNCATED}
+
+NOISE = 0.05
+
+
+def centred(X: Floats, y: Floats, weights: Floats | None = None, noise_variances: Floats | None = None) -> Rows:
+    """Make rows whose y is centred by its weighted mean."""
+    return Rows(X, y - np.average(y, weights=weights), weights, noise_variances)
+
+
+def around(
+    features: Any,
+    rows: Rows,
+    approximation: Approximation = "dtc",
+    centroids: Floats | None = None,
+    *,
+    kernel: Kernel,
+    noise: Noise | None = None,
+    prune: float = 0.0,
+    **parameters: Any,
+) -> LocalPosterior:
+    """Make the posteriors around farthest-point centroids, or given ones; of no rows, each new row is its own."""
+    centroids = cover(rows, kernel, 1.0) if centroids is None else centroids
+    made = None
+    if features is not None:
+        made = fitted_map(features, kernel, rows, centroids, np.random.default_rng(0))
+    noise = Noise(NOISE, approximation) if noise is None else noise
+    return LocalPosterior(kernel, rows, noise, centroids, features=made, prune=prune, **parameters)
+
+
+# The contract of the regressors: each with its parameters given, so that nothing is learned.
+GIVEN = {"kernel": GaussianKernel(1.2, 1.5), "noise_variance": 0.1}
+REGRESSORS: dict[str, GaussianProcess] = {
+    "exact": ExactGPRegressor(**GIVEN),
+    "featurized": FeaturizedGPRegressor(**GIVEN, random_state=0),
+    "featurized_taylor": FeaturizedGPRegressor(TaylorFeatures(40), **GIVEN),
+    "featurized_maclaurin": FeaturizedGPRegressor(OptimizedMaclaurinFeatures(40), **GIVEN, random_state=0),
+    "featurized_nystroem": FeaturizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),
+    "featurized_sklearn_nystroem": FeaturizedGPRegressor(Nystroem(gamma=0.3, n_components=20), **GIVEN, random_state=0),
+    "localized": LocalizedGPRegressor(**GIVEN, random_state=0),
+    "localized_taylor": LocalizedGPRegressor(TaylorFeatures(40), **GIVEN),
+    "localized_maclaurin": LocalizedGPRegressor(OptimizedMaclaurinFeatures(40), **GIVEN, random_state=0),
+    "localized_nystroem": LocalizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),
+    "localized_dual": LocalizedGPRegressor(TaylorFeatures(40), solver="dual", **GIVEN),
+    "localized_test_rows": LocalizedGPRegressor(TaylorFeatures(40), centroids="test_rows", **GIVEN),
+    "localized_nearest_rows": LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=20, **GIVEN),
+}
+# Those whose map is drawn from the rows themselves: repeated rows make another map.
+OF_ROWS = [name for name in REGRESSORS if "maclaurin" in name or "nystroem" in name]
+CLASSES = [ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor]
+
+every_regressor = pytest.mark.parametrize("name", REGRESSORS)
+every_class = pytest.mark.parametrize("regressor", CLASSES)
+
+
+def make(name: str, **parameters: Any) -> Any:
+    """Make a regressor of the contract, with other parameters where they are given."""
+    return clone(REGRESSORS[name]).set_params(**parameters)
+
+
+def predictions(model: Any, T: Floats) -> Floats:
+    """Predict means and standard deviations, shape (2, n)."""
+    return np.array(model.predict(T, return_std=True))
+
+
+def changed(values: Floats, value: float) -> Floats:
+    """Change one number, of row 4 if the values are one a row."""
+    values = values.copy()
+    values.flat[4] = value
+    return values

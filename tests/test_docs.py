@@ -1,4 +1,4 @@
-"""The code in the pages of docs/ runs, and what they and the README link to is there."""
+"""The code in the README and in the pages of docs/ runs, their links lead somewhere, and their tables are true."""
 
 import re
 from pathlib import Path
@@ -8,10 +8,15 @@ import numpy as np
 import pytest
 from sklearn.svm import SVR
 
+import lmgp
+from lmgp.kernels.base import CAPABILITIES, Kernel
+
 ROOT = Path(__file__).parent.parent
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#]+)\)")
+# Words that stand for a number or a name which is known, and tales of earlier versions.
+VAGUE = re.compile(r"\b(so many|the (former|latter)|used to be|no longer|at hand)\b", re.IGNORECASE)
 MODEL = """svm_type c_svc
 kernel_type rbf
 gamma 0.001
@@ -36,7 +41,7 @@ def names() -> dict[str, Any]:
 
 
 def test_there_are_pages() -> None:
-    assert len(PAGES) >= 4
+    assert len(PAGES) >= 8
 
 
 @each_page
@@ -52,8 +57,57 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         exec(compile(block, str(page), "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.stem)
+@each_page
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert links
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@each_page
+def test_the_words_are_plain(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if VAGUE.search(line)] == []
+
+
+def table(first_cell: str, second_cell: str) -> list[dict[str, str]]:
+    """The rows of a table of the page on kernels, by the names of its columns."""
+    lines = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8").splitlines()
+    (start,) = (i for i, line in enumerate(lines) if line.startswith(f"| {first_cell} | {second_cell} |"))
+    header, _, *body = (
+        [cell.strip("` ") for cell in line.strip("|").split("|")] for line in lines[start : lines.index("", start)]
+    )
+    return [dict(zip(header, row, strict=True)) for row in body]
+
+
+def kernel_of(code: str) -> Kernel:
+    names = {name: getattr(lmgp, name) for name in lmgp.__all__ if name.endswith("Kernel")}
+    kernel = eval(code, {**names, "np": np, "f": np.sum})
+    assert isinstance(kernel, Kernel)
+    return kernel
+
+
+def test_the_table_of_capabilities_is_true() -> None:
+    rows = table("kernel", "metric")
+    assert len(rows) >= 10
+    assert set(rows[0]) == {"kernel", *CAPABILITIES}
+    for row in rows:
+        kernel = kernel_of(row.pop("kernel"))
+        assert row == {name: "yes" if kernel.can(name) else "–" for name in CAPABILITIES}, kernel
+
+
+def test_the_table_of_maps_is_true() -> None:
+    """By fitting each map, not by what it says that it needs."""
+    rows = table("kernel", "`NystroemFeatures`")
+    assert len(rows) >= 10
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    for row in rows:
+        kernel = kernel_of(row.pop("kernel"))
+        assert set(row.values()) <= {"yes", "–"}
+        for name, served in row.items():
+            features = getattr(lmgp, name)(12, kernel=kernel, random_state=0)
+            if served == "yes":
+                assert features.fit_transform(X).shape[0] == 20
+            else:
+                with pytest.raises(lmgp.errors.InputError, match=f"{name} needs"):
+                    features.fit(X)

@@ -144,6 +144,11 @@ class RowPosterior:
         return 8 * (n * n + 2 * n + n * d)
 
     @property
+    def surprise(self) -> float:
+        """yᵀ(K + Σ)⁻¹y/n of the n targets: 1 ± √(2/n) where they are as the model expects; 0 of no rows."""
+        return 0.0 if self._conditional is None else float(self._conditional.whitened.square().mean())
+
+    @property
     def coefficients(self) -> Floats:
         """α = (K + Σ)⁻¹y, shape (n,): the mean at x is Σ αᵢ k(xᵢ, x)."""
         if self._conditional is None:

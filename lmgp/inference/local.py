@@ -13,7 +13,7 @@ from lmgp.features.base import KernelMap
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
 from lmgp.inference.truncation import expected_divergence
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate, prior_variance
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.clustering import nearest_centroids
@@ -230,6 +230,30 @@ class LocalPosterior:
 
         self._with_posteriors(X, estimate)
         return error
+
+    def expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        """Return what the posterior that predicts a row expected of it, and of its training rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+
+        Returns
+        -------
+        prior : ndarray of shape (n,)
+            The prior variance.
+        surprise : ndarray of shape (n,)
+            yᵀC⁻¹y/m of the m training rows with covariance C: 1 ± √(2/m) where they are as expected.
+        """
+        prior, surprise = np.empty(len(X)), np.empty(len(X))
+
+        def look(posterior: Posterior, centroid: Floats, part: Indices) -> None:
+            features = self.features if isinstance(posterior, WeightPosterior) else None
+            prior[part] = prior_variance(features, self.kernel, X[part], centroid)
+            surprise[part] = posterior.surprise
+
+        self._with_posteriors(X, look)
+        return prior, surprise
 
     def missing(self, X: Floats) -> Floats:
         """Return the prior variance that is added to each row's prediction, without solving anything; shape (n,)."""

@@ -17,23 +17,22 @@ from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
 
-# The prediction is compared with those of so many of its leading blocks of columns, from one half on.
+# Leading blocks of columns, from one half on, with whose predictions that of all columns is compared.
 N_BLOCKS = 8
 
 
 def check_series(features: KernelMap) -> TaylorFeatures:
-    """Return the map, or refuse one whose columns are not the terms of a series.
-
-    Raises
-    ------
-    InputError
-    """
-    if not (isinstance(features, TaylorFeatures) and len(features.parts) == 1):
-        raise InputError(
-            "return_error needs TaylorFeatures, whose first columns are a smaller map of their own; got "
-            f"{type(features).__name__}. Compare with ExactGPRegressor on some rows instead."
-        )
-    return features
+    """Return a map whose columns are the terms of one series, or raise an InputError."""
+    if not isinstance(features, TaylorFeatures):
+        got = type(features).__name__
+    elif len(features.parts) > 1:
+        got = f"TaylorFeatures of a sum of {len(features.parts)} Gaussians"
+    else:
+        return features
+    raise InputError(
+        f"return_error needs TaylorFeatures of one Gaussian, whose first columns are a smaller map; got {got}. "
+        "Compare with ExactGPRegressor on some rows instead."
+    )
 
 
 def expected_divergence(
@@ -76,21 +75,7 @@ def expected_divergence(
     Notes
     -----
     An expectation: the true divergence of a row depends on the sign and size of one error of the mean. It does not see
-    rows that were pruned. Measured on six problems from five data sets with rows far from the data among them
-    (``benchmarks/error_estimate.py``, which has all 780 configurations), for "dtc":
-
-    ====================  ================  ==============================  ================  ===================
-    model, rows           rank correlation  estimated/true mean divergence  within factor 10  true > 10 estimated
-                          over rows         median (10% to 90%)
-    ====================  ================  ==============================  ================  ===================
-    localized, test       0.61              2.4 (1.1 to 5.7)                92%               2.4% of rows
-    localized, far        0.82              4.1 (1.5 to 48)                 77%               0.5%
-    one centre, test      0.85              2.0 (1.0 to 6.0)                90%               0%
-    one centre, far       0.58              6.3 (0.7 to 63)                 60%               0%
-    ====================  ================  ==============================  ================  ===================
-
-    Over the configurations, estimated and true means have a rank correlation of 0.94, 0.81, 0.89 and 0.43. "fitc" is
-    much alike (localized, test rows: 0.59, 2.2 (0.9 to 6.9), 89%, 2.6%). With "sor", far rows have 1.0 (1.0 to 1.2).
+    rows that were pruned. How near it comes, measured on five data sets: ``docs/error_estimate.md``.
     """
     series = check_series(features)
     n_columns = series.n_features_out_

@@ -9,8 +9,10 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
 from lmgp.features.sparse import as_float
+from lmgp.kernels.base import Kernel
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
@@ -48,6 +50,8 @@ class WeightPosterior:
         The posterior mean of w, L⁻ᵀβ.
     log_marginal_likelihood : float
         log p(y − center) under the featurized model, in nats.
+    surprise : float
+        yᵀ(ΦΦᵀ + Σ)⁻¹y/n of the n centred targets: 1 ± √(2/n) where they are as the model expects.
 
     References
     ----------
@@ -65,12 +69,10 @@ class WeightPosterior:
         self.coefficients = solve_lower(self.factor, sums.cross[:, :1] / noise_variance)[:, 0]
         self.weights = solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
+        squares = targets.squares / noise_variance - float(self.coefficients @ self.coefficients)
+        self.surprise = squares / targets.n if targets.n else 0.0
         self.log_marginal_likelihood = -0.5 * (
-            targets.n * math.log(2.0 * math.pi * noise_variance)
-            - targets.log_precision
-            + log_determinant
-            + targets.squares / noise_variance
-            - float(self.coefficients @ self.coefficients)
+            targets.n * math.log(2.0 * math.pi * noise_variance) - targets.log_precision + log_determinant + squares
         )
 
     @property
@@ -90,6 +92,27 @@ class WeightPosterior:
     def predict_mean(self, features: torch.Tensor) -> torch.Tensor:
         """Return the latent mean alone, shape (n,): O(D) a row in place of O(D²)."""
         return features @ self.weights
+
+
+def prior_variance(features: KernelMap | None, kernel: Kernel, X: Floats, centre: Floats) -> Floats:
+    """Return the prior variance of each row: the kernel's, or ‖φ‖² for a transformer that is no map of the kernel.
+
+    Parameters
+    ----------
+    features : KernelMap or None
+        Fitted.
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+        Of the map.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    if isinstance(features, TransformerFeatures):
+        return features.evaluate(as_tensor(X - centre)).square().sum(dim=1).numpy()
+    return kernel.diagonal(X)
 
 
 def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float | None = None) -> None:

@@ -20,10 +20,23 @@ from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
 Floats = NDArray[np.float64]
 
-# A mean is implausible that is farther from the mean of y than 6 prior standard deviations and 2 times the farthest
-# target: the model itself gives it a probability of 2e-9, and no target asks for it.
-PRIOR_DEVIATIONS = 6.0
-TARGET_RANGES = 2.0
+
+@dataclass(frozen=True)
+class Plausible:
+    """When a mean contradicts the model that predicts it.
+
+    A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
+    extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
+    deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
+    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`.
+    """
+
+    target_ranges: float = 2.0
+    prior_deviations: float = 6.0
+    surprise: float = 4.0
+
+
+PLAUSIBLE = Plausible()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +128,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
             and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
         noise_variances : array-like of shape (n,), optional
-            A noise variance for each row, in squared units of y, in place of the common one. The latter then is only
-            the noise of new rows; where it is not given, it is the weighted mean of these.
+            A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
+            new rows only; where it is not given, it is the weighted mean of these.
 
         Returns
         -------
@@ -177,7 +190,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model's own prior; the message names the cure.
+            If means are impossible under the model itself, see `Plausible`; the message names the cure.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
@@ -227,18 +240,20 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         )
 
     def _check_plausible(self, X: Floats, mean: Floats) -> None:
-        deviation = np.abs(mean)
-        limit = np.maximum(
-            PRIOR_DEVIATIONS * np.sqrt(self.kernel_.diagonal(X)), TARGET_RANGES * self._fitted.farthest_target
-        )
-        beyond = deviation > limit
-        if beyond.any():
-            worst = int(np.argmax(deviation))
+        deviation, farthest = np.abs(mean), self._fitted.farthest_target
+        (far,) = np.nonzero(deviation > PLAUSIBLE.target_ranges * farthest)
+        if not len(far):
+            return
+        prior, surprise = self._expectations(X[far])
+        beyond = deviation[far] > PLAUSIBLE.prior_deviations * np.sqrt(prior)
+        implausible = beyond | (surprise > PLAUSIBLE.surprise)
+        if implausible.any():
+            at = int(np.argmax(np.where(implausible, deviation[far], 0.0)))
             warnings.warn(
-                f"{np.count_nonzero(beyond)} of {len(X)} predicted means are impossible under the model's own prior: "
-                f"the mean of row {worst} is {deviation[worst]:.3g} from the mean of y, where the prior's standard "
-                f"deviation is {float(self.kernel_.diagonal(X[worst : worst + 1])[0]) ** 0.5:.3g} and the farthest "
-                f"target {self._fitted.farthest_target:.3g}. {self._cure()}",
+                f"{np.count_nonzero(implausible):,} of {len(X):,} predicted means are impossible under the model "
+                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest "
+                f"target is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
+                f"(yᵀC⁻¹y/n is {surprise[at]:.3g}, where 1 is expected.) {self._cure()}",
                 ImplausibleMeanWarning,
                 stacklevel=3,
             )
@@ -253,6 +268,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     @abstractmethod
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> GPFit:
         """Fit to checked rows with centred y, at given hyper-parameters; return the fitted state."""
+
+    @abstractmethod
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        """Return each row's prior variance, and yᵀC⁻¹y/n of the training rows of the posterior that predicts it."""
 
     @abstractmethod
     def _expected_divergence(self, X: Floats) -> Floats:

@@ -240,6 +240,9 @@ class GPRegressor(GaussianProcess):
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)
 
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        return self.model_._expectations(X)
+
     def _expected_divergence(self, X: Floats) -> Floats:
         return self.model_._expected_divergence(X)
 

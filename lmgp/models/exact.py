@@ -138,5 +138,8 @@ class ExactGPRegressor(GaussianProcess):
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._posterior().predict(X, variance)
 
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        return self.kernel_.diagonal(X), np.full(len(X), self._posterior().surprise)
+
     def _expected_divergence(self, X: Floats) -> Floats:
         return np.zeros(len(X))

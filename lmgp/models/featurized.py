@@ -16,7 +16,7 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.truncation import check_series, expected_divergence
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
+from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate, prior_variance
 from lmgp.kernels.base import Kernel
 from lmgp.models.base import GaussianProcess, GPFit
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
@@ -149,6 +149,11 @@ class FeaturizedGPRegressor(GaussianProcess):
 
     def _cure(self) -> str:
         return cure(self._fitted.noise, self._fitted.features)
+
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        fit = self._fitted
+        prior = prior_variance(fit.features, fit.kernel, X, fit.map_centre)
+        return prior, np.full(len(X), fit.posterior.surprise)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         fit = self._fitted

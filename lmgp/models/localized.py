@@ -203,7 +203,8 @@ class LocalizedGPRegressor(GaussianProcess):
         kernel, rows = common.kernel, rows.copy()
         require(kernel, "metric", type(self).__name__)
         features, solver, n_neighbors, placed = self.features, self.solver, self.n_neighbors, self.centroids
-        if features is None and kernel.can("gaussian_components"):
+        nearest = solver == "dual" and n_neighbors is not None and isinstance(placed, str) and placed == "test_rows"
+        if features is None and not nearest and kernel.can("gaussian_components"):  # the nearest rows need no reach
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
         elif features is None and solver != "dual":
             solver, n_neighbors = "dual", n_neighbors or NEIGHBORS
@@ -241,6 +242,9 @@ class LocalizedGPRegressor(GaussianProcess):
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._fitted.posterior.predict(X, variance)
+
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        return self._fitted.posterior.expectations(X)
 
     def _cure(self) -> str:
         fit = self._fitted

@@ -130,7 +130,7 @@ class Probes:
         )
 
     def mean_and_error(self, values: Floats) -> tuple[float, float]:
-        """Return the mean of one value for each of the first probes, and its standard error, shape (m' <= m,)."""
+        """Return the mean of the values of the first probes, shape (m',) with m' ≤ m, and its standard error."""
         # The probes of a group are alike: what is random is which groups there are.
         group = self.group[: len(values)]
         sums, counts = np.bincount(group, values), np.bincount(group)

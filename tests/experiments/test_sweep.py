@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +20,12 @@ from lmgp import (
 )
 from lmgp.experiments import sweep
 from lmgp.features.adapter import make_feature_map
-from lmgp.features.base import FeatureMap
+from lmgp.features.base import KernelMap
+from lmgp.inference import local
+from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.locality.clustering import nearest_centroids
 from lmgp.locality.placement import cover
+from lmgp.noise import Approximation, Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -54,36 +57,40 @@ class Problem:
         far = np.vstack((np.full((1, d), 1e3), np.full((1, d), -1e8)))
         self.X_test = np.vstack((self.X[:25] + 0.1 * rng.standard_normal((25, d)), far, self.X[:3]))
 
-    def model(self, features: FeatureMap, threshold: float | None, prune: float = 0.0) -> sweep.Model:
+    def model(self, features: KernelMap, threshold: float | None, prune: float = 0.0) -> sweep.Placement:
         """Of a fitted map."""
         if threshold is None:
-            return sweep.Model(features, features.centre_of(self.X, None)[None, :], prune)
-        return sweep.Model(features, cover(self.rows, self.kernel, threshold), prune)
+            return sweep.Placement(features, features.centre_of(self.X, None)[None, :], prune)
+        return sweep.Placement(features, cover(self.rows, self.kernel, threshold), prune)
 
-    def fitted(self, unfitted: Any, threshold: float | None) -> FeatureMap:
+    def fitted(self, unfitted: Any, threshold: float | None) -> KernelMap:
         features = make_feature_map(unfitted, self.kernel, np.random.default_rng(0))
         centroids = features.centre_of(self.X, None)[None, :]
         if threshold is not None:
             centroids = cover(self.rows, self.kernel, threshold)
         return features.fit_around(self.X, centroids)
 
-    def predict(
-        self, models: Sequence[sweep.Model], approximation: Literal["dtc", "sor"]
-    ) -> list[tuple[Floats, Floats]]:
-        return sweep.predict(models, self.rows, self.X_test, self.kernel, NOISE, approximation)
+    def predict(self, models: Sequence[sweep.Placement], approximation: Approximation) -> list[tuple[Floats, Floats]]:
+        return sweep.predict(models, self.rows, self.X_test, self.kernel, Noise(NOISE, approximation))
 
     def by_regressor(
-        self, unfitted: Any, threshold: float | None, prune: float, approximation: Literal["dtc", "sor"]
+        self, unfitted: Any, threshold: float | None, prune: float, approximation: Approximation
     ) -> tuple[Floats, Floats]:
         shared: dict[str, Any] = {
             "kernel": self.kernel, "noise_variance": NOISE, "approximation": approximation, "random_state": 0
         }  # fmt: skip
         if threshold is None:
-            model: Any = FeaturizedGPRegressor(unfitted, **shared)
-        else:
-            model = LocalizedGPRegressor(unfitted, threshold, prune=prune, **shared)
-        mean, std = model.fit(self.X, self.y).predict(self.X_test, return_std=True)
-        return mean - self.centre, std**2
+            model = FeaturizedGPRegressor(unfitted, **shared).fit(self.X, self.y)
+            mean, std = model.predict(self.X_test, return_std=True)
+            return mean - self.centre, std**2
+        centroids = cover(self.rows, self.kernel, threshold)
+        made = fitted_map(unfitted, self.kernel, self.rows, centroids, np.random.default_rng(0))
+        noise = Noise(NOISE, approximation)
+        mean, variance = LocalPosterior(self.kernel, self.rows, noise, centroids, features=made, prune=prune).predict(
+            self.X_test
+        )
+        assert variance is not None
+        return mean, variance
 
 
 def assert_same(got: tuple[Floats, Floats], wanted: tuple[Floats, Floats], rtol: float = 1e-10) -> None:
@@ -95,7 +102,7 @@ def assert_same(got: tuple[Floats, Floats], wanted: tuple[Floats, Floats], rtol:
 @pytest.mark.parametrize("d", [1, 2, 6])
 @pytest.mark.parametrize("kind", MAPS)
 def test_all_sizes_and_thresholds_at_once_are_the_regressors_one_by_one(
-    kind: str, d: int, approximation: Literal["dtc", "sor"]
+    kind: str, d: int, approximation: Approximation
 ) -> None:
     problem = Problem(d)
     grid = [(size, threshold) for size in SIZES for threshold in (1.5, 6.0, None)]
@@ -130,13 +137,13 @@ def test_pruned_models_are_within_the_tolerance(
     grid = [(size, threshold) for size in sizes for threshold in (1.0, 4.0)]
     maps = {size: problem.fitted(MAPS[kind](size), 1.0) for size in sizes}
     counts = []
-    accumulate = sweep.accumulate
+    accumulate = local.accumulate
 
-    def counted(features: FeatureMap, rows: Rows, *rest: Any) -> Any:
+    def counted(features: KernelMap, rows: Rows, *rest: Any, **options: Any) -> Any:
         counts.append(len(rows.y))
-        return accumulate(features, rows, *rest)
+        return accumulate(features, rows, *rest, **options)
 
-    monkeypatch.setattr(sweep, "accumulate", counted)
+    monkeypatch.setattr(local, "accumulate", counted)
     models = [problem.model(maps[size], threshold, prune=1e-3) for size, threshold in grid]
     predictions = problem.predict(models, "dtc")
     assert min(counts) < 0.7 * len(problem.X)  # rows are left out, or this tests nothing
@@ -156,13 +163,13 @@ def test_rows_within_reach_are_those_of_the_largest_map(
     problem = Problem(1, n=300, extent=30.0)
     maps = [problem.fitted(TaylorFeatures(size), None) for size in (4, 25)]
     used = []
-    accumulate = sweep.accumulate
+    accumulate = local.accumulate
 
-    def noted(features: FeatureMap, rows: Rows, centre: Floats, *rest: Any) -> Any:
+    def noted(features: KernelMap, rows: Rows, centre: Floats, *rest: Any, **options: Any) -> Any:
         used.append((rows.X.copy(), centre.copy()))
-        return accumulate(features, rows, centre, *rest)
+        return accumulate(features, rows, centre, *rest, **options)
 
-    monkeypatch.setattr(sweep, "accumulate", noted)
+    monkeypatch.setattr(local, "accumulate", noted)
     problem.predict([problem.model(maps[i], 2.0, prune=1e-3) for i in order], "sor")
     regressor = LocalizedGPRegressor(TaylorFeatures(25), 2.0, kernel=problem.kernel, noise_variance=NOISE)
     reach = regressor.fit(problem.X, problem.y).reach_
@@ -215,21 +222,21 @@ def test_each_centroid_is_summed_once_and_solved_once_a_size(kind: str, monkeypa
     maps = [problem.fitted(MAPS[kind](size), None) for size in SIZES]
     models = [problem.model(features, threshold) for features in maps for threshold in thresholds]
     summed, solved, evaluated = [], [], []
-    accumulate, evaluate, posterior = sweep.accumulate, sweep.evaluate, sweep.WeightPosterior
+    accumulate, evaluate, posterior = local.accumulate, sweep.evaluate, sweep.WeightPosterior
 
-    def noted_sum(features: FeatureMap, rows: Rows, centre: Floats, *rest: Any) -> Any:
+    def noted_sum(features: KernelMap, rows: Rows, centre: Floats, *rest: Any, **options: Any) -> Any:
         summed.append((features.n_features_out_, tuple(centre)))
-        return accumulate(features, rows, centre, *rest)
+        return accumulate(features, rows, centre, *rest, **options)
 
-    def noted_posterior(statistics: Any, noise_variance: float) -> Any:
-        solved.append(len(statistics.cross))
-        return posterior(statistics, noise_variance)
+    def noted_posterior(statistics: Any, center: float) -> Any:
+        solved.append(len(statistics.sums.cross))
+        return posterior(statistics, center)
 
-    def noted_evaluation(of: Any, features: FeatureMap, X: Floats, centre: Floats, *rest: Any) -> Any:
+    def noted_evaluation(of: Any, features: KernelMap, X: Floats, centre: Floats, *rest: Any) -> Any:
         evaluated.append((features.n_features_out_, tuple(centre)))
         return evaluate(of, features, X, centre, *rest)
 
-    monkeypatch.setattr(sweep, "accumulate", noted_sum)
+    monkeypatch.setattr(local, "accumulate", noted_sum)
     monkeypatch.setattr(sweep, "WeightPosterior", noted_posterior)
     monkeypatch.setattr(sweep, "evaluate", noted_evaluation)
     problem.predict(models, "dtc")
@@ -250,13 +257,13 @@ def test_each_centroid_is_summed_once_and_solved_once_a_size(kind: str, monkeypa
 def test_maps_that_are_no_parts_are_summed_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Problem(2)
     summed = []
-    accumulate = sweep.accumulate
+    accumulate = local.accumulate
 
-    def noted(features: FeatureMap, *rest: Any) -> Any:
+    def noted(features: KernelMap, *rest: Any, **options: Any) -> Any:
         summed.append(features)
-        return accumulate(features, *rest)
+        return accumulate(features, *rest, **options)
 
-    monkeypatch.setattr(sweep, "accumulate", noted)
+    monkeypatch.setattr(local, "accumulate", noted)
     maps = [problem.fitted(RandomFourierFeatures(20, random_state=seed), None) for seed in (0, 1)]
     maps += [problem.fitted(MAPS["maclaurin"](size), None) for size in (10, 20)]
     problem.predict([problem.model(features, None) for features in maps], "dtc")
@@ -275,3 +282,13 @@ def test_what_is_handed_in_is_not_changed() -> None:
         np.testing.assert_array_equal(array, expected)
     for one, again in zip(first, problem.predict(models, "dtc"), strict=True):
         np.testing.assert_array_equal(one, again)
+
+
+@pytest.mark.parametrize("kind", ["rff", "taylor", "maclaurin"])
+def test_with_fitc_sizes_share_nothing_but_their_rows(kind: str) -> None:
+    # What a smaller map leaves out is another noise of the training rows.
+    problem = Problem(2)
+    grid = [(size, threshold) for size in (12, 30) for threshold in (1.5, None)]
+    models = [problem.model(problem.fitted(MAPS[kind](size), at), at) for size, at in grid]
+    for (size, threshold), got in zip(grid, problem.predict(models, "fitc"), strict=True):
+        assert_same(got, problem.by_regressor(MAPS[kind](size), threshold, 0.0, "fitc"))

@@ -1,139 +1,146 @@
-"""Exact predictions from a part of the rows, around centroids and for each test row by itself."""
+"""Exact predictions from rows, all of them or the nearest ones, against dense algebra, for any kernel."""
+
+import warnings
 
 import numpy as np
 import pytest
 from scipy.spatial import KDTree
 
-from lmgp import ExactGPRegressor, GaussianKernel, LocalizedGPRegressor, OrthogonalFourierFeatures, TaylorFeatures
-from lmgp.errors import NumericalWarning
-from lmgp.inference import function_space as dual
+import lmgp.inference.function_space as function_space
+from lmgp import GaussianKernel
+from lmgp.errors import MemoryLimitError, NumericalError, NumericalWarning
+from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
+from lmgp.noise import Noise
+from lmgp.validation import Rows
+from tests.conftest import KERNELS, NOISE, centred, counts_and_noises, dense_gp, distances, draw
 
-KERNEL = GaussianKernel([0.3, 0.6], 2.0)
-NOISE = 0.1
-D = 36
-
-
-def draw(n: int = 150, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.uniform([3.0, -4.0], [9.0, 4.0], (n, 2))
-    y = 5.0 + np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.3 * rng.normal(size=n)
-    return X, y, np.concatenate((rng.uniform([3.0, -4.0], [9.0, 4.0], (25, 2)), X[:3], X[:2] + 40.0))
+ARGUMENTS = ["plain", "weights", "noises", "both"]
 
 
-def localized(**parameters: object) -> LocalizedGPRegressor:
-    return LocalizedGPRegressor(TaylorFeatures(D), kernel=KERNEL, noise_variance=NOISE, **parameters)
-
-
-def exact_from(rows: np.ndarray, X: np.ndarray, y: np.ndarray, z: np.ndarray, noise: np.ndarray) -> tuple[float, float]:
-    """Eq. 1 for one row and centred y, by numpy's general solver."""
-    X, y, noise = X[rows], y[rows], noise[rows]
-    if not len(y):
-        return 0.0, 2.0
-    cross = KERNEL(X, z[None, :])[:, 0]
-    solved = np.linalg.solve(KERNEL(X) + np.diag(noise), np.column_stack((y, cross)))
-    return cross @ solved[:, 0], 2.0 - cross @ solved[:, 1]
-
-
-def within(model: LocalizedGPRegressor, X: np.ndarray, centroid: np.ndarray) -> np.ndarray:
-    distances = np.linalg.norm((X - centroid) / KERNEL.lengthscale, axis=1)
-    return np.flatnonzero(distances <= model.reach_)
-
-
-@pytest.mark.parametrize("centroids", ["farthest_point", "test_rows"])
-@pytest.mark.parametrize("own_noise", [False, True])
-def test_a_dual_model_is_the_exact_one_of_the_rows_within_reach(centroids: str, own_noise: bool) -> None:
-    X, y, Z = draw()
-    noises = np.random.default_rng(1).uniform(0.05, 0.5, len(y)) if own_noise else np.full(len(y), NOISE)
-    model = localized(solver="dual", centroids=centroids, prune=0.5)
-    model.fit(X, y, noise_variances=noises if own_noise else None)
-    mean, std = model.predict(Z, return_std=True)
-    sizes = set()
-    for z, m, s in zip(Z, mean, std, strict=True):
-        scaled = np.linalg.norm((model.centroids_ - z) / KERNEL.lengthscale, axis=1)
-        rows = within(model, X, z if centroids == "test_rows" else model.centroids_[scaled.argmin()])
-        sizes.add(len(rows))
-        expected = exact_from(rows, X, y - y.mean(), z, noises)
-        assert m - y.mean() == pytest.approx(expected[0], rel=1e-8, abs=1e-10)
-        assert s**2 == pytest.approx(expected[1], rel=1e-7)
-    assert len(sizes) > 3
-    assert max(sizes) < len(y)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("k", [1, 7, 150, 1000])
-def test_neighbours_of_each_row(k: int, weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In batches, of one size and of several, with repeated test rows: each row from its own k nearest."""
-    X, y, Z = draw()
-    weights = np.random.default_rng(1).integers(1, 4, len(y)).astype(float) if weighted else np.ones(len(y))
-    monkeypatch.setattr(dual, "BATCH_BYTES", 8 * 7**2 * 4)
-    model = localized(solver="dual", centroids="test_rows", n_neighbors=k)
-    model.fit(X, y, sample_weight=weights if weighted else None)
-    Z = np.concatenate((Z, Z[:2]))
-    mean, std = model.predict(Z, return_std=True)
-    for z, m, s in zip(Z, mean, std, strict=True):
-        rows = np.argsort(np.linalg.norm((X - z) / KERNEL.lengthscale, axis=1), kind="stable")[:k]
-        centre = np.average(y, weights=weights)
-        expected = exact_from(rows, X, y - centre, z, NOISE / weights)
-        assert m - centre == pytest.approx(expected[0], rel=1e-8, abs=1e-10)
-        assert s**2 == pytest.approx(expected[1], rel=1e-7)
-
-
-def test_around_centroids_the_neighbours_are_those_of_the_centroid() -> None:
-    X, y, Z = draw()
-    model = localized(solver="dual", n_neighbors=20, threshold=2.0).fit(X, y)
-    mean = model.predict(Z[:25])
-    for z, m in zip(Z[:25], mean, strict=True):
-        scaled = np.linalg.norm((model.centroids_ - z) / KERNEL.lengthscale, axis=1)
-        nearest = np.linalg.norm((X - model.centroids_[scaled.argmin()]) / KERNEL.lengthscale, axis=1).argsort()[:20]
-        expected = exact_from(nearest, X, y - y.mean(), z, np.full(len(y), NOISE))
-        assert m - y.mean() == pytest.approx(expected[0], rel=1e-8, abs=1e-10)
-
-
-def test_all_rows_within_reach_give_the_exact_process() -> None:
-    """Of a map that reaches everywhere."""
-    X, y, Z = draw()
-    exact = ExactGPRegressor(KERNEL, NOISE).fit(X, y).predict(Z, return_std=True)
-    shared = {"kernel": KERNEL, "noise_variance": NOISE, "random_state": 0}
-    model = LocalizedGPRegressor(OrthogonalFourierFeatures(8), solver="dual", **shared).fit(X, y)
-    np.testing.assert_allclose(model.predict(Z, return_std=True), exact, rtol=1e-9)
-
-
-def test_auto_takes_the_smaller_form_at_each_centroid() -> None:
-    X, y, Z = draw()
-    models = {solver: localized(solver=solver, prune=0.5).fit(X, y) for solver in ("primal", "dual", "auto")}
-    found = {solver: model.predict(Z[:25]) for solver, model in models.items()}
-    auto = models["auto"]
-    nearest = KDTree(auto.centroids_ / KERNEL.lengthscale).query(Z[:25] / KERNEL.lengthscale)[1]
-    few = np.array([len(within(auto, X, auto.centroids_[index])) < D for index in nearest])
-    assert 0 < few.sum() < 25
-    np.testing.assert_array_equal(found["auto"][few], found["dual"][few])
-    np.testing.assert_array_equal(found["auto"][~few], found["primal"][~few])
-    assert abs(found["dual"] - found["primal"])[few].max() > 1e-6
-
-
-def test_without_rows_within_reach_it_is_the_prior() -> None:
-    X, y, _ = draw()
-    model = localized(solver="dual", centroids="test_rows").fit(X, y)
-    mean, std = model.predict([[500.0, 0.0]], return_std=True)
-    assert (mean[0], std[0]) == (pytest.approx(y.mean()), pytest.approx(2.0**0.5))
-
-
-def test_repeated_rows_without_noise_to_speak_of_are_corrected_and_told() -> None:
-    X, y, Z = draw(30)
-    X = np.repeat(X, 3, axis=0)
-    model = LocalizedGPRegressor(
-        TaylorFeatures(D), solver="dual", centroids="test_rows", n_neighbors=9, kernel=KERNEL, noise_variance=1e-17
+def rows_and_noises(X: np.ndarray, y: np.ndarray, arguments: str) -> tuple[Rows, np.ndarray]:
+    """Rows with positive weights and noise variances of their own, or not, and the noise that they amount to."""
+    counts, noises = counts_and_noises(len(y))
+    weights = counts + 1.0 if arguments in ("weights", "both") else None
+    own = noises if arguments in ("noises", "both") else None
+    return centred(X, y, weights, own), (NOISE if own is None else own) / (
+        np.ones(len(y)) if weights is None else weights
     )
-    with pytest.warns(NumericalWarning, match="was added to its diagonal"):
-        mean = model.fit(X, np.repeat(y, 3)).predict(Z)
-    assert np.isfinite(mean).all()
 
 
-def test_dual_models_are_kept_within_the_memory_allowed() -> None:
-    X, y, Z = draw()
-    model = localized(solver="dual").fit(X, y)
-    model.predict(Z)
-    assert 0 < model._solved.n_bytes == sum(solved.n_bytes for solved in model._solved.values())
-    none = localized(solver="dual", max_memory_gib=0.0).fit(X, y)
-    np.testing.assert_array_equal(none.predict(Z), model.predict(Z))
-    assert len(none._solved) == 0
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+class TestAgainstDenseAlgebra:
+    def test_of_all_rows(self, name: str, arguments: str) -> None:
+        kernel, formula = KERNELS[name]
+        X, y, T = draw()
+        rows, noise = rows_and_noises(X, y, arguments)
+        posterior = RowPosterior(kernel, rows, Noise(NOISE))
+        mean, variance = posterior.predict(T)
+        prior = np.diag(formula(T, T))
+        expected = dense_gp(formula(X, X), formula(X, T), prior, rows.y, noise, 0.0)
+        np.testing.assert_allclose(mean, expected[0], rtol=0, atol=1e-8)
+        np.testing.assert_allclose(variance, expected[1], rtol=0, atol=1e-8)
+        np.testing.assert_allclose(posterior.predict(T, variance=False)[0], mean, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(formula(T, X) @ posterior.coefficients, expected[0], rtol=0, atol=1e-8)
+
+    @pytest.mark.parametrize("k", [1, 7, 80])
+    def test_of_the_nearest_rows(self, name: str, arguments: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """In batches of several sizes, with repeated new rows."""
+        kernel, formula = KERNELS[name]
+        X, y, T = draw()
+        T = np.concatenate((T, T[:2]))
+        rows, noise = rows_and_noises(X, y, arguments)
+        monkeypatch.setattr(function_space, "BATCH_BYTES", 8 * 7**2 * 4)
+        tree = KDTree(kernel.scale(X))
+        mean, variance = predict_from_neighbours(kernel, rows, Noise(NOISE), tree, T, k)
+        nearest = np.argsort(distances(T, X, kernel.metric(2)), axis=1, kind="stable")[:, :k]
+        for row, near, found in zip(T, nearest, zip(mean, variance, strict=True), strict=True):
+            Z, own = X[near], row[None, :]
+            expected = dense_gp(
+                formula(Z, Z), formula(Z, own), np.diag(formula(own, own)), rows.y[near], noise[near], 0.0
+            )
+            np.testing.assert_allclose(found, (expected[0][0], expected[1][0]), rtol=0, atol=1e-8)
+
+
+class TestTheMeanAlone:
+    def test_solves_nothing_for_the_new_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        solved: list[int] = []
+        original = function_space.solve_lower
+
+        def counting(factor, right):
+            solved.append(right.shape[-1])
+            return original(factor, right)
+
+        X, y, T = draw()
+        posterior = RowPosterior(KERNELS["matern32"][0], centred(X, y), Noise(NOISE))
+        monkeypatch.setattr(function_space, "solve_lower", counting)
+        monkeypatch.setattr(function_space, "solve_upper", _one_column_only(function_space.solve_upper))
+        posterior.predict(T, variance=False)
+        assert solved == []
+        posterior.predict(T)
+        assert solved == [len(T)]
+
+    def test_asks_for_no_prior_variance(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y, T = draw()
+        kernel = GaussianKernel(1.0)
+        posterior = RowPosterior(kernel, centred(X, y), Noise(NOISE))
+        monkeypatch.setattr(GaussianKernel, "diagonal", None)
+        assert posterior.predict(T, variance=False)[1] is None
+
+
+def _one_column_only(solve):
+    def solving(factor, right):
+        assert right.shape[-1] == 1
+        return solve(factor, right)
+
+    return solving
+
+
+@pytest.mark.parametrize("variance", [False, True])
+def test_chunks_of_new_rows_change_nothing(variance: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, T = draw()
+    posterior = RowPosterior(KERNELS["matern52"][0], centred(X, y), Noise(NOISE))
+    whole = posterior.predict(T, variance)
+    monkeypatch.setattr(function_space, "SOLVE_BYTES", 3 * 8 * len(X))
+    parts = posterior.predict(T, variance)
+    np.testing.assert_allclose(parts[0], whole[0], rtol=1e-12, atol=1e-13)
+    assert (parts[1] is None) == (not variance)
+    if parts[1] is not None:
+        np.testing.assert_allclose(parts[1], whole[1], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_of_no_rows_is_the_prior(name: str) -> None:
+    kernel, formula = KERNELS[name]
+    *_, T = draw()
+    posterior = RowPosterior(kernel, Rows(np.empty((0, 2)), np.empty(0)), Noise(NOISE))
+    mean, variance = posterior.predict(T)
+    np.testing.assert_array_equal(mean, 0.0)
+    np.testing.assert_allclose(variance, np.diag(formula(T, T)), rtol=1e-14)
+    assert posterior.coefficients.shape == (0,)
+    assert posterior.predict(T, variance=False)[1] is None
+
+
+def test_says_how_much_memory_it_holds() -> None:
+    X, y, _ = draw()
+    posterior = RowPosterior(GaussianKernel(1.0), centred(X, y), Noise(NOISE))
+    assert posterior.n_bytes == 8 * (80 * 80 + 80 * 2 + 80 + 80)  # L, X, L⁻¹y and α
+
+
+def test_more_rows_than_fit_are_refused_before_anything_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = draw()
+    monkeypatch.setattr(function_space, "Conditional", None)
+    with pytest.raises(MemoryLimitError, match=r"80 rows take .*max_memory_gib=1e-05. At most 25 rows fit"):
+        RowPosterior(GaussianKernel(1.0), centred(X, y), Noise(NOISE), max_memory_gib=1e-5)
+
+
+@pytest.mark.parametrize(("noise_variance", "told"), [(1e-17, NumericalError), (1e-13, NumericalWarning)])
+def test_repeated_rows_without_noise_to_speak_of_are_told(noise_variance: float, told: type) -> None:
+    X, y, T = draw(30)
+    rows = centred(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    kernel = GaussianKernel([11.0, 6.0], 2.0)
+    tree = KDTree(kernel.scale(rows.X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(told, match="noise"):
+            predict_from_neighbours(kernel, rows, Noise(noise_variance), tree, T, 60)

@@ -3,6 +3,7 @@
 import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import numpy as np
@@ -10,19 +11,20 @@ import pytest
 import torch
 from sklearn.kernel_approximation import Nystroem
 
+import tests.conftest
 from lmgp import GaussianKernel, LinearKernel, MaternKernel, TaylorFeatures
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.inference.function_space import RowPosterior
-from lmgp.inference.local import LocalPosterior, fitted_map
+from lmgp.inference.local import LocalPosterior
 from lmgp.inference.weight_space import WeightPosterior
-from lmgp.locality.placement import cover
 from lmgp.noise import Noise
-from lmgp.validation import Rows
 from tests.conftest import (
     APPROXIMATIONS,
     MAPS,
+    NOISE,
     TRUNCATED,
     UNTRUNCATED,
+    centred,
     counts_and_noises,
     dense_gp,
     distances,
@@ -33,23 +35,10 @@ from tests.conftest import (
 # No powers of two: rows must survive the way into lengthscales and back.
 LENGTHSCALE = np.array([1.1, 0.6])
 VARIANCE = 2.0
-NOISE = 0.05
 KERNEL = GaussianKernel(LENGTHSCALE, VARIANCE)
+around = partial(tests.conftest.around, kernel=KERNEL)
+
 GIVEN = np.array([[9.0, -2.0], [13.0, -2.0], [11.0, -2.5], [500.0, 500.0]])
-
-
-def centred(X, y, weights=None, noise_variances=None) -> Rows:
-    return Rows(X, y - np.average(y, weights=weights), weights, noise_variances)
-
-
-def around(features, rows: Rows, approximation="dtc", centroids=None, *, kernel=KERNEL, prune=0.0, **parameters):
-    """Make the posteriors around farthest-point centroids, or others; each row its own where these are no rows."""
-    centroids = cover(rows, kernel, 1.0) if centroids is None else centroids
-    made = None
-    if features is not None:
-        made = fitted_map(features, kernel, rows, centroids, np.random.default_rng(0))
-    noise = parameters.pop("noise", Noise(NOISE, approximation))
-    return LocalPosterior(kernel, rows, noise, centroids, features=made, prune=prune, **parameters)
 
 
 def expected_of(posterior: LocalPosterior, X, y, T, noise, centroids) -> tuple[np.ndarray, np.ndarray]:
