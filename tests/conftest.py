@@ -187,7 +187,7 @@ REGRESSORS: dict[str, GaussianProcess] = {
     "featurized_maclaurin": FeaturizedGPRegressor(OptimizedMaclaurinFeatures(40), **GIVEN, random_state=0),
     "featurized_nystroem": FeaturizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),
     "featurized_sklearn_nystroem": FeaturizedGPRegressor(Nystroem(gamma=0.3, n_components=20), **GIVEN, random_state=0),
-    "localized": LocalizedGPRegressor(**GIVEN, random_state=0),
+    "localized": LocalizedGPRegressor(threshold=4.0, **GIVEN, random_state=0),
     "localized_taylor": LocalizedGPRegressor(TaylorFeatures(40), **GIVEN),
     "localized_maclaurin": LocalizedGPRegressor(OptimizedMaclaurinFeatures(40), **GIVEN, random_state=0),
     "localized_nystroem": LocalizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),

@@ -47,6 +47,9 @@ EXACT: dict[str, GaussianProcess] = {
 }
 
 
+ARGUMENTS = [(), ("sample_weight",), ("noise_variances",), ("sample_weight", "noise_variances")]
+
+
 def expected_of(name: str, X, y, T, noise, **center: float) -> tuple[np.ndarray, np.ndarray, float]:
     formula = KERNELS[name][1]
     return dense_gp(formula(X, X), formula(X, T), np.diag(formula(T, T)), y, noise, **center)
@@ -100,11 +103,11 @@ class TestAgainstDenseAlgebra:
             model = FeaturizedGPRegressor(
                 OrthogonalFourierFeatures(n_features), kernel=KERNELS[name][0], noise_variance=NOISE
             )
-            found = [model.set_params(random_state=seed).fit(X, y).predict(T, return_std=True) for seed in range(6)]
+            found = [model.set_params(random_state=seed).fit(X, y).predict(T, return_std=True) for seed in range(8)]
             return float(np.mean([np.mean((m - mean) ** 2 + (s - std) ** 2) for m, s in found]))
 
-        # The mean squared error falls as 1/D: by a factor 16, of which a third is asked for.
-        assert error(1024) < error(64) / 5
+        # The mean squared error falls as 1/D: by a factor 16, of which a quarter is asked for.
+        assert error(1024) < error(64) / 4
 
     def test_around_centroids_landmarks_at_every_difference_are_near(self, name: str) -> None:
         X, y, T = draw(N, outside=False)
@@ -122,7 +125,7 @@ class TestAgainstDenseAlgebra:
         model = FeaturizedGPRegressor(kernel=KERNELS[name][0], noise_variance=NOISE, random_state=0).fit(X, y)
         assert isinstance(model.features_, OrthogonalFourierFeatures)
         exact = make("exact", name).fit(X, y).predict(T[:15])
-        assert np.sqrt(np.mean((model.predict(T[:15]) - exact) ** 2)) < 0.1
+        assert np.sqrt(np.mean((model.predict(T[:15]) - exact) ** 2)) < 0.5 * np.std(exact)
 
 
 def make(which: str, name: str) -> Any:
@@ -160,11 +163,9 @@ def test_what_a_kernel_cannot_serve_is_refused_by_name(
     model: GaussianProcess, kernel: Kernel, needs: str, who: str
 ) -> None:
     X, y, _ = draw(20)
-    with pytest.raises(
-        InputError, match=rf"(?s){who}.* needs {needs} of the kernel;.*has none.*[kK]ernel.*GaussianKernel"
-    ) as e:
+    got = type(kernel).__name__
+    with pytest.raises(InputError, match=rf"(?s){who} needs {needs}.* of the kernel; {got}.* can: GaussianKernel"):
         model.set_params(kernel=kernel, noise_variance=NOISE).fit(X, y)
-    assert type(kernel).__name__.removesuffix("Kernel") in str(e.value) or "Kernel" in str(e.value)
 
 
 @pytest.mark.parametrize("kernel", [LINEAR, ExponentialKernel(0.01 * LINEAR), GaussianKernel(1.0) + 0.1 * LINEAR])
@@ -183,7 +184,7 @@ def test_kernels_without_frequencies_are_served_by_rows_and_landmarks(kernel: Ke
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (MaternKernel(1.0, smoothness=2.0), r"smoothness must be one of .*0\.5.*got 2\.0"),
+        (MaternKernel(1.0, smoothness=2.0), r"smoothness must be 0\.5, 1\.5 or 2\.5; got 2\.0"),
         (MaternKernel([1.0, 2.0, 3.0]), r"one a column, shape \(2,\).*got shape \(3,\)"),
         (GaussianKernel(1.0) + MaternKernel(0.0), r"lengthscale must be positive and finite; got 0\.0"),
         (
@@ -191,7 +192,7 @@ def test_kernels_without_frequencies_are_served_by_rows_and_landmarks(kernel: Ke
             r"lengthscale must be positive and finite; got \[1\.0, -1\.0\]",
         ),
         (0.5 * (GaussianKernel([1.0]) + MaternKernel([1.0, 2.0, 3.0])), r"shape \(2,\).*got shape"),
-        (0.0 * MaternKernel(1.0), "factor must be positive and finite; got 0"),
+        (-1.0 * MaternKernel(1.0), r"factor must be a non-negative finite number; got -1\.0"),
     ],
 )
 def test_kernels_that_do_not_fit_the_rows(regressor: type, kernel: Kernel, message: str) -> None:

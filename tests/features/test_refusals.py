@@ -122,7 +122,7 @@ def test_given_landmarks_that_do_not_fit_are_refused() -> None:
         (FeatureUnion([("one", RandomFourierFeatures(30)), ("two", TaylorFeatures(10))]), 40),
         (Nystroem(n_components=13), 13),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_the_columns_of_any_map_are_counted_before_it_is_fitted(features: Any, n_columns: int) -> None:
     assert work_of(features, 2).columns == n_columns
