@@ -67,8 +67,8 @@ class GramSums:
         if precision is not None:
             root = torch.sqrt(precision)
             features, right = features * root[:, None], right * root
-        # Only the blocks on and below the diagonal: about half the work of the whole product. The BLAS of numpy is
-        # faster on some processors.
+        # Only the blocks on and below the diagonal: about half the work of the whole product. By numpy, whose BLAS is
+        # the faster one on some processors.
         gram, columns = self.gram.numpy(), features.numpy()
         for start in range(0, columns.shape[1], BLOCK):
             stop = start + BLOCK

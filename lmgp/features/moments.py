@@ -289,13 +289,17 @@ class MomentSums:
     cross: torch.Tensor
     rest: GramSums | None = None
 
-    def add_rows(self, scaled: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None) -> None:
+    def add_rows(
+        self, scaled: torch.Tensor, squares: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None
+    ) -> None:
         """Add the sums over some rows, in place.
 
         Parameters
         ----------
         scaled : Tensor of shape (n, d)
-            In lengthscales, ‖x‖² below `RANGE.square`.
+            In lengthscales.
+        squares : Tensor of shape (n,)
+            ‖x‖² of each row, below `RANGE.square`.
         y : Tensor of shape (n,)
             Less the origin.
         precision : Tensor of shape (n,) or None
@@ -304,7 +308,7 @@ class MomentSums:
         (left, right), (own_left, own_right) = self.plan.of_rows(scaled)
         self.gram.addmm_(left if precision is None else left * precision, right.T)
         # Features fall half as fast as their products.
-        factor = torch.exp(scaled.square().sum(dim=1) / 2.0)
+        factor = torch.exp(squares / 2.0)
         if precision is not None:
             factor *= precision
         pair = torch.empty((2, *own_left.shape), dtype=torch.float64)

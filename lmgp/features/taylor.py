@@ -370,13 +370,18 @@ class TaylorFeatures(TruncatedMap):
         noise, far = source.noise, []
         for chunk in chunks:
             scaled = fit.scale(as_tensor(chunk.X))
-            if scaled.square().sum(dim=1).max() >= RANGE.square:
+            squares = scaled.square().sum(dim=1)
+            if squares.max() >= RANGE.square:
                 far.append(chunk)
                 continue
             y = as_tensor(chunk.y) - origin
-            missing = self.missing_variance(as_tensor(chunk.X)) if noise.counts_missing else None
+            missing = None
+            if noise.counts_missing:
+                # With all terms up to the degree, what is left out depends on r² alone.
+                complete = self.index_set == "total_degree"
+                missing = fit.missing(squares) if complete else self.missing_variance(as_tensor(chunk.X))
             weights = None if chunk.weights is None else as_tensor(chunk.weights)
             precision = targets.add_rows(y, weights, noise.relative_precision(chunk, missing))
-            moments.add_rows(scaled, y, precision)
+            moments.add_rows(scaled, squares, y, precision)
         total = Statistics(source, moments, targets)
         return total + super().summed(far, source, origin) if far else total

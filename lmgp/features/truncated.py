@@ -49,6 +49,11 @@ class TruncatedFit(GaussianFit):
 
     degree: int
 
+    def missing(self, squares: torch.Tensor) -> torch.Tensor:
+        """Return σ²(1 − Q(degree + 1, r²)), what all terms above the degree add at rows with these r²; shape (n,)."""
+        # scipy's: torch's own is wrong in the tenth digit for some degrees.
+        return self.component.variance * as_tensor(np.asarray(gammainc(self.degree + 1, squares.numpy())))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ComponentsFit(KernelFit):
@@ -237,9 +242,7 @@ class TruncatedMap(ComponentMap):
         return missing
 
     def _missing(self, fit: Any, X: torch.Tensor, features: torch.Tensor | None) -> torch.Tensor:
-        squares = fit.scale(X).square().sum(dim=1)
-        # scipy's: torch's own is wrong in the tenth digit for some degrees.
-        return fit.component.variance * as_tensor(np.asarray(gammainc(fit.degree + 1, squares.numpy())))
+        return fit.missing(fit.scale(X).square().sum(dim=1))
 
     def _reach(self, fit: Any, epsilon: float) -> float:
         return float(np.sqrt(gammainccinv(fit.degree + 1, epsilon)))

@@ -162,6 +162,7 @@ class LocalPosterior:
         neighbourhoods: Neighbourhoods | None = None,
     ) -> None:
         require(kernel, "metric", "A model around centroids")
+        self._metric = kernel.checked(rows.X.shape[1]).metric(rows.X.shape[1])
         self.kernel, self.noise, self.centroids, self.features = kernel, noise, centroids, features
         self.reach = float("inf")
         if features is not None and prune:
@@ -308,8 +309,7 @@ class LocalPosterior:
         if self._map_for(len(rows.y)) is not None:
             return WeightPosterior(self._sum(centroid, rows), center=0.0)
         if self.n_neighbors is not None and self.n_neighbors < len(rows.y) and self._tree is not None:
-            (scaled,) = self.kernel.scale(centroid[None, :])
-            _, nearest = self._tree.query(scaled, k=np.arange(1, self.n_neighbors + 1))
+            _, nearest = self._tree.query(centroid / self._metric, k=np.arange(1, self.n_neighbors + 1))
             rows = self._rows.take(nearest)
         elif len(rows.y) == len(self._rows.y):
             # The exact GP of all rows is the same around every centroid.
@@ -322,8 +322,7 @@ class LocalPosterior:
     def _within_reach(self, centroid: Floats) -> Indices | slice:
         if self._neighbourhoods is None:
             return slice(None)
-        (scaled,) = self.kernel.scale(centroid[None, :])
-        return self._neighbourhoods.within(self.reach, scaled)
+        return self._neighbourhoods.within(self.reach, centroid / self._metric)
 
     def _map_for(self, n: int) -> KernelMap | None:
         """Return the map by which n rows within reach are solved; None where they are solved as rows."""

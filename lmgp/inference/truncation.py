@@ -17,7 +17,7 @@ from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
 
-# Leading blocks of columns, from one half on, with whose predictions that of all columns is compared.
+# The number of leading blocks of columns, from one half on, whose predictions are compared with that of all.
 N_BLOCKS = 8
 
 
