@@ -9,6 +9,7 @@ this takes a small part of the work of the Gram product.
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import comb
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from lmgp.features.sparse import as_float
 from lmgp.statistics import GramSums, Sums
 from lmgp.validation import as_tensor
 
@@ -113,6 +115,13 @@ def scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
     logarithm = torch.xlogy(orders, x.abs()) - as_tensor(gammaln(orders.numpy() + 1.0)) / 2.0 - rate * x.square()
     magnitude = torch.exp(logarithm)
     return torch.where((orders % 2 == 1) & (x < 0), -magnitude, magnitude)
+
+
+def moment_count(n_inputs: int, degree: int) -> float:
+    """Return the number of moments of all monomials up to a total degree; infinity where it is beyond floats."""
+    halves = (n_inputs + 1) // 2, n_inputs // 2
+    left, right = (as_float(comb(size + 2 * degree, 2 * degree)) for size in halves)
+    return left * right
 
 
 class _Half(NamedTuple):

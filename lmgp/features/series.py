@@ -111,3 +111,8 @@ def error_bound(fit: SeriesFit, X: Any, Z: Any) -> Floats:
     product[np.isnan(product)] = -np.inf  # zero times a norm beyond float64
     order = fit.degree + 1.0
     return np.asarray(fit.component.variance * np.exp(order * product - gammaln(order + 1.0)))
+
+
+def column_bytes(n_inputs: int) -> float:
+    """Return the bytes a column: of exponents, of the two tables of how columns follow from each other, and others."""
+    return 24.0 * n_inputs + 200.0

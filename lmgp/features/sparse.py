@@ -4,6 +4,7 @@ Rows with the same number of non-zeros are small dense rows. Their monomials are
 product from one of the degree below, and put in the columns of the monomials of all inputs in `total_degree`'s order.
 """
 
+from bisect import bisect_right
 from functools import lru_cache
 from math import comb
 from typing import Any
@@ -56,6 +57,18 @@ def monomial_count(non_zeros: Places, degree: int) -> Floats:
     """Return C(s + degree, degree) for each s: how many monomials of s variables there are up to a total degree."""
     counts, place = np.unique(non_zeros, return_inverse=True)
     return np.array([as_float(comb(int(s) + degree, degree)) for s in counts])[place]
+
+
+def highest_degree(non_zeros: Places, budget: float) -> int:
+    """Return the highest degree up to which rows have, on average, no more monomials than a budget."""
+
+    def mean_count(degree: int) -> float:
+        return float(monomial_count(non_zeros, degree).mean())
+
+    high = 1
+    while mean_count(high) <= budget:
+        high *= 2
+    return bisect_right(range(high), budget, key=mean_count) - 1
 
 
 def as_float(number: int) -> float:

@@ -1,6 +1,5 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import replace
 from math import comb
@@ -19,9 +18,9 @@ from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
 from lmgp.features.base import FeatureMap, KernelFit, Work, same_kernel
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
-from lmgp.features.moments import RANGE, MomentPlan, plan
-from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, dense_terms, error_bound, sparse_terms
-from lmgp.features.sparse import as_float, monomial_count, non_zeros
+from lmgp.features.moments import RANGE, MomentPlan, moment_count, plan
+from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, column_bytes, dense_terms, error_bound, sparse_terms
+from lmgp.features.sparse import as_float, highest_degree, monomial_count, non_zeros
 from lmgp.features.truncated import TruncatedMap
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
@@ -156,14 +155,7 @@ class TaylorFeatures(TruncatedMap):
             )
         if not counts.any():
             raise InputError("All rows are zero: only the constant feature is not, and no degree exceeds a budget.")
-
-        def operations(degree: int) -> float:
-            return float(monomial_count(counts, degree).mean())
-
-        high = 1
-        while operations(high) <= budget:
-            high *= 2
-        return bisect_right(range(high), budget, key=operations) - 1
+        return highest_degree(counts, budget)
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
         if self.weights == "polynomial":
@@ -178,19 +170,17 @@ class TaylorFeatures(TruncatedMap):
         columns = comb(n_inputs + degree, degree)
         if self.index_set == "energy":
             degree, columns = round(ENERGY.degree_ratio * degree), n_features
-        left, right = (n_inputs + 1) // 2, n_inputs // 2
-        moments = as_float(comb(left + 2 * degree, 2 * degree)) * as_float(comb(right + 2 * degree, 2 * degree))
-        return Work(columns, moments, degree)
+        return Work(columns, moment_count(n_inputs, degree), degree)
 
     def _check_size(self, X: Any) -> None:
         if issparse(X):
             return  # needs no table of exponents
         work, n_inputs = self.work(X.shape[1]), X.shape[1]
         check_memory(
-            as_float(work.columns) * _column_bytes(n_inputs),
+            as_float(work.columns) * column_bytes(n_inputs),
             f"The exponents of {as_float(work.columns):.3g} monomials up to degree {work.degree}",
             lambda limit: (
-                f"At most about {int(limit / _column_bytes(n_inputs)):,} features of {n_inputs} inputs fit. Use a "
+                f"At most about {int(limit / column_bytes(n_inputs)):,} features of {n_inputs} inputs fit. Use a "
                 "lower degree or fewer features, or give the rows as a CSR matrix, which needs no such table."
             ),
         )
@@ -199,7 +189,7 @@ class TaylorFeatures(TruncatedMap):
         work = self.work(n_inputs)
         n_columns = as_float(work.columns)
         with_moments = work.moments is not None and work.moments < n_columns * (n_columns / 2 + n_inputs)
-        return n_columns * (_column_bytes(n_inputs) + (MomentPlan.PAIR_BYTES * n_columns if with_moments else 0.0))
+        return n_columns * (column_bytes(n_inputs) + (MomentPlan.PAIR_BYTES * n_columns if with_moments else 0.0))
 
     def _fit(self, X: Any, rng: np.random.Generator, centroids: Floats | None = None) -> KernelFit:
         fit = super()._fit(X, rng, centroids)
@@ -395,8 +385,3 @@ class TaylorFeatures(TruncatedMap):
             moments.add_rows(scaled, squares, y, precision)
         total = Statistics(source, moments, targets)
         return total + super().summed(far, source, origin) if far else total
-
-
-def _column_bytes(n_inputs: int) -> float:
-    """Return the bytes a column: of exponents, of the two tables of how columns follow from each other, and others."""
-    return 24.0 * n_inputs + 200.0
