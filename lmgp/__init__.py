@@ -10,7 +10,7 @@ it (PEP 562): ``import lmgp`` loads none of them.
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __getattr__, __dir__, _public = lazy_loader.attach_stub(__name__, __file__)
 __all__ = [*_public, "__version__"]

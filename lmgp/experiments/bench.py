@@ -1,7 +1,9 @@
 """Measure cells: one at a time, or together with what they have in common."""
 
+import logging
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.datasets import Dataset
-from lmgp.errors import LmgpError
+from lmgp.errors import ImplausibleMeanWarning, LmgpError, ToleranceWarning
 from lmgp.experiments import sweep
 from lmgp.experiments.budget import is_out_of_memory
 from lmgp.experiments.protocol import EXACT, Cell, Protocol, Settings
@@ -24,6 +26,8 @@ from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
+
+_LOG = logging.getLogger(__name__)
 
 
 def share(cells: Sequence[Cell], protocol: Protocol) -> list[list[Cell]]:
@@ -190,10 +194,11 @@ class Bench:
             noise_variance=self.exact.noise_variance_,
             approximation=self.protocol.approximation,
         )
-        start = perf_counter()
-        model.fit(self.rows.X_train, self.rows.y_train)
-        fitted = perf_counter()
-        mean, variance, seconds = self._predict(model)
+        with _named_warnings(cell):
+            start = perf_counter()
+            model.fit(self.rows.X_train, self.rows.y_train)
+            fitted = perf_counter()
+            mean, variance, seconds = self._predict(model)
         selection = model.selection_ if method.chooses else None
         used = model.model_ if method.chooses else model
         features = getattr(used, "features_", None)  # rows may be chosen in place of features
@@ -247,3 +252,17 @@ def _refuse_others(error: BaseException) -> None:
     """Raise what is neither ours nor an allocator's."""
     if not (isinstance(error, LmgpError) or is_out_of_memory(error)):
         raise error
+
+
+@contextmanager
+def _named_warnings(cell: Cell) -> Iterator[None]:
+    """Log of which cell the means are impossible; how far a chosen model is off, the table says."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore", ToleranceWarning)
+        warnings.simplefilter("always", ImplausibleMeanWarning)
+        yield
+    for one in caught:
+        if issubclass(one.category, ImplausibleMeanWarning):
+            _LOG.warning("%s: %s", cell, one.message)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -344,7 +344,10 @@ def test_sparse_rows_are_refused_by_strategies_that_need_dense_ones(options: dic
         ),
         ({"strategy": "features", "kernel": ExponentialKernel(LinearKernel())}, "no finite feature map"),
         ({"kernel": LinearKernel()}, "random Fourier features .* got LinearKernel.*Give features="),
-        ({"kernel": LinearKernel(), "features": RandomFourierFeatures()}, "is a map of GaussianKernel. Give the map"),
+        (
+            {"kernel": LinearKernel(), "features": RandomFourierFeatures()},
+            "RandomFourierFeatures needs a draw of frequencies",
+        ),
         ({"kernel": GaussianKernel(-1.0), "strategy": "kernel"}, "lengthscale must be positive"),
         ({"kernel": GaussianKernel, "strategy": "kernel"}, "expected numbers, shape"),
         ({"kernel": 1e200 * LinearKernel() * LinearKernel() * 1e200, "strategy": "kernel"}, "not all finite: scale"),
