@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -22,51 +21,13 @@ from lmgp.inference.learning import SEARCH, Round, maximize_likelihood
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood_and_gradient
 from lmgp.kernels.base import Kernel
 from lmgp.validation import Rows
-
-
-def gram(X: np.ndarray, Z: np.ndarray, lengthscale, variance: float) -> np.ndarray:
-    """The Gaussian kernel, written out."""
-    differences = (X[:, None, :] - Z[None, :, :]) / np.asarray(lengthscale)
-    return variance * np.exp(-0.5 * np.sum(differences**2, axis=2))
+from tests.conftest import gaussian as gram
+from tests.problems import SETS, friedman, given, sinc
 
 
 def dense_likelihood(X, y, lengthscale, variance, noise) -> float:
     covariance = gram(X, X, lengthscale, variance) + np.diag(noise)
     return float(multivariate_normal(np.zeros(len(y)), covariance).logpdf(y - np.mean(y)))
-
-
-def standardise(values: np.ndarray) -> np.ndarray:
-    return (values - values.mean(axis=0)) / values.std(axis=0)
-
-
-def sinc() -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.5, 1.5, (50, 1))
-    return X, np.sinc(5 * X[:, 0]) + 0.1 * rng.normal(size=50)
-
-
-def diabetes() -> tuple[np.ndarray, np.ndarray]:
-    X, y = load_diabetes(return_X_y=True)
-    rows = np.random.default_rng(0).permutation(len(y))[:120]
-    return standardise(X[rows]), standardise(y[rows])
-
-
-def friedman() -> tuple[np.ndarray, np.ndarray]:
-    return make_friedman1(150, n_features=5, noise=1.0, random_state=1)
-
-
-SETS = {"sinc": sinc, "diabetes": diabetes, "friedman": friedman}
-
-# Hyper-parameters of each set, of the order that is learned there.
-GIVEN = {"sinc": (0.15, 0.1, 0.01), "diabetes": (5.0, 1.1, 0.5), "friedman": (0.8, 100.0, 1.0)}
-
-
-def given(name: str, ard: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | float, float, float]:
-    X, y = SETS[name]()
-    lengthscale, variance, noise_variance = GIVEN[name]
-    rng = np.random.default_rng(5)
-    T = X[rng.permutation(len(X))[:20]] + 0.3 * rng.normal(size=(20, X.shape[1]))
-    return X, y, T, lengthscale * rng.uniform(0.5, 2.0, X.shape[1]) if ard else lengthscale, variance, noise_variance
 
 
 class TestLikelihood:
