@@ -116,8 +116,8 @@ def _deviation(values: Floats, name: str) -> float:
     low, high = RANGES.magnitude
     if largest > high:
         raise InputError(
-            f"{name} has values up to {largest:.3g}; hyper-parameters are learned from squares, which float64 holds up "
-            f"to {high:g}². Divide {name} by {largest:.0e}."
+            f"{name} has values up to {largest:.3g}. Hyper-parameters are learned from squares, which overflow float64 "
+            f"for values above {high:g}. Divide {name} by {largest:.0e}."
         )
     deviation = float(np.std(values / largest)) * largest if largest > 0.0 else 0.0
     if 0.0 < deviation < low:
