@@ -44,7 +44,7 @@ def write(name, results):
     """
     path = RESULTS / f"{name}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
-    measured = {table: {"command": sys.argv, "environment": environment()} for table in results}
+    measured = {table: {"command": _command(), "environment": environment()} for table in results}
     kept = {**kept, **results, "measured": {**kept.get("measured", {}), **measured}}
     parts = []
     for key, value in kept.items():
@@ -52,3 +52,8 @@ def write(name, results):
         parts.append(f" {json.dumps(key)}: {text if isinstance(value, list) else json.dumps(value)}")
     RESULTS.mkdir(exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def _command():
+    """Return the command line, with the last part only of paths that belong to one machine."""
+    return [Path(part).name if Path(part).is_absolute() else part for part in sys.argv]

@@ -14,13 +14,13 @@ from lmgp.datasets import Dataset
 from lmgp.errors import ImplausibleMeanWarning, LmgpError, ToleranceWarning
 from lmgp.experiments import sweep
 from lmgp.experiments.budget import is_out_of_memory
-from lmgp.experiments.protocol import EXACT, Cell, Protocol, Settings
+from lmgp.experiments.protocol import Cell, Protocol, Settings
 from lmgp.experiments.reference import Doing, LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
 from lmgp.inference.local import PRUNE
 from lmgp.locality.placement import cover
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.noise import Noise
 from lmgp.validation import Rows

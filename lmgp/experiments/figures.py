@@ -11,11 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from lmgp.experiments.drawing import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, plain, render
-from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.report import by_line, mean
 from lmgp.experiments.results import Row, replace
 from lmgp.experiments.runner import Comparison
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from typing import Literal, NamedTuple
 
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError, nearest_names
-from lmgp.methods import METHODS, Allocation
-
-EXACT = "exact"  # the reference, where a method's name stands
+from lmgp.methods import EXACT, METHODS, Allocation
 
 
 class PublishedSettings(NamedTuple):

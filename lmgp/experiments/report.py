@@ -5,9 +5,9 @@ from itertools import groupby
 
 import numpy as np
 
-from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison, prepare
+from lmgp.methods import EXACT
 from lmgp.metrics import nlpd
 
 _COLUMNS = (

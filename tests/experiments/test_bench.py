@@ -18,10 +18,10 @@ from lmgp.datasets import Dataset, load_dataset
 from lmgp.errors import InputError
 from lmgp.experiments import bench, runner
 from lmgp.experiments.bench import share
-from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, PROTOCOLS, Cell, Settings
+from lmgp.experiments.protocol import DEFAULT_METHODS, PROTOCOLS, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
 from lmgp.inference.local import PRUNE
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 Make = Callable[..., Dataset]
 PAPER, CONVERGED = PROTOCOLS["paper"], PROTOCOLS["converged"]

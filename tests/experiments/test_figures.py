@@ -14,9 +14,10 @@ from scipy.optimize import minimize
 
 from lmgp.datasets import Dataset
 from lmgp.experiments import figures, runner
-from lmgp.experiments.protocol import DEFAULT_METHODS, EXACT, Cell, Settings
+from lmgp.experiments.protocol import DEFAULT_METHODS, Cell, Settings
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
+from lmgp.methods import EXACT
 
 METHODS = ("rff", "orf", "global_taylor", "local_taylor", "local_maclaurin_rademacher")
 FAMILIES = ["Fourier", "Maclaurin, local", "Taylor"]

@@ -13,8 +13,9 @@ import pytest
 from lmgp import ExactGPRegressor
 from lmgp.datasets import Dataset
 from lmgp.experiments import runner
-from lmgp.experiments.protocol import EXACT, Settings
+from lmgp.experiments.protocol import Settings
 from lmgp.experiments.reference import Learned, LearnedFile, fit_exact
+from lmgp.methods import EXACT
 
 SETTINGS = Settings(methods=("rff",), n_features=(8,), seeds=2)
 

@@ -12,9 +12,9 @@ from scipy.stats import norm
 from lmgp.datasets import Dataset
 from lmgp.errors import InputError
 from lmgp.experiments import runner
-from lmgp.experiments.protocol import EXACT, PROTOCOLS, Cell, Settings
+from lmgp.experiments.protocol import PROTOCOLS, Cell, Settings
 from lmgp.experiments.results import ResultsFile, Row
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 Make = Callable[..., Dataset]
 

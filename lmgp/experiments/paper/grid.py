@@ -25,10 +25,9 @@ from lmgp.experiments.paper.cells import (
 )
 from lmgp.experiments.paper.published import MEDIAN_DISTANCES
 from lmgp.experiments.paper.section import Section, Table
-from lmgp.experiments.protocol import EXACT
 from lmgp.experiments.report import mean
 from lmgp.experiments.runner import Comparison
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 MEDIAN_ROWS = 3_000
 

@@ -21,11 +21,11 @@ from lmgp.datasets import Dataset
 from lmgp.errors import InputError
 from lmgp.experiments.drawing import new_figure, plain
 from lmgp.experiments.paper.section import Section, Table
-from lmgp.experiments.protocol import EXACT, Protocol, Settings
+from lmgp.experiments.protocol import Protocol, Settings
 from lmgp.experiments.reference import LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import replace
 from lmgp.experiments.runner import fingerprint, learned_path, prepare
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 from lmgp.metrics import kl_divergence, rmse
 
 Floats = NDArray[np.float64]

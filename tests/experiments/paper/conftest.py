@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The made data sets that are at hand, to be changed; with them, smaller splits and a smaller map."""
+    """The generated data sets that a test finds, and may change; splits and map are smaller than in the paper."""
     names = ["uk_flats_2020-12", "yacht"]
 
     def load(name: str, *arguments: Any, **options: Any) -> Dataset:

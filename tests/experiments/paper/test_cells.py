@@ -12,10 +12,10 @@ from lmgp.experiments.paper import cells
 from lmgp.experiments.paper.cells import settings_for
 from lmgp.experiments.paper.published import Key, PublishedCell
 from lmgp.experiments.paper.section import Table
-from lmgp.experiments.protocol import EXACT, PROTOCOLS, Settings
+from lmgp.experiments.protocol import PROTOCOLS, Settings
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 PAPER, CONVERGED = PROTOCOLS["paper"], PROTOCOLS["converged"]
 LOCAL = "local_maclaurin_rademacher"

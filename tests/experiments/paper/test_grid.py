@@ -16,10 +16,10 @@ from lmgp.experiments.paper import cells, grid
 from lmgp.experiments.paper.cells import EXTRA_METHODS, PAPER_METHODS
 from lmgp.experiments.paper.published import Key, PublishedCell
 from lmgp.experiments.paper.section import Section
-from lmgp.experiments.protocol import EXACT, PROTOCOLS, Cell, PublishedSettings, Settings
+from lmgp.experiments.protocol import PROTOCOLS, Cell, PublishedSettings, Settings
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 PAPER = PROTOCOLS["paper"]
 SIZES, THRESHOLDS, SEEDS = (32, 128, 1024), (0.5, 2.0, 8.0), 2

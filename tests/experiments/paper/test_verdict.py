@@ -11,10 +11,10 @@ from lmgp.datasets import Dataset
 from lmgp.experiments.paper import cells, verdict
 from lmgp.experiments.paper.published import Key, PublishedCell
 from lmgp.experiments.paper.section import Table
-from lmgp.experiments.protocol import EXACT, PROTOCOLS, Settings
+from lmgp.experiments.protocol import PROTOCOLS, Settings
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison
-from lmgp.methods import METHODS
+from lmgp.methods import EXACT, METHODS
 
 LOCAL = "local_maclaurin_rademacher"
 Compare = Callable[..., Comparison]
