@@ -60,28 +60,32 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
     TypeError
         If there is an object of another type.
     """
-    if table is None or issparse(table):
-        return
-    if not hasattr(table, "iloc"):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                table = np.asarray(table)
-        except (ValueError, TypeError, Warning):  # lists of different lengths, say
-            return
+    table = _with_columns(table)
     if isinstance(table, np.ndarray) and table.dtype.kind in NUMBERS:
         _refuse_not_finite(table, table, name)
         return
     if getattr(table, "ndim", 0) not in (1, 2) or 0 in table.shape:
         return
-    numbers = []
     columns = list(_columns(table, name))
-    for kind, refuse in (("M", _refuse_dates), ("m", _refuse_dates), ("c", _refuse_complex)):
-        found = [column for column in columns if column.kind == kind]
-        if found:
+    for kind, refuse in REFUSALS.items():
+        if found := [column for column in columns if column.kind == kind]:
             refuse(found)
     numbers = [_converted(column, table) for column in columns]
     _refuse_not_finite(np.column_stack(numbers) if table.ndim == 2 else numbers[0], table, name)
+
+
+def _with_columns(table: Any) -> Any:
+    """Return a data frame, a series or an array; None for what is none of these."""
+    if table is None or issparse(table) or hasattr(table, "iloc"):
+        return None if issparse(table) else table
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            array = np.asarray(table)
+            # In an array of text, the numbers and booleans of a list would be text, too.
+            return np.asarray(table, dtype=object) if array.dtype.kind in "US" and array is not table else array
+    except (ValueError, TypeError, Warning):  # lists of different lengths, say
+        return None
 
 
 def _columns(table: Any, name: str) -> Iterator[Column]:
@@ -129,9 +133,12 @@ def _refuse_dates(columns: list[Column]) -> None:
 
 def _refuse_complex(columns: list[Column]) -> None:
     raise InputError(
-        f"Complex data not supported: {_listed(columns)} {_has(columns)} complex numbers. Give the real and the "
+        f"{_listed(columns)} {_has(columns)} complex numbers. Complex data not supported: give the real and the "
         "imaginary part as two columns, or the absolute value."
     )
+
+
+REFUSALS = {"M": _refuse_dates, "m": _refuse_dates, "c": _refuse_complex}
 
 
 def _converted(column: Column, table: Any) -> NDArray[np.float64]:
@@ -144,7 +151,7 @@ def _converted(column: Column, table: Any) -> NDArray[np.float64]:
     for i, value in enumerate(column.values):
         try:
             missing = type(value).__name__ in MISSING_TYPES or (isinstance(value, str) and not value.strip())
-            numbers[i] = np.nan if missing else float(value)
+            numbers[i] = np.nan if missing else float(str(value) if isinstance(value, str) else value)
         except (TypeError, ValueError) as error:
             told = f"{_listed([column])} is not numeric: {error} (row {_row(table, i)}). {_numbers_instead(column)}"
             # A type that is no number is a TypeError to scikit-learn, and to its checks of estimators.
