@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.inputs import checked_scales
 from lmgp.kernels.parameters import Parametrized
 from lmgp.validation import as_tensor
 
@@ -284,6 +285,40 @@ class Kernel(Parametrized, ABC):
         """
         rows: Floats = check_array(X, dtype=np.float64)
         return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
+
+    def rescaled(self, scales: ArrayLike) -> "Kernel":
+        """Return the kernel of columns in other units: k(x/scales, z/scales), a function of x and z.
+
+        What is learned from columns in standard deviations comes out in the caller's units. A single lengthscale
+        becomes one a column where the scales differ. Bounds of lengthscales grow with them: one pair then reaches from
+        the lower bound in the smallest unit to the upper one in the largest.
+
+        Parameters
+        ----------
+        scales : array-like of shape (d,)
+            Positive: what one unit of each column of this kernel is in the new units.
+
+        Returns
+        -------
+        Kernel
+            A new one of the same form.
+
+        Raises
+        ------
+        InputError
+            If the kernel has no such form, or a scale is not positive and finite.
+
+        Examples
+        --------
+        >>> from lmgp import GaussianKernel
+        >>> GaussianKernel(2.0).rescaled([1.0, 1000.0]).lengthscale
+        array([   2., 2000.])
+        """
+        checked_scales(scales)
+        raise InputError(
+            f"{type(self).__name__} cannot be given in other units of its columns: it does not say how it depends on "
+            "them. Scale the columns before fitting."
+        )
 
     def prior_variance(self) -> float:
         """Return k(x, x), where it is the same at every row.

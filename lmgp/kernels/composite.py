@@ -54,6 +54,10 @@ class ComposedKernel(Kernel):
                 raise InputError(f"In the {name} part of {type(self).__name__}: {error}") from None
         return self
 
+    def rescaled(self, scales: ArrayLike) -> Kernel:  # noqa: D102
+        scaled = {name: part.rescaled(scales) for name, part in zip(self._part_names, self.parts, strict=True)}
+        return type(self)(**{**self.get_params(deep=False), **scaled})
+
     def can(self, capability: str) -> bool:  # noqa: D102
         return capability in self._capabilities and all(part.can(capability) for part in self.parts)
 

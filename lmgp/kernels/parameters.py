@@ -1,7 +1,7 @@
 """The numeric parameters of a kernel: their values, their bounds, and which are free."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -109,3 +109,21 @@ class Parametrized(BaseEstimator):
                 start += one.value.size
                 values[one.name] = part[:, None, :] if theta.ndim == 2 else part.reshape(one.value.shape)
         return values
+
+
+def check_bounds(name: str, bounds: Any) -> None:
+    """Check that the bounds of a parameter are None, "fixed", or two positive numbers, the lower one first.
+
+    Raises
+    ------
+    InputError
+        If they are not; `name` is the parameter's name in the message.
+    """
+    if bounds is None or (isinstance(bounds, str) and bounds == "fixed"):
+        return
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not 0.0 < low < high < np.inf:
+        raise InputError(f"{name} must be two positive numbers, the lower one first, 'fixed' or None; got {bounds!r}.")

@@ -3,18 +3,20 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, kve
+from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.inputs import checked_scales
 from lmgp.kernels.base import CAPABILITIES, Kernel, Pullback, same_columns
 from lmgp.kernels.distances import CLOSE, squared_distances
-from lmgp.kernels.parameters import Bounds
+from lmgp.kernels.parameters import Bounds, check_bounds
 from lmgp.parallel import parallel_map
 from lmgp.validation import as_tensor
 
@@ -50,6 +52,7 @@ class StationaryKernel(Kernel):
 
     lengthscale: float | ArrayLike
     variance: float
+    lengthscale_bounds: Bounds
 
     @abstractmethod
     def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -173,11 +176,21 @@ class StationaryKernel(Kernel):
             if not (np.isfinite(value) and value > 0):
                 raise InputError(f"{other} must be positive and finite; got {value!r} in {name}.")
         for parameter in self.parameter_names:
-            _check_bounds(f"{parameter}_bounds", getattr(self, f"{parameter}_bounds"))
+            check_bounds(f"{parameter}_bounds", getattr(self, f"{parameter}_bounds"))
         return self
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (n_inputs,)).copy()
+
+    def rescaled(self, scales: ArrayLike) -> Self:  # noqa: D102
+        factors = checked_scales(scales)
+        lengthscale = np.asarray(self.checked(len(factors)).lengthscale, dtype=np.float64)
+        low, high = float(factors.min()), float(factors.max())
+        bounds: Bounds = self.lengthscale_bounds
+        if bounds is not None and not isinstance(bounds, str):
+            bounds = (bounds[0] * low, bounds[1] * high)
+        scaled = lengthscale * (low if low == high else factors)
+        return clone(self).set_params(lengthscale=scaled if scaled.ndim else float(scaled), lengthscale_bounds=bounds)
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         rows: Floats = check_array(frequencies, dtype=np.float64)
@@ -403,14 +416,3 @@ class RationalQuadraticKernel(StationaryKernel):
         from lmgp.kernels.gpytorch import counterpart
 
         return counterpart("RQKernel", self)
-
-
-def _check_bounds(name: str, bounds: Any) -> None:
-    if bounds is None or (isinstance(bounds, str) and bounds == "fixed"):
-        return
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not 0.0 < low < high < np.inf:
-        raise InputError(f"{name} must be two positive numbers, the lower one first, 'fixed' or None; got {bounds!r}.")
