@@ -16,10 +16,11 @@ from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
+from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
@@ -73,6 +74,9 @@ class GPRegressor(GaussianProcess):
         In squared units of y; learned likewise if not given.
     approximation : {"dtc", "sor", "fitc"}, default="fitc"
         What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -88,7 +92,7 @@ class GPRegressor(GaussianProcess):
         The chosen model, fitted to all rows.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
@@ -142,6 +146,7 @@ class GPRegressor(GaussianProcess):
         kernel: Kernel | None = None,
         noise_variance: float | None = None,
         approximation: Approximation = "fitc",
+        trend: TrendColumns = "constant",
         ard: bool = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
@@ -154,6 +159,7 @@ class GPRegressor(GaussianProcess):
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.approximation = approximation
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -178,7 +184,8 @@ class GPRegressor(GaussianProcess):
                 stacklevel=3,  # the line that calls fit
             )
         model = self._regressor(choice, common, seed)
-        model.fit(rows.X, rows.y + common.center, rows.weights, rows.noise_variances)
+        trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
+        model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
@@ -222,6 +229,7 @@ class GPRegressor(GaussianProcess):
         shared: dict[str, Any] = {
             "kernel": common.kernel,
             "noise_variance": common.noise_variance,
+            "trend": "constant" if common.trend is None else common.trend.index.tolist(),
             "max_learning_rows": self.max_learning_rows,
             "max_memory_gib": self.max_memory_gib,
             "random_state": seed,
@@ -236,6 +244,9 @@ class GPRegressor(GaussianProcess):
         if choice.threshold is None:
             return FeaturizedGPRegressor(choice.features, **shared)
         return LocalizedGPRegressor(choice.features, choice.threshold, solver=choice.solver, **shared)
+
+    def _estimated_trend(self) -> TrendFit | None:
+        return self.model_._estimated_trend()
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)

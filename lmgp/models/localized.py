@@ -18,9 +18,10 @@ from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
+from lmgp.inference.whitening import estimate_trend
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.placement import cover
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.featurized import FeaturizedGPRegressor, cure
 from lmgp.noise import Approximation, Noise
 from lmgp.validation import RandomState, Rows
@@ -106,6 +107,9 @@ class LocalizedGPRegressor(GaussianProcess):
         the exact GP.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -125,13 +129,16 @@ class LocalizedGPRegressor(GaussianProcess):
     reach_ : float
         The distance from a centroid, in lengthscales, beyond which rows are left out. Leaving them out changes no mean
         by more than 1e-3 predictive standard deviations: see `lmgp.inference.local.LocalPosterior`.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
     -----
     `fit` finds the centroids; a centroid's model is solved when the first row is predicted from it. Predictions may run
     in several threads.
+
+    A trend is estimated once, for all centroids, and from the kernel itself: exactly from 1,000 rows; of more, from at
+    most 20,000, each given the rows near to it (`lmgp.inference.whitening.estimate_trend`).
 
     References
     ----------
@@ -181,6 +188,7 @@ class LocalizedGPRegressor(GaussianProcess):
         approximation: Approximation = "fitc",
         kernel: Kernel | None = None,
         noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
         ard: bool = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
@@ -194,6 +202,7 @@ class LocalizedGPRegressor(GaussianProcess):
         self.approximation = approximation
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -213,19 +222,23 @@ class LocalizedGPRegressor(GaussianProcess):
         made = None
         if features is not None:
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
+        noise, trend = Noise(common.noise_variance, self.approximation), None
+        if common.trend is not None:
+            trend = estimate_trend(common.trend, kernel, rows, noise, rng)
         posterior = LocalPosterior(
             kernel,
             rows,
-            Noise(common.noise_variance, self.approximation),
+            noise,
             centroids,
             features=made,
             solver=solver,
             n_neighbors=n_neighbors,
             max_memory_gib=self.max_memory_gib,
+            trend=trend,
         )
         covered = isinstance(placed, str) and placed == "farthest_point"
         places, radius = (centroids, float(self.threshold)) if covered else (rows.X, 1.0)
-        return LocalizedFit(**vars(common), posterior=posterior, places=places, radius=radius)
+        return LocalizedFit(**{**vars(common), "trend": trend}, posterior=posterior, places=places, radius=radius)
 
     def _place_centroids(self, placed: str | ArrayLike, kernel: Kernel, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
