@@ -23,6 +23,9 @@ SOLVE_BYTES = 128 * 2**20
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20
 
+# The rows from which a trend is estimated where no posterior has all rows: about a second of factorisation.
+TREND_ROWS = 4000
+
 
 class Conditional:
     """A Gaussian process conditioned on rows: one set of rows, or a batch of sets.
@@ -231,6 +234,45 @@ class RowPosterior:
                 if self.trend is not None and of_columns is not None:
                     found[part] += self.trend.variance(X[part], of_columns.numpy())
         return mean, found
+
+
+def estimate_trend(
+    trend: Trend,
+    kernel: Kernel,
+    rows: Rows,
+    noise: Noise,
+    rng: np.random.Generator,
+    max_memory_gib: float | None = None,
+) -> TrendFit:
+    """Estimate a trend for models that have no posterior of all rows: by the exact one of some.
+
+    The estimate is the generalised least-squares one of at most `TREND_ROWS` rows, with their own covariance: it
+    is unbiased, and its uncertainty is right. More rows of the same extent say little more about a trend, because what
+    the process adds to it is much the same for all of them.
+
+    Parameters
+    ----------
+    trend : Trend
+        Of which y are the residuals.
+    kernel : Kernel
+    rows : Rows
+    noise : Noise
+    rng : numpy.random.Generator
+        Draws the rows, where there are more.
+    max_memory_gib : float, optional
+        For two matrices of these rows, in GiB; fewer rows are taken where it asks for that.
+
+    Returns
+    -------
+    TrendFit
+    """
+    n, most = len(rows.y), TREND_ROWS
+    if max_memory_gib is not None:
+        most = min(most, max_rows_within(max_memory_gib))
+    sample = rows if n <= most else rows.take(rng.choice(n, most, replace=False))
+    fit = RowPosterior(kernel, sample, noise, max_memory_gib, trend).trend
+    assert fit is not None  # for the type checker: a trend was given
+    return fit
 
 
 def predict_from_neighbours(

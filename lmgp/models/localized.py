@@ -16,9 +16,9 @@ from lmgp.features.base import KernelMap
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
+from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
-from lmgp.inference.whitening import estimate_trend
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.placement import cover
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
@@ -137,8 +137,8 @@ class LocalizedGPRegressor(GaussianProcess):
     `fit` finds the centroids; a centroid's model is solved when the first row is predicted from it. Predictions may run
     in several threads.
 
-    A trend is estimated once, for all centroids, and from the kernel itself: exactly from 1,000 rows; of more, from at
-    most 20,000, each given the rows near to it (`lmgp.inference.whitening.estimate_trend`).
+    A trend is estimated once, for all centroids, by the exact process of all rows, or of 4,000 random ones
+    (`lmgp.inference.function_space.estimate_trend`).
 
     References
     ----------
@@ -224,7 +224,7 @@ class LocalizedGPRegressor(GaussianProcess):
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
         noise, trend = Noise(common.noise_variance, self.approximation), None
         if common.trend is not None:
-            trend = estimate_trend(common.trend, kernel, rows, noise, rng)
+            trend = estimate_trend(common.trend, kernel, rows, noise, rng, self.max_memory_gib)
         posterior = LocalPosterior(
             kernel,
             rows,
