@@ -1,18 +1,16 @@
-"""The exact Gaussian process given some rows: all of them, or the nearest ones to each test row."""
+"""The exact Gaussian process given rows: one set of them, or a batch of sets."""
 
 import math
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
-from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
@@ -20,8 +18,6 @@ Floats = NDArray[np.float64]
 # Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20
 
-# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
-BATCH_BYTES = 4 * 2**20
 
 # The rows from which a trend is estimated where no posterior has all rows: about a second of factorisation.
 TREND_ROWS = 4000
@@ -273,54 +269,3 @@ def estimate_trend(
     fit = RowPosterior(kernel, sample, noise, max_memory_gib, trend).trend
     assert fit is not None  # for the type checker: a trend was given
     return fit
-
-
-def predict_from_neighbours(
-    kernel: Kernel,
-    rows: Rows,
-    noise: Noise,
-    tree: KDTree,
-    X: Floats,
-    n_neighbors: int,
-    trend: TrendFit | None = None,
-) -> tuple[Floats, Floats]:
-    """Predict each row from the training rows nearest to it: the nearest-neighbour Gaussian process.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    rows : Rows
-        With y centred.
-    noise : Noise
-    tree : KDTree
-        Of the training rows in the kernel's metric.
-    X : ndarray of shape (m, d)
-    n_neighbors : int
-        At most the number of training rows.
-    trend : TrendFit, optional
-        Of which y are the residuals, see `RowPosterior`.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (m,)
-        Of the latent function.
-    """
-    _, nearest = tree.query(kernel.scale(X), k=np.arange(1, n_neighbors + 1), workers=torch.get_num_threads())
-    own_noise = noise.of_weighted_rows(rows)
-    inputs, tests = as_tensor(rows.X), as_tensor(X)[:, None, :]
-    columns = None if trend is None else torch.from_numpy(trend.columns(rows.X))
-    targets = as_tensor(rows.y if trend is None else rows.y - trend.changes(rows.X))
-    prior = as_tensor(kernel.diagonal(X))[:, None]
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-
-    def predict_batch(part: slice) -> None:
-        near = torch.from_numpy(nearest[part])
-        near_columns = None if columns is None else columns[near]
-        conditional = Conditional(kernel, inputs[near], targets[near], own_noise[near], near_columns)
-        own, left, of_columns = conditional.predict(tests[part], prior[part])
-        mean[part], variance[part] = own[:, 0].numpy(), left[:, 0].numpy()
-        if trend is not None and of_columns is not None:
-            variance[part] += trend.variance(X[part], of_columns[:, 0].numpy())
-
-    parallel_map(predict_batch, list(chunks(len(X), n_neighbors**2, BATCH_BYTES)))
-    return mean, variance

@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,9 +15,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
 from lmgp.kernels.base import Kernel
+from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
 
 Floats = NDArray[np.float64]
@@ -315,6 +317,15 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             f"The noise variance {self.noise_variance_:.3g} is too small for the rows, or for the kernel: average rows "
             "that repeat each other, or give a larger noise_variance."
         )
+
+    def _with_trend(
+        self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator
+    ) -> tuple[GPFit, TrendFit | None]:
+        """Estimate the trend from some rows, for models that have no posterior of all; return the state with it."""
+        if common.trend is None:
+            return common, None
+        trend = estimate_trend(common.trend, common.kernel, rows, noise, rng, self.max_memory_gib)
+        return replace(common, trend=trend), trend
 
     @abstractmethod
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> GPFit:
