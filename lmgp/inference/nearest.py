@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp.inference.function_space import Conditional
+from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
@@ -35,10 +36,12 @@ class NearestPosterior:
         Of fewer training rows, all.
     max_memory_gib : float, optional
         For the matrices of one prediction, in GiB; the machine's memory if not given.
+    trend : TrendFit, optional
+        Of which y are the residuals. Means are less the trend; variances have its uncertainty.
 
     Attributes
     ----------
-    kernel, noise
+    kernel, noise, trend
         As given.
     n_neighbors : int
         At most the number of training rows.
@@ -56,7 +59,13 @@ class NearestPosterior:
     """
 
     def __init__(
-        self, kernel: Kernel, rows: Rows, noise: Noise, n_neighbors: int, max_memory_gib: float | None = None
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        noise: Noise,
+        n_neighbors: int,
+        max_memory_gib: float | None = None,
+        trend: TrendFit | None = None,
     ) -> None:
         require(kernel, "metric", "A prediction from the nearest rows")
         self.kernel, self.noise, self.n_neighbors = kernel, noise, min(n_neighbors, len(rows.y))
@@ -66,7 +75,9 @@ class NearestPosterior:
             "Use a smaller n_neighbors, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        self._X, self._y = as_tensor(rows.X), as_tensor(rows.y)
+        self.trend = trend
+        self._X, self._y = as_tensor(rows.X), as_tensor(rows.y if trend is None else rows.y - trend.changes(rows.X))
+        self._columns = None if trend is None else as_tensor(trend.columns(rows.X))
         self._noise = noise.of_weighted_rows(rows)
         self._tree = KDTree(kernel.scale(rows.X))
 
@@ -119,9 +130,12 @@ class NearestPosterior:
         def solve_batch(part: slice) -> None:
             near = torch.from_numpy(nearest[part])
             with torch.no_grad():
-                conditional = Conditional(self.kernel, self._X[near], self._y[near], self._noise[near])
-                mean, variance = conditional.predict(tests[part], prior[part])
+                columns = None if self._columns is None else self._columns[near]
+                conditional = Conditional(self.kernel, self._X[near], self._y[near], self._noise[near], columns)
+                mean, variance, of_columns = conditional.predict(tests[part], prior[part])
             solved[:2, part] = mean[:, 0].numpy(), variance[:, 0].numpy()
+            if self.trend is not None and of_columns is not None:
+                solved[1, part] += self.trend.variance(X[part], of_columns[:, 0].numpy())
             solved[2, part] = conditional.whitened.square().mean(dim=-1).numpy()
 
         parallel_map(solve_batch, list(chunks(len(X), self.n_neighbors**2, BATCH_BYTES)))

@@ -2,24 +2,29 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood
+from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
 from lmgp.inputs import far_apart
 from lmgp.kernels.base import Kernel
+from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
+TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,8 @@ class Plausible:
     A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
     extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
     deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
-    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`.
+    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`. Where the model has a trend of its own, all of
+    this is about what the process adds to it, and y are the residuals.
     """
 
     target_ranges: float = 2.0
@@ -38,6 +44,9 @@ class Plausible:
 
 
 PLAUSIBLE = Plausible()
+
+# The largest residual of a trend, as a share of the farthest target, that rounding explains.
+EXACT_TREND = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +60,20 @@ class GPFit:
     center : float
         The weighted mean of y.
     farthest_target : float
-        The largest |y − center|.
+        The largest |y − center|; of a trend, the largest of its least-squares residuals.
+    trend : Trend or None
+        A `TrendFit` where `fit` estimates it; None of a constant.
     """
 
     kernel: Kernel
     noise_variance: float
     center: float
     farthest_target: float
+    trend: Trend | None
 
 
 class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
-    """Gaussian-process regression: y = f(x) + noise, y centred by its training mean.
+    """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
     Subclasses implement `_fit` and `_predict`, and add their parameters.
 
@@ -71,6 +83,12 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of the exact GP.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function. "constant" is the weighted mean of y, as if it were known. "linear" has an intercept and a
+        slope for each column, a list for the columns at these indices or, of a data frame, with these names; an empty
+        list is an intercept alone. They are estimated by generalised least squares under a flat prior, and predictions
+        have their uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares
+        fit of the trend.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -86,6 +104,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     noise_variance_ : float
     center_ : float
         The mean of y, weighted by `sample_weight`.
+    trend_ : TrendEstimate or None
+        The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
     n_features_in_ : int
         The number of input columns, d.
     """
@@ -93,6 +113,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [Kernel, None],
         "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+        "trend": [StrOptions({"constant", "linear"}), "array-like"],
         "ard": ["boolean"],
         "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
         "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
@@ -101,6 +122,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     kernel: Kernel | Literal["auto"] | None
     noise_variance: float | None
+    trend: TrendColumns
     ard: bool | Literal["auto"]
     max_learning_rows: int
     max_memory_gib: float
@@ -111,6 +133,14 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     center_ = OfFit[float]()
 
     _fitted: GPFit
+
+    @property
+    def trend_(self) -> TrendEstimate | None:
+        """The estimated trend, in the units of X and y; None of a constant."""
+        if "_fitted" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no trend_: it is not fitted.")
+        trend = self._estimated_trend()
+        return None if trend is None else trend.estimate(self.center_)
 
     def fit(
         self,
@@ -154,10 +184,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
+            trend, rows = self._without_trend(rows)
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
             learned = self._learn(rows, learning)
-            common = GPFit(learned.kernel, learned.noise_variance, center, float(np.abs(rows.y).max()))
+            common = GPFit(learned.kernel, learned.noise_variance, center, float(np.abs(rows.y).max()), trend)
             self._fitted = self._fit(rows, learned, common, drawing)
         return self
 
@@ -204,7 +235,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         error = self._expected_divergence(rows) if return_error else None
         mean, variance = self._predict(rows, return_std)
         self._check_plausible(rows, mean)
-        result = [mean + self.center_]
+        trend = self._estimated_trend()
+        result = [(mean if trend is None else mean + trend.values(rows)) + self.center_]
         if variance is not None:
             result.append(np.sqrt(variance + self.noise_variance_ if include_noise else variance))
         if error is not None:
@@ -249,6 +281,27 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
                 stacklevel=4,  # the line that calls fit
             )
 
+    def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
+        """Fit the trend by least squares; return it, and the rows with its residuals."""
+        names = getattr(self, "feature_names_in_", None)
+        index = chosen_columns(self.trend, None if names is None else names.tolist(), rows.X.shape[1])
+        if index is None:
+            return None, rows
+        trend, residuals = fit_trend(rows, index, names)
+        learns = self.kernel is None or (self.noise_variance is None and rows.noise_variances is None)
+        if learns and np.abs(residuals.y).max() <= EXACT_TREND * np.abs(rows.y).max():
+            raise InputError(
+                f"y is a linear function of {', '.join(trend.names) or 'nothing'}, to the last digits: no "
+                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
+                "use trend='constant'."
+            )
+        return trend, residuals
+
+    def _estimated_trend(self) -> TrendFit | None:
+        """Return the trend with its estimated coefficients; None of a constant."""
+        trend = self._fitted.trend
+        return trend if isinstance(trend, TrendFit) else None
+
     def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
         """Return the hyper-parameters: as given, and learned where they are not."""
         if self.kernel is not None and self.noise_variance is not None:
@@ -292,9 +345,21 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             "that repeat each other, or give a larger noise_variance."
         )
 
+    def _with_trend(
+        self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator
+    ) -> tuple[GPFit, TrendFit | None]:
+        """Estimate the trend from some rows, for models that have no posterior of all; return the state with it."""
+        if common.trend is None:
+            return common, None
+        trend = estimate_trend(common.trend, common.kernel, rows, noise, rng, self.max_memory_gib)
+        return replace(common, trend=trend), trend
+
     @abstractmethod
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> GPFit:
-        """Fit to checked rows with centred y, at given hyper-parameters; return the fitted state."""
+        """Fit to checked rows at given hyper-parameters; return the fitted state, with the estimated trend.
+
+        y is centred; of a trend, `common.trend`, it is the residuals of the least-squares fit.
+        """
 
     @abstractmethod
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
@@ -306,4 +371,4 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
-        """Return the mean, without the centre, and the variance of the latent function where it is asked for."""
+        """Return the mean without centre and trend, and the variance, with the trend's, where it is asked for."""

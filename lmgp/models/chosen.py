@@ -17,11 +17,12 @@ from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
+from lmgp.inference.trend import TrendFit
 from lmgp.inputs import column_scales
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
@@ -79,6 +80,9 @@ class GPRegressor(GaussianProcess):
         are.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     metric : "sphere" or None, default=None
         "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
         lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
@@ -99,7 +103,7 @@ class GPRegressor(GaussianProcess):
         The chosen model, fitted to all rows.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
@@ -154,6 +158,7 @@ class GPRegressor(GaussianProcess):
         methods: Sequence[str] | None = None,
         kernel: Kernel | Literal["auto"] | None = "auto",
         noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
         metric: Metric = None,
         ard: bool | Literal["auto"] = "auto",
         max_learning_rows: int = 2000,
@@ -166,6 +171,7 @@ class GPRegressor(GaussianProcess):
         self.methods = methods
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.metric = metric
         self.ard = ard
         self.max_learning_rows = max_learning_rows
@@ -212,7 +218,8 @@ class GPRegressor(GaussianProcess):
                 stacklevel=3,  # the line that calls fit
             )
         model = self._regressor(choice, common, seed)
-        model.fit(rows.X, rows.y + common.center, rows.weights, rows.noise_variances)
+        trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
+        model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
@@ -257,6 +264,7 @@ class GPRegressor(GaussianProcess):
         shared: dict[str, Any] = {
             "kernel": common.kernel,
             "noise_variance": common.noise_variance,
+            "trend": "constant" if common.trend is None else common.trend.index.tolist(),
             "max_learning_rows": self.max_learning_rows,
             "max_memory_gib": self.max_memory_gib,
             "random_state": seed,
@@ -269,6 +277,9 @@ class GPRegressor(GaussianProcess):
         if choice.threshold is None:
             return FeaturizedGPRegressor(choice.features, **shared)
         return LocalizedGPRegressor(choice.features, choice.threshold, solver=choice.solver, **shared)
+
+    def _estimated_trend(self) -> TrendFit | None:
+        return self.model_._estimated_trend()
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)

@@ -10,8 +10,9 @@ from lmgp.fitted import OfFit
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
@@ -40,6 +41,11 @@ class ExactGPRegressor(GaussianProcess):
         Any kernel, used as it is; a `GaussianKernel` is learned if not given.
     noise_variance : float, optional
         In squared units of y; learned if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function. "constant" is the mean of y, as if it were known. "linear" has an intercept and a slope for
+        each column, a list for the columns at these indices or, of a data frame, with these names; an empty list is an
+        intercept alone. They are estimated by generalised least squares under a flat prior, and predictions have their
+        uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares fit.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -55,9 +61,12 @@ class ExactGPRegressor(GaussianProcess):
     noise_variance_ : float
     center_ : float
         The mean of y.
+    trend_ : lmgp.inference.trend.TrendEstimate or None
+        The coefficients of the trend with their standard errors, in the units of X and y; None of a constant. Printed,
+        it is a table.
     log_marginal_likelihood_ : float
-        Of the centred y of the rows from which hyper-parameters are learned (all, where there are at most
-        `max_learning_rows`), in nats.
+        Of the centred y, or of the least-squares residuals of a trend, of the rows from which hyper-parameters are
+        learned (all, where there are at most `max_learning_rows`), in nats.
     converged_ : bool
         Whether the likelihood was maximised to convergence; True where nothing was to be learned.
     n_features_in_ : int
@@ -66,6 +75,7 @@ class ExactGPRegressor(GaussianProcess):
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 1.
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 2.42 (the trend).
 
     Examples
     --------
@@ -91,6 +101,7 @@ class ExactGPRegressor(GaussianProcess):
         kernel: Kernel | None = None,
         noise_variance: float | None = None,
         *,
+        trend: TrendColumns = "constant",
         ard: bool = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
@@ -98,19 +109,20 @@ class ExactGPRegressor(GaussianProcess):
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
     def dual_coefficients(self) -> tuple[Floats, Floats]:
-        """Return the training rows and their weights: the mean at x is center_ + Σ αᵢ k(xᵢ, x).
+        """Return the training rows and their weights: the mean at x is trend(x) + Σ αᵢ k(xᵢ, x).
 
         Returns
         -------
         X : ndarray of shape (n, d)
         alpha : ndarray of shape (n,)
-            (K + Σ)⁻¹(y − center_).
+            (K + Σ)⁻¹(y − trend), where the trend is center_, or the estimated one.
         """
         posterior = self._posterior()
         return posterior.X, posterior.coefficients
@@ -131,9 +143,13 @@ class ExactGPRegressor(GaussianProcess):
 
     def _posterior(self) -> RowPosterior:
         def solve() -> RowPosterior:
-            return RowPosterior(self.kernel_, self._fitted.rows, Noise(self.noise_variance_), self.max_memory_gib)
+            fit = self._fitted
+            return RowPosterior(fit.kernel, fit.rows, Noise(fit.noise_variance), self.max_memory_gib, fit.trend)
 
         return self._fitted.solved.get("posterior", solve)
+
+    def _estimated_trend(self) -> TrendFit | None:
+        return None if self._fitted.trend is None else self._posterior().trend
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._posterior().predict(X, variance)

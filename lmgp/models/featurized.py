@@ -16,9 +16,16 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.truncation import check_series, expected_divergence
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate, prior_variance
+from lmgp.inference.weight_space import (
+    WeightPosterior,
+    accumulate,
+    accumulate_columns,
+    check_model,
+    evaluate,
+    prior_variance,
+)
 from lmgp.kernels.base import Kernel
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
 
@@ -37,7 +44,7 @@ class FeaturizedFit(GPFit):
 
     @property
     def log_marginal_likelihood(self) -> float:
-        """Of the centred y of all rows, in nats."""
+        """Of the centred y of all rows, or of the residuals of the trend, in nats."""
         return self.posterior.log_marginal_likelihood
 
 
@@ -61,6 +68,9 @@ class FeaturizedGPRegressor(GaussianProcess):
         What becomes of the prior variance that the map leaves out at a row (zero for Fourier features). "sor" ignores
         it, as the paper's formula does; "dtc" adds it to the prediction's variance, which keeps that honest far from
         the centre of the map; "fitc" also adds it to the noise of the training rows.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -75,8 +85,8 @@ class FeaturizedGPRegressor(GaussianProcess):
     features_ : FeatureMap
         The fitted map. Other transformers come as `lmgp.features.adapter.TransformerFeatures`.
     log_marginal_likelihood_ : float
-        Of the centred y of all rows under the featurized model, in nats.
-    kernel_, noise_variance_, center_, n_features_in_
+        Of the centred y of all rows under the featurized model, or of the residuals of the estimated trend, in nats.
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     References
@@ -111,6 +121,7 @@ class FeaturizedGPRegressor(GaussianProcess):
         kernel: Kernel | None = None,
         noise_variance: float | None = None,
         approximation: Approximation = "fitc",
+        trend: TrendColumns = "constant",
         ard: bool = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
@@ -120,6 +131,7 @@ class FeaturizedGPRegressor(GaussianProcess):
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.approximation = approximation
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -132,14 +144,17 @@ class FeaturizedGPRegressor(GaussianProcess):
         check_model(made, len(rows.y), rows.X.shape[1], self.max_memory_gib)
         centre = made.centre_of(rows.X, rows.weights)
         made.fit_around(rows.X, centre[None, :])
-        statistics = accumulate(made, rows, centre, noise, origin=0.0)
+        statistics, columns = accumulate(made, rows, centre, noise, origin=0.0), None
+        if common.trend is not None:
+            columns = accumulate_columns(made, rows, centre, noise, common.trend)
+        posterior = WeightPosterior(statistics, 0.0, columns)
         box = rows.X.min(axis=0), rows.X.max(axis=0)
         return FeaturizedFit(
-            **vars(common),
+            **{**vars(common), "trend": posterior.trend},
             features=made,
             noise=noise,
             map_centre=centre,
-            posterior=WeightPosterior(statistics, center=0.0),
+            posterior=posterior,
             box=box,
         )
 

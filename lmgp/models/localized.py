@@ -21,7 +21,7 @@ from lmgp.inference.local import LocalPosterior, Solver, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.placement import cover
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.featurized import FeaturizedGPRegressor, cure
 from lmgp.models.nearest import no_estimate
 from lmgp.noise import Approximation, Noise
@@ -98,6 +98,9 @@ class LocalizedGPRegressor(GaussianProcess):
         the exact GP.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -117,13 +120,16 @@ class LocalizedGPRegressor(GaussianProcess):
     reach_ : float
         The distance from a centroid, in lengthscales, beyond which rows are left out. Leaving them out changes no mean
         by more than 1e-3 predictive standard deviations: see `lmgp.inference.local.LocalPosterior`.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
     -----
     `fit` finds the centroids; a centroid's model is solved when the first row is predicted from it. Predictions may run
     in several threads.
+
+    A trend is estimated once, for all centroids, by the exact process of all rows, or of 4,000 random ones
+    (`lmgp.inference.function_space.estimate_trend`).
 
     References
     ----------
@@ -163,6 +169,7 @@ class LocalizedGPRegressor(GaussianProcess):
         approximation: Approximation = "fitc",
         kernel: Kernel | None = None,
         noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
         ard: bool = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
@@ -175,6 +182,7 @@ class LocalizedGPRegressor(GaussianProcess):
         self.approximation = approximation
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -188,13 +196,21 @@ class LocalizedGPRegressor(GaussianProcess):
         if features is None and kernel.can("gaussian_components"):
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
         elif features is None and self.solver != "dual" and isinstance(placed, str):
-            return self._of_nearest_rows(rows, noise, common)
+            return self._of_nearest_rows(rows, noise, common, rng)
         centroids = self._place_centroids(placed, kernel, rows)
         made = None
         if features is not None:
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
+        common, trend = self._with_trend(rows, noise, common, rng)
         posterior = LocalPosterior(
-            kernel, rows, noise, centroids, features=made, solver=self.solver, max_memory_gib=self.max_memory_gib
+            kernel,
+            rows,
+            noise,
+            centroids,
+            features=made,
+            solver=self.solver,
+            max_memory_gib=self.max_memory_gib,
+            trend=trend,
         )
         covered = isinstance(placed, str) and placed == "farthest_point"
         return LocalizedFit(
@@ -207,8 +223,9 @@ class LocalizedGPRegressor(GaussianProcess):
             radius=float(self.threshold) if covered else 1.0,
         )
 
-    def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit) -> LocalizedFit:
-        posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib)
+    def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
+        common, trend = self._with_trend(rows, noise, common, rng)
+        posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib, trend)
         none, reach = np.empty((0, rows.X.shape[1])), float("inf")
         return LocalizedFit(
             **vars(common), posterior=posterior, features=None, centroids=none, reach=reach, places=rows.X, radius=1.0

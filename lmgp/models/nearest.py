@@ -12,7 +12,7 @@ from lmgp.errors import InputError
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
@@ -43,6 +43,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         the exact GP.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
     ard : bool, default=False
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
@@ -54,7 +57,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     References
@@ -84,6 +87,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         *,
         kernel: Kernel | None = None,
         noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
         ard: bool = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
@@ -92,6 +96,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         self.n_neighbors = n_neighbors
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -99,9 +104,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> NearestFit:
         require(common.kernel, "metric", type(self).__name__)
-        posterior = NearestPosterior(
-            common.kernel, rows.copy(), Noise(common.noise_variance), int(self.n_neighbors), self.max_memory_gib
-        )
+        rows, noise = rows.copy(), Noise(common.noise_variance)
+        common, trend = self._with_trend(rows, noise, common, rng)
+        posterior = NearestPosterior(common.kernel, rows, noise, int(self.n_neighbors), self.max_memory_gib, trend)
         return NearestFit(**vars(common), posterior=posterior)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
