@@ -23,30 +23,13 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
 from lmgp.learning.record import Learned, Learning
+from lmgp.models.plausible import implausible
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
-
-@dataclass(frozen=True)
-class Plausible:
-    """When a mean contradicts the model that predicts it.
-
-    A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
-    extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
-    deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
-    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`. Where the model has a trend of its own, all of
-    this is about what the process adds to it, and y are the residuals.
-    """
-
-    target_ranges: float = 2.0
-    prior_deviations: float = 6.0
-    surprise: float = 4.0
-
-
-PLAUSIBLE = Plausible()
 
 # The largest residual of a trend, as a share of the farthest target, that rounding explains.
 EXACT_TREND = 1e-10
@@ -265,7 +248,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model itself, see `Plausible`; the message names the cure.
+            If means are impossible under the model itself, see `lmgp.models.plausible.Plausible`; the message names
+            the cure.
         """
         check_is_fitted(self)
         rows = self._coordinates(validated(self, X, reset=False))
@@ -359,23 +343,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         )
 
     def _check_plausible(self, X: Floats, mean: Floats) -> None:
-        deviation, farthest = np.abs(mean), self._fitted.farthest_target
-        (far,) = np.nonzero(deviation > PLAUSIBLE.target_ranges * farthest)
-        if not len(far):
-            return
-        prior, surprise = self._expectations(X[far])
-        beyond = deviation[far] > PLAUSIBLE.prior_deviations * np.sqrt(prior)
-        implausible = beyond | (surprise > PLAUSIBLE.surprise)
-        if implausible.any():
-            at = int(np.argmax(np.where(implausible, deviation[far], 0.0)))
-            warnings.warn(
-                f"{np.count_nonzero(implausible):,} of {len(X):,} predicted means are impossible under the model "
-                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest "
-                f"target is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
-                f"(yᵀC⁻¹y/n is {surprise[at]:.3g}, where 1 is expected.) {self._cure()}",
-                ImplausibleMeanWarning,
-                stacklevel=3,
-            )
+        told = implausible(mean, self._fitted.farthest_target, lambda far: self._expectations(X[far]))
+        if told is not None:
+            warnings.warn(f"{told} {self._cure()}", ImplausibleMeanWarning, stacklevel=3)
 
     def _cure(self) -> str:
         """Say what makes the predictions plausible."""
