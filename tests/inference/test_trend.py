@@ -83,7 +83,7 @@ def test_of_no_columns_the_trend_is_a_constant() -> None:
 
 def test_more_coefficients_than_rows_are_refused() -> None:
     rows = Rows(np.random.default_rng(0).normal(size=(4, 3)), np.arange(4.0))
-    with pytest.raises(InputError, match="A trend of 3 columns has 4 coefficients, and needs more rows.*got 4"):
+    with pytest.raises(InputError, match=r"A trend of 3 columns has 4 coefficients, and needs more rows.*got 4"):
         fit_trend(rows, np.arange(3), None)
 
 
