@@ -34,6 +34,7 @@ from .rbf.quadratic import QuadraticRBF
 from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+from .sphere import SphericalCoordinates
 
 __version__: str
 
@@ -65,6 +66,7 @@ __all__ = [
     "RationalQuadraticKernel",
     "ScaledFeatures",
     "ScaledKernel",
+    "SphericalCoordinates",
     "SphericalFourierFeatures",
     "StructuredOrthogonalFourierFeatures",
     "SumFeatures",

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
+from lmgp.inputs import far_apart
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
-from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
+from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
@@ -119,10 +120,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         "random_state": ["random_state", np.random.Generator],
     }
 
-    kernel: Kernel | None
+    kernel: Kernel | Literal["auto"] | None
     noise_variance: float | None
     trend: TrendColumns
-    ard: bool
+    ard: bool | Literal["auto"]
     max_learning_rows: int
     max_memory_gib: float
     random_state: RandomState
@@ -172,6 +173,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             out of its range. `lmgp.errors.InputError`, which is one, if the data or the kernel do not allow a fit.
         MemoryLimitError
             If the model needs more than `max_memory_gib`.
+
+        Warns
+        -----
+        ScaleWarning
+            If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
         """
         with unchanged_on_failure(self):
             self._validate_params()
@@ -224,7 +230,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             If means are impossible under the model itself, see `Plausible`; the message names the cure.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = self._coordinates(validated(self, X, reset=False))
         # First, so that a model without one says so before it predicts.
         error = self._expected_divergence(rows) if return_error else None
         mean, variance = self._predict(rows, return_std)
@@ -240,19 +246,40 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     def _checked_rows(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
     ) -> Rows:
-        inputs, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        # Objects and strings become numbers only here: a missing value among them has not been seen yet.
-        target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
-        rows = check_rows(inputs, target, sample_weight, noise_variances)
-        if self.kernel is not None:
-            self.kernel.checked(inputs.shape[1])
+        inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
+        if isinstance(self.kernel, Kernel):
+            self.kernel.checked(rows.X.shape[1])
         learns_noise = self.noise_variance is None and rows.noise_variances is None
-        if (self.kernel is None or learns_noise) and np.ptp(rows.y) == 0:
+        learns_kernel = not isinstance(self.kernel, Kernel)
+        if (learns_kernel or learns_noise) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
             )
+        if self._one_lengthscale():
+            self._check_scales(rows)
         return rows
+
+    def _coordinates(self, X: Floats) -> Floats:
+        """Return the columns that the kernel sees."""
+        return X
+
+    def _one_lengthscale(self) -> bool:
+        """Say whether one learned lengthscale serves all columns as they come."""
+        return not isinstance(self.kernel, Kernel) and not self.ard
+
+    def _check_scales(self, rows: Rows) -> None:
+        """Warn where columns differ a thousandfold in scale."""
+        told = far_apart(rows, getattr(self, "feature_names_in_", None))
+        if told is not None:
+            warnings.warn(
+                f"{told}. One lengthscale serves all columns: the second one will hardly count. Standardise them "
+                "(sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use GPRegressor, which takes "
+                "columns as they come.",
+                ScaleWarning,
+                stacklevel=4,  # the line that calls fit
+            )
 
     def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
         """Fit the trend by least squares; return it, and the rows with its residuals."""
@@ -286,7 +313,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             rows,
             kernel=None if self.kernel is None else clone(self.kernel),
             noise_variance=self.noise_variance,
-            ard=self.ard,
+            ard=self.ard != "auto" and bool(self.ard),
             max_learning_rows=self.max_learning_rows,
             max_memory_gib=self.max_memory_gib,
             rng=rng,

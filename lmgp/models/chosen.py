@@ -2,10 +2,10 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lmgp.errors import ToleranceWarning
 from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
-from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.learning import Hyperparameters, maximize_likelihood
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.inference.trend import TrendFit
+from lmgp.inputs import column_scales
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
@@ -26,16 +27,20 @@ from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.models.nearest import NearestNeighborsGPRegressor
-from lmgp.noise import APPROXIMATIONS, Approximation, Noise
+from lmgp.noise import Approximation, Noise
 from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, families
 from lmgp.selection.costs import measured_costs
 from lmgp.selection.families import Choice
 from lmgp.selection.prices import Prices
 from lmgp.selection.probes import PLAN, Probes
 from lmgp.selection.search import Selection, select
+from lmgp.sphere import Metric, lengthscale_groups, on_sphere, places
 from lmgp.validation import RandomState, Rows, generator, spawn
 
 Floats = NDArray[np.float64]
+# What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
+APPROXIMATION: Approximation = "fitc"
+
 Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor | NearestNeighborsGPRegressor
 
 
@@ -69,17 +74,21 @@ class GPRegressor(GaussianProcess):
         "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
         "local_maclaurin_tensor_srht"; and models without a map: "nearest_rows", "exact". All other names in
         `lmgp.methods.METHODS` can be given as well. Methods whose map cannot serve the kernel are left out.
-    kernel : Kernel, optional
-        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
-        the exact GP.
+    kernel : Kernel, "auto" or None, default="auto"
+        With a lengthscale, used as it is. "auto" learns a `GaussianKernel` by maximum marginal likelihood of the exact
+        GP, from columns in their standard deviations; `kernel_` is in the units of X. None learns from columns as they
+        are.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    approximation : {"dtc", "sor", "fitc"}, default="fitc"
-        What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`.
-    ard : bool, default=False
+    metric : "sphere" or None, default=None
+        "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
+        lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
+        three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
+        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km.
+    ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column.
     max_learning_rows : int, default=2000
         The largest number of rows from which hyper-parameters are learned.
@@ -130,7 +139,9 @@ class GPRegressor(GaussianProcess):
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
-        "approximation": [StrOptions(set(APPROXIMATIONS))],
+        "kernel": [Kernel, StrOptions({"auto"}), None],
+        "metric": [StrOptions({"sphere"}), None],
+        "ard": ["boolean", StrOptions({"auto"})],
     }
 
     selection_ = OfFit[Selection]()
@@ -145,11 +156,11 @@ class GPRegressor(GaussianProcess):
         max_features: int = 2048,
         n_predict: int | None = None,
         methods: Sequence[str] | None = None,
-        kernel: Kernel | None = None,
+        kernel: Kernel | Literal["auto"] | None = "auto",
         noise_variance: float | None = None,
-        approximation: Approximation = "fitc",
         trend: TrendColumns = "constant",
-        ard: bool = False,
+        metric: Metric = None,
+        ard: bool | Literal["auto"] = "auto",
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -160,8 +171,8 @@ class GPRegressor(GaussianProcess):
         self.methods = methods
         self.kernel = kernel
         self.noise_variance = noise_variance
-        self.approximation = approximation
         self.trend = trend
+        self.metric = metric
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -169,11 +180,32 @@ class GPRegressor(GaussianProcess):
 
     def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
         checked_methods(self.methods)  # before the time that learning takes
-        return super()._learn(rows, rng)
+        if self.kernel != "auto":
+            return super()._learn(rows, rng)
+        # What "auto" stands for, in this one place: one Gaussian, with one lengthscale for columns in their s.d.
+        scales = column_scales(rows, lengthscale_groups(self.metric, rows.X.shape[1]))
+        learned = maximize_likelihood(
+            replace(rows, X=rows.X / scales),
+            noise_variance=self.noise_variance,
+            ard=self.ard != "auto" and bool(self.ard),
+            max_learning_rows=self.max_learning_rows,
+            max_memory_gib=self.max_memory_gib,
+            rng=rng,
+        )
+        return replace(learned, kernel=learned.kernel.rescaled(scales))
+
+    def _coordinates(self, X: Floats) -> Floats:
+        if self.metric is None:
+            return X
+        return on_sphere(X, *places(X.shape[1], getattr(self, "feature_names_in_", None)))
+
+    def _one_lengthscale(self) -> bool:
+        # "auto" learns from columns in their standard deviations: any scales will do.
+        return self.kernel != "auto" and super()._one_lengthscale()
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ChosenFit:
         require(common.kernel, "metric", type(self).__name__)
-        noise = Noise(common.noise_variance, self.approximation)
+        noise = Noise(common.noise_variance, APPROXIMATION)
         plan = PLAN.within(self.max_memory_gib)
         probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
         seed = int(rng.integers(2**31))
@@ -220,7 +252,7 @@ class GPRegressor(GaussianProcess):
             )
 
         allowed = Allowed(
-            checked_methods(self.methods), int(self.max_features), self.approximation, float(self.max_memory_gib)
+            checked_methods(self.methods), int(self.max_features), APPROXIMATION, float(self.max_memory_gib)
         )
         share = negligible_share(rest, kernel, noise, PRUNE)
         prices = Prices(rest, n_rows, kernel, share, n_predict, measured_costs())
