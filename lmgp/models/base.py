@@ -17,7 +17,7 @@ from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood
-from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
+from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, without_trend
 from lmgp.inputs import far_apart
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
@@ -44,9 +44,6 @@ class Plausible:
 
 
 PLAUSIBLE = Plausible()
-
-# The largest residual of a trend, as a share of the farthest target, that rounding explains.
-EXACT_TREND = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +181,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
-            trend, rows = self._without_trend(rows)
+            trend, rows = without_trend(rows, self.trend, self._coordinate_names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
+            if trend is not None and (not isinstance(self.kernel, Kernel) or self._learns_noise(rows)):
+                trend.check_residuals(rows)
             learned = self._learn(rows, learning)
             common = GPFit(learned.kernel, learned.noise_variance, center, float(np.abs(rows.y).max()), trend)
             self._fitted = self._fit(rows, learned, common, drawing)
@@ -250,9 +249,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         if isinstance(self.kernel, Kernel):
             self.kernel.checked(rows.X.shape[1])
-        learns_noise = self.noise_variance is None and rows.noise_variances is None
         learns_kernel = not isinstance(self.kernel, Kernel)
-        if (learns_kernel or learns_noise) and np.ptp(rows.y) == 0:
+        if (learns_kernel or self._learns_noise(rows)) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
@@ -261,9 +259,17 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             self._check_scales(rows)
         return rows
 
+    def _learns_noise(self, rows: Rows) -> bool:
+        return self.noise_variance is None and rows.noise_variances is None
+
     def _coordinates(self, X: Floats) -> Floats:
         """Return the columns that the kernel sees."""
         return X
+
+    def _coordinate_names(self) -> list[str] | None:
+        """Return the names of these columns, where they have some."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
@@ -280,22 +286,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
                 ScaleWarning,
                 stacklevel=4,  # the line that calls fit
             )
-
-    def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
-        """Fit the trend by least squares; return it, and the rows with its residuals."""
-        names = getattr(self, "feature_names_in_", None)
-        index = chosen_columns(self.trend, None if names is None else names.tolist(), rows.X.shape[1])
-        if index is None:
-            return None, rows
-        trend, residuals = fit_trend(rows, index, names)
-        learns = self.kernel is None or (self.noise_variance is None and rows.noise_variances is None)
-        if learns and np.abs(residuals.y).max() <= EXACT_TREND * np.abs(rows.y).max():
-            raise InputError(
-                f"y is a linear function of {', '.join(trend.names) or 'nothing'}, to the last digits: no "
-                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
-                "use trend='constant'."
-            )
-        return trend, residuals
 
     def _estimated_trend(self) -> TrendFit | None:
         """Return the trend with its estimated coefficients; None of a constant."""

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lmgp import (
@@ -222,3 +223,23 @@ def test_the_chosen_model_has_the_trend() -> None:
     assert model.trend_.names == ("x1",)
     np.testing.assert_array_equal(model.predict(T), model.model_.predict(T))
     np.testing.assert_array_equal(model.trend_.covariance, model.model_.trend_.covariance)
+
+
+def test_a_trend_on_the_sphere_is_one_of_places() -> None:
+    """Longitudes 350 and −10 are one place, and so is what is east of them."""
+    rng = np.random.default_rng(0)
+    values = rng.uniform([-20, 0, 30], [20, 2, 60], (80, 3))
+    frame = pd.DataFrame(values, columns=["lon", "height", "lat"])
+    y = 0.1 * frame["lat"] - 5.0 * frame["height"] + 0.1 * rng.normal(size=80)
+    given = {"kernel": MaternKernel([500.0] * 3 + [1.0], 0.1), "noise_variance": 0.01, "random_state": 0}
+    model = GPRegressor(metric="sphere", trend="linear", **given).fit(frame, y)
+    assert model.trend_.names == ("x", "y", "z", "height")
+    assert abs(model.trend_.coef[3] + 5.0) < 4 * model.trend_.coef_error[3]
+    assert model.trend_.coef[2] > 4 * model.trend_.coef_error[2]  # z is towards the north pole
+    other = frame.assign(lon=frame["lon"] % 360)
+    np.testing.assert_allclose(model.predict(other), model.predict(frame), rtol=0, atol=1e-8)
+    named = GPRegressor(metric="sphere", trend=["height"], **given).fit(frame, y)
+    by_index = GPRegressor(metric="sphere", trend=[3], **given).fit(frame[["lon", "lat", "height"]].to_numpy(), y)
+    np.testing.assert_allclose(named.trend_.coef, by_index.trend_.coef, rtol=1e-8)
+    with pytest.raises(InputError, match="X has no column 'lat', known: x, y, z, height"):
+        GPRegressor(metric="sphere", trend=["lat"], **given).fit(frame, y)
