@@ -11,9 +11,7 @@ class NotPositiveDefiniteError(NumericalError):
     """A covariance has no Cholesky factor in float64. Nothing is added to its diagonal here: a search turns back."""
 
 
-def log_density(
-    covariance: torch.Tensor, noise: torch.Tensor, y: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def log_density(covariance: torch.Tensor, noise: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log N(y | 0, C) for C = K + diag(noise), and its derivative by C.
 
     The value takes one Cholesky factorisation, the derivative ½(ααᵀ − C⁻¹) with α = C⁻¹y one inverse from that factor.

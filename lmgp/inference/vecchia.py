@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -10,7 +11,6 @@ from scipy.spatial import KDTree
 
 from lmgp.kernels.base import Kernel
 from lmgp.memory import chunks
-from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
@@ -198,7 +198,9 @@ class VecchiaLikelihood:
         """Return the noise variance of each row of each set, for its weight."""
         rows, index = self._rows, self._index[part]
         own = rows.noise_variances
-        noise = torch.full(index.shape, math.exp(log_noise), dtype=torch.float64) if own is None else as_tensor(own)[index]
+        noise = (
+            torch.full(index.shape, math.exp(log_noise), dtype=torch.float64) if own is None else as_tensor(own)[index]
+        )
         return noise if rows.weights is None else noise / as_tensor(rows.weights)[index]
 
     def _conditional(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Pullback = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+Gradient = Callable[[torch.Tensor], torch.Tensor]
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
 # The capabilities of kernels: what each is, and which kernels have it.
@@ -165,7 +166,9 @@ class Kernel(Parametrized, ABC):
 
         return covariance.detach(), pullback
 
-    def gradients_at(self, X: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+    def gradients_at(
+        self, X: torch.Tensor, theta: torch.Tensor
+    ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
         """Evaluate k(X, X), and make the function that takes derivatives of it by `theta`.
 
         Parameters

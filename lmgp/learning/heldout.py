@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.inference.function_space import predict_from_neighbours
+from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
 from lmgp.validation import Rows
@@ -118,9 +118,9 @@ class HeldOut:
         return alone, regions
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
-        tree = KDTree(kernel.scale(self.rest.X))
-        k = min(LEAVING.n_neighbors, len(self.rest.y))
-        mean, variance = predict_from_neighbours(kernel, self.rest, Noise(noise_variance), tree, rows.X, k)
+        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors)
+        mean, variance = nearest.predict(rows.X)
+        assert variance is not None  # for the type checker
         variance = variance + (noise_variance if rows.noise_variances is None else rows.noise_variances)
         density: Floats = -0.5 * (np.log(2.0 * np.pi * variance) + np.square(rows.y - mean) / variance)
         return density

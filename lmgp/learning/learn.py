@@ -9,7 +9,7 @@ from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from lmgp.errors import InputError
 from lmgp.fitted import digest
@@ -18,13 +18,14 @@ from lmgp.inference.learning import SEARCH, Hyperparameters, maximize_likelihood
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning.forms import Ard, Form, declared_free, forms
-from lmgp.learning.heldout import HeldOut
+from lmgp.learning.heldout import LEAVING, HeldOut
 from lmgp.learning.record import Learned, Learning, Trial
+from lmgp.learning.scoring import DAMPING
 from lmgp.learning.search import PLAN, Found, Likelihood, Search
-from lmgp.learning.space import Units
+from lmgp.learning.space import PRIORS, Units
 from lmgp.memory import check_memory
 from lmgp.parallel import parallel_map
-from lmgp.validation import RandomState, Rows, check_training_rows, generator
+from lmgp.validation import RandomState, Rows, check_rows, generator, validated_pair
 
 Floats = NDArray[np.float64]
 Wanted = Kernel | str | Iterable[str] | None
@@ -135,7 +136,8 @@ def learn(
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
     """
-    rows = check_training_rows(X, y, sample_weight, noise_variances)
+    inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
+    rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.y - rows.mean, rows.weights, rows.noise_variances)
     settings = Settings(
         kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
@@ -145,19 +147,21 @@ def learn(
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn from checked rows with centred y; see `learn`."""
-    key = digest((rows.X, rows.y, rows.weights, rows.noise_variances, settings, str(rng.bit_generator.state)))
+    rules = SEARCH, PLAN, PRIORS, DAMPING, LEAVING
+    data = rows.X, rows.y, rows.weights, rows.noise_variances
+    key = digest((data, settings, rules, str(rng.bit_generator.state)))
     known = _MEMORY.get(key)
     if known is not None:
         return known
     start = perf_counter()
-    wanted = settings.kernel
+    wanted = "gaussian" if settings.kernel is None and settings.ard == "auto" else settings.kernel
     if wanted is None or isinstance(wanted, Kernel):
         form = None if wanted is None else declared_free(wanted)
         found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
     else:
         found = _by_search(rows, forms(wanted, settings.ard, rows.X.shape[1], settings.groups), settings, rng)
     hyperparameters, trials = found
-    learning = Learning(trials, len(rows.y), count_copies(rows)[0] if trials else 0, perf_counter() - start)
+    learning = Learning(trials, len(rows.y), count_copies(rows).exact, perf_counter() - start)
     learned = Learned(**vars(hyperparameters), learning=learning)
     # What was warned about is learned again, and said again.
     if learned.converged and learned.noise_variance >= SEARCH.collapsed_noise * float(np.var(rows.y)):
@@ -222,7 +226,7 @@ def _by_search(
             "Lower max_learning_rows.",
             settings.max_memory_gib,
         )
-    units = Units.of(rows, settings.standardize)
+    units = Units.of(rows, settings.standardize, settings.groups)
     log_noise = None if settings.noise_variance is None else math.log(settings.noise_variance)
     if log_noise is None and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
@@ -266,6 +270,10 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
         candidates += parallel_map(lambda one: search.by_exact_likelihood(one, some), starts)
     search.trials += candidates
     return candidates
+
+
+class _Checker(RegressorMixin, BaseEstimator):
+    """What scikit-learn's checks of X and y ask for: an estimator."""
 
 
 class _Memory:

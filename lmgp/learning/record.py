@@ -97,8 +97,20 @@ class Learning(Sequence[Trial]):
     def __str__(self) -> str:
         if not self.trials:
             return "Nothing was learned: the kernel and the noise variance were given."
-        lines = [("", "kernel", "lengthscales", "likelihood", "rows", "neighbours", "nats/row", "s.e.",
-                  "left out: rows", "regions", "s.e.", "s")]  # fmt: skip
+        heading = [
+            "kernel",
+            "lengthscales",
+            "likelihood",
+            "rows",
+            "neighbours",
+            "nats/row",
+            "s.e.",
+            "rows_left_out",
+            "regions",
+            "s.e.",
+            "s",
+        ]
+        lines: list[tuple[str, ...]] = [("", *(word.replace("_", " ") for word in heading))]
         for trial in self.trials:
             lines.append(
                 (
@@ -116,7 +128,9 @@ class Learning(Sequence[Trial]):
                 )
             )
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        table = ("  ".join((*map(str.ljust, line[:4], widths), *map(str.rjust, line[4:], widths[4:]))) for line in lines)
+        table = (
+            "  ".join((*map(str.ljust, line[:4], widths), *map(str.rjust, line[4:], widths[4:]))) for line in lines
+        )
         copies = f", of which {self.n_copies:,} are exact copies of others" if self.n_copies else ""
         return "\n".join((*table, f"*: taken, for {self.n_rows:,} rows{copies}. {self.seconds:.2g} s in all."))
 

@@ -45,7 +45,6 @@ class Damping:
 
 
 DAMPING = Damping()
-import os; DEBUG='DEBUGC' in os.environ
 
 
 class Optimum(NamedTuple):
@@ -185,7 +184,6 @@ def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tole
             break
         proposed = objective(free + step)
         gain = proposed.value - at.value
-        if DEBUG: print(f"{at.value:.4f} expected {expected:.4f} gain {gain:.4f} damping {damping:.1e}")
         if not gain > 0.0:  # or not a number
             damping *= DAMPING.raised
             if damping > DAMPING.most:
@@ -200,9 +198,7 @@ def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tole
     return Optimum(free, float(at.terms.sum()), at.terms, converged)
 
 
-def _step(
-    at: Point, damping: float, free: Floats, low: Floats, high: Floats
-) -> Floats:
+def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> Floats:
     """Return the damped step within the bounds; numbers at a bound that the gradient presses against stay there."""
     gradient, information = at.gradient, at.information
     inside = ~(((free <= low) & (gradient < 0.0)) | ((free >= high) & (gradient > 0.0)))

@@ -178,24 +178,29 @@ class Search:
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
 
     def decide(self, candidates: Sequence[Found], held_out: HeldOut) -> Found:
-        """Return the candidate that predicts held-out rows best; of those that nearly do, the one with fewest parameters."""
-        scored: list[tuple[Found, list[Floats]]] = []
-        for one in candidates:
-            densities = held_out.densities(one.space.kernel(one.optimum.free), one.space.noise_variance(one.optimum.free))
-            scored.append((one, [each for each in densities if len(each)]))
-        best = max(scored, key=lambda pair: _mean(pair[1]))
-        judged = []
+        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest."""
+        scored = [self._scored(one, held_out) for one in candidates]
+        _, best = max(scored, key=lambda pair: _mean(pair[1]))
+        near = []
         for one, densities in scored:
-            difference = [a - b for a, b in zip(best[1], densities, strict=True)]
-            trial = one.trial._replace(
-                alone=float(densities[0].mean()),
-                regions=float(densities[1].mean()) if len(densities) > 1 else float("nan"),
-                density_error=_error(densities),
-            )
-            near = _mean(difference) <= PLAN.standard_errors * _error(difference)
-            self.trials[self.trials.index(one)] = replaced = one._replace(trial=trial)
-            judged.append((near, replaced))
-        return min((one for near, one in judged if near), key=lambda one: (one.trial.n_free, -_seen(one.trial)))
+            lead = [a - b for a, b in zip(best, densities, strict=True)]
+            if _mean(lead) <= PLAN.standard_errors * _error(lead):
+                near.append((one, densities))
+        return min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
+
+    def _scored(self, found: Found, held_out: HeldOut) -> tuple[Found, list[Floats]]:
+        """Note the densities of held-out rows in the line of a candidate; return them, in each of the two ways."""
+        space, free = found.space, found.optimum.free
+        alone, regions = held_out.densities(space.kernel(free), space.noise_variance(free))
+        densities = [each for each in (alone, regions) if len(each)]
+        trial = found.trial._replace(
+            alone=float(alone.mean()),
+            regions=float(regions.mean()) if len(regions) else float("nan"),
+            density_error=_error(densities),
+        )
+        scored = found._replace(trial=trial)
+        self.trials = [scored if one is found else one for one in self.trials]
+        return scored, densities
 
     def _first(self, form: Form) -> Found:
         """Run the first round for a form, from the optima of its parts."""
@@ -285,7 +290,3 @@ def _mean(densities: Sequence[Floats]) -> float:
 def _error(densities: Sequence[Floats]) -> float:
     """Return the standard error of `_mean`."""
     return float(np.sqrt(sum(np.var(each) / len(each) for each in densities)) / len(densities))
-
-
-def _seen(trial: Trial) -> float:
-    return float(np.nanmean([trial.alone, trial.regions]))

@@ -1,6 +1,7 @@
 """The free numbers of a form: their units, bounds and priors."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError
 from lmgp.inference.scales import RANGES, deviation, scales_of
 from lmgp.inference.scales import Units as RowUnits
+from lmgp.inputs import column_deviations, column_scales
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
 from lmgp.validation import Rows
@@ -61,7 +63,7 @@ class Units:
     variance: float
 
     @classmethod
-    def of(cls, rows: Rows, standardize: bool) -> "Units":
+    def of(cls, rows: Rows, standardize: bool, groups: Sequence[int] | None = None) -> "Units":
         """Measure rows.
 
         Parameters
@@ -70,6 +72,8 @@ class Units:
             With y centred.
         standardize : bool
             Whether columns that share a lengthscale share it in their standard deviations, or as they are.
+        groups : sequence of int, optional
+            Columns of one group share a unit.
 
         Raises
         ------
@@ -79,14 +83,13 @@ class Units:
         spread = deviation(rows.y, "y")
         if spread == 0.0:
             raise InputError("y is constant: no kernel can be learned from it. Give kernel and noise_variance.")
-        columns = np.array([deviation(column - column[0], "X") for column in rows.X.T])
-        if not columns.any():
+        if not any([deviation(column - column[0], "X") for column in rows.X.T]):
             raise InputError(
                 "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
                 "or check the input columns."
             )
-        one = math.sqrt(np.mean(np.square(columns[columns > 0.0])))
-        columns = np.where(columns > 0.0, columns, one)
+        columns = column_scales(rows, None if groups is None else np.asarray(groups))
+        one = math.sqrt(np.mean(np.square(columns[column_deviations(rows) > 0.0])))
         return cls(columns, columns if standardize else np.full(len(columns), one), spread**2)
 
 
@@ -151,7 +154,9 @@ class Space:
 
     def gradient(self, by_logarithms: Floats) -> Floats:
         """Turn a gradient by `logarithms` into one by the free numbers."""
-        return np.bincount(self.index, by_logarithms[: len(self.index)], minlength=len(self.bounds))
+        sums = np.zeros(len(self.bounds))
+        np.add.at(sums, self.index, by_logarithms[: len(self.index)])
+        return sums
 
     def information(self, by_logarithms: Floats) -> Floats:
         """Turn an information matrix of `logarithms` into that of the free numbers."""
@@ -170,4 +175,3 @@ class Space:
         """Return the logarithm of the prior density, but for a constant, and its gradient."""
         off = (free - self.median) / PRIORS.deviation
         return -0.5 * float(off @ off), -off / PRIORS.deviation
-

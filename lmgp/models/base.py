@@ -16,10 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
-from lmgp.inference.learning import Hyperparameters, maximize_likelihood
+from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, without_trend
-from lmgp.inputs import far_apart
+from lmgp.inputs import column_scales, far_apart
 from lmgp.kernels.base import Kernel
+from lmgp.learning.forms import Ard, declared_free
+from lmgp.learning.learn import Settings, Wanted, learn_rows
+from lmgp.learning.record import Learned, Learning
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
@@ -60,6 +63,10 @@ class GPFit:
         The largest |y − center|; of a trend, the largest of its least-squares residuals.
     trend : Trend or None
         A `TrendFit` where `fit` estimates it; None of a constant.
+    learning : Learning
+        What was tried to learn the hyper-parameters.
+    column_scales : ndarray of shape (d,)
+        The standard deviation of each column that the kernel sees.
     """
 
     kernel: Kernel
@@ -67,6 +74,8 @@ class GPFit:
     center: float
     farthest_target: float
     trend: Trend | None
+    learning: Learning
+    column_scales: Floats
 
 
 class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
@@ -76,20 +85,19 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of the exact GP.
+    kernel : Kernel, str, list of str or None
+        A kernel is used as it is, but for parameters with a pair of bounds, which are learned. A name, such as
+        "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all rows, see
+        `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows` rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
-        The mean function. "constant" is the weighted mean of y, as if it were known. "linear" has an intercept and a
-        slope for each column, a list for the columns at these indices or, of a data frame, with these names; an empty
-        list is an intercept alone. They are estimated by generalised least squares under a flat prior, and predictions
-        have their uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares
-        fit of the trend.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+        The mean function: the weighted mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -103,24 +111,29 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         The mean of y, weighted by `sample_weight`.
     trend_ : TrendEstimate or None
         The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
+    learning_ : Learning
+        What was tried to learn the hyper-parameters. Printed, it is a table.
+    relevance_ : ndarray of shape (d,)
+        The standard deviation of each column over its lengthscale, the shortest one of a sum: how much the column
+        counts. For kernels with a lengthscale.
     n_features_in_ : int
         The number of input columns, d.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, None],
+        "kernel": [Kernel, str, "array-like", None],
         "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
         "trend": [StrOptions({"constant", "linear"}), "array-like"],
-        "ard": ["boolean"],
+        "ard": ["boolean", StrOptions({"auto"})],
         "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
         "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
     }
 
-    kernel: Kernel | Literal["auto"] | None
+    kernel: Wanted
     noise_variance: float | None
     trend: TrendColumns
-    ard: bool | Literal["auto"]
+    ard: Ard
     max_learning_rows: int
     max_memory_gib: float
     random_state: RandomState
@@ -128,14 +141,28 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     kernel_ = OfFit[Kernel]()
     noise_variance_ = OfFit[float]()
     center_ = OfFit[float]()
+    learning_ = OfFit[Learning]()
 
     _fitted: GPFit
 
     @property
+    def relevance_(self) -> Floats:
+        """How much each column counts: its standard deviation over its lengthscale."""
+        scales = self._of_fit("relevance_").column_scales
+        if not self.kernel_.can("metric"):
+            raise AttributeError(f"{type(self).__name__} has no relevance_: its kernel has no lengthscale.")
+        relevance: Floats = scales / self.kernel_.metric(len(scales))
+        return relevance
+
+    def _of_fit(self, name: str) -> GPFit:
+        if "_fitted" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name}: it is not fitted.")
+        return self._fitted
+
+    @property
     def trend_(self) -> TrendEstimate | None:
         """The estimated trend, in the units of X and y; None of a constant."""
-        if "_fitted" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no trend_: it is not fitted.")
+        self._of_fit("trend_")
         trend = self._estimated_trend()
         return None if trend is None else trend.estimate(self.center_)
 
@@ -184,10 +211,18 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             trend, rows = without_trend(rows, self.trend, self._coordinate_names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
-            if trend is not None and (not isinstance(self.kernel, Kernel) or self._learns_noise(rows)):
+            if trend is not None and self._learns(rows):
                 trend.check_residuals(rows)
             learned = self._learn(rows, learning)
-            common = GPFit(learned.kernel, learned.noise_variance, center, float(np.abs(rows.y).max()), trend)
+            common = GPFit(
+                learned.kernel,
+                learned.noise_variance,
+                center,
+                farthest_target=float(np.abs(rows.y).max()),
+                trend=trend,
+                learning=learned.learning,
+                column_scales=column_scales(rows),
+            )
             self._fitted = self._fit(rows, learned, common, drawing)
         return self
 
@@ -249,8 +284,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         if isinstance(self.kernel, Kernel):
             self.kernel.checked(rows.X.shape[1])
-        learns_kernel = not isinstance(self.kernel, Kernel)
-        if (learns_kernel or self._learns_noise(rows)) and np.ptp(rows.y) == 0:
+        if self._learns(rows) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
@@ -259,8 +293,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             self._check_scales(rows)
         return rows
 
-    def _learns_noise(self, rows: Rows) -> bool:
-        return self.noise_variance is None and rows.noise_variances is None
+    def _learns(self, rows: Rows) -> bool:
+        """Say whether targets without spread cannot be fitted."""
+        return not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
 
     def _coordinates(self, X: Floats) -> Floats:
         """Return the columns that the kernel sees."""
@@ -292,21 +327,22 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         trend = self._fitted.trend
         return trend if isinstance(trend, TrendFit) else None
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""
-        if self.kernel is not None and self.noise_variance is not None:
-            return Hyperparameters(clone(self.kernel), float(self.noise_variance), float("nan"), True)
-        return self._maximize(rows, rng)
+        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
+        if given and self.noise_variance is not None:
+            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)
+        return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
 
-    def _maximize(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
-        return maximize_likelihood(
-            rows,
-            kernel=None if self.kernel is None else clone(self.kernel),
-            noise_variance=self.noise_variance,
-            ard=self.ard != "auto" and bool(self.ard),
+    def _settings(self, n_inputs: int) -> Settings:
+        """Say what is to be learned from rows of `n_inputs` columns."""
+        return Settings(
+            kernel=self.kernel,
+            ard=self.ard,
+            noise_variance=None if self.noise_variance is None else float(self.noise_variance),
+            standardize=False,
             max_learning_rows=self.max_learning_rows,
             max_memory_gib=self.max_memory_gib,
-            rng=rng,
         )
 
     def _check_plausible(self, X: Floats, mean: Floats) -> None:

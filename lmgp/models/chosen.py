@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lmgp.errors import ToleranceWarning
 from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
-from lmgp.inference.learning import Hyperparameters, maximize_likelihood
+from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.inference.trend import TrendFit
-from lmgp.inputs import column_scales
 from lmgp.kernels.base import Kernel, require
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Settings, Wanted
+from lmgp.learning.record import Learned
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
@@ -74,10 +76,11 @@ class GPRegressor(GaussianProcess):
         "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
         "local_maclaurin_tensor_srht"; and models without a map: "nearest_rows", "exact". All other names in
         `lmgp.methods.METHODS` can be given as well. Methods whose map cannot serve the kernel are left out.
-    kernel : Kernel, "auto" or None, default="auto"
-        With a lengthscale, used as it is. "auto" learns a `GaussianKernel` by maximum marginal likelihood of the exact
-        GP, from columns in their standard deviations; `kernel_` is in the units of X. None learns from columns as they
-        are.
+    kernel : Kernel, str, list of str or None, default="auto"
+        A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
+        name, such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from
+        all rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None:
+        a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows` rows, of columns as they are.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
@@ -89,9 +92,9 @@ class GPRegressor(GaussianProcess):
         three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
         columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km.
     ard : bool or "auto", default="auto"
-        Whether a learned kernel has one lengthscale a column.
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory for the matrices of a model, in GiB. Models that need more are no candidates.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -139,9 +142,7 @@ class GPRegressor(GaussianProcess):
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
-        "kernel": [Kernel, StrOptions({"auto"}), None],
         "metric": [StrOptions({"sphere"}), None],
-        "ard": ["boolean", StrOptions({"auto"})],
     }
 
     selection_ = OfFit[Selection]()
@@ -156,11 +157,11 @@ class GPRegressor(GaussianProcess):
         max_features: int = 2048,
         n_predict: int | None = None,
         methods: Sequence[str] | None = None,
-        kernel: Kernel | Literal["auto"] | None = "auto",
+        kernel: Wanted = "auto",
         noise_variance: float | None = None,
         trend: TrendColumns = "constant",
         metric: Metric = None,
-        ard: bool | Literal["auto"] = "auto",
+        ard: Ard = "auto",
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -178,21 +179,14 @@ class GPRegressor(GaussianProcess):
         self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         checked_methods(self.methods)  # before the time that learning takes
-        if self.kernel != "auto":
-            return super()._learn(rows, rng)
-        # What "auto" stands for, in this one place: one Gaussian, with one lengthscale for columns in their s.d.
-        scales = column_scales(rows, lengthscale_groups(self.metric, rows.X.shape[1]))
-        learned = maximize_likelihood(
-            replace(rows, X=rows.X / scales),
-            noise_variance=self.noise_variance,
-            ard=self.ard != "auto" and bool(self.ard),
-            max_learning_rows=self.max_learning_rows,
-            max_memory_gib=self.max_memory_gib,
-            rng=rng,
-        )
-        return replace(learned, kernel=learned.kernel.rescaled(scales))
+        return super()._learn(rows, rng)
+
+    def _settings(self, n_inputs: int) -> Settings:
+        # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
+        groups = lengthscale_groups(self.metric, n_inputs)
+        return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
 
     def _coordinates(self, X: Floats) -> Floats:
         if self.metric is None:
@@ -208,8 +202,8 @@ class GPRegressor(GaussianProcess):
         return ["x", "y", "z", *(name for i, name in enumerate(names) if i not in taken)]
 
     def _one_lengthscale(self) -> bool:
-        # "auto" learns from columns in their standard deviations: any scales will do.
-        return self.kernel != "auto" and super()._one_lengthscale()
+        # What is named is learned from columns in their standard deviations: any scales will do.
+        return self.kernel is None and super()._one_lengthscale()
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ChosenFit:
         require(common.kernel, "metric", type(self).__name__)

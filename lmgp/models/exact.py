@@ -11,7 +11,9 @@ from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import TrendFit
-from lmgp.kernels.base import Kernel
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted, learn_rows
+from lmgp.learning.record import Learned
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
@@ -37,8 +39,11 @@ class ExactGPRegressor(GaussianProcess):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel, used as it is; a `GaussianKernel` is learned if not given.
+    kernel : Kernel, str, list of str or None, default=None
+        Any kernel, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
@@ -46,10 +51,10 @@ class ExactGPRegressor(GaussianProcess):
         each column, a list for the columns at these indices or, of a data frame, with these names; an empty list is an
         intercept alone. They are estimated by generalised least squares under a flat prior, and predictions have their
         uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares fit.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory that a prediction may take for its two n × n matrices, in GiB: 4 are enough for 16,384 rows.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -98,11 +103,11 @@ class ExactGPRegressor(GaussianProcess):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
         *,
         trend: TrendColumns = "constant",
-        ard: bool = False,
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -127,8 +132,8 @@ class ExactGPRegressor(GaussianProcess):
         posterior = self._posterior()
         return posterior.X, posterior.coefficients
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
-        return self._maximize(rows, rng)  # for its likelihood, whatever was given
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
+        return learn_rows(rows, self._settings(rows.X.shape[1]), rng)  # for its likelihood, whatever was given
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ExactFit:
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for

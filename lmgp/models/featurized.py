@@ -25,6 +25,8 @@ from lmgp.inference.weight_space import (
     prior_variance,
 )
 from lmgp.kernels.base import Kernel
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
@@ -59,9 +61,11 @@ class FeaturizedGPRegressor(GaussianProcess):
         Cloned, given the kernel, and fitted to X less its mean. Any other transformer is fitted to X as it is, and its
         columns times σ are the features. If not given, ``OrthogonalFourierFeatures(512)`` for stationary kernels and
         their sums and products, and ``NystroemFeatures(512)`` for all others.
-    kernel : Kernel, optional
-        Any kernel that the map can serve, used as it is. If not given, a `GaussianKernel` is learned by maximum
-        marginal likelihood of the exact GP.
+    kernel : Kernel, str, list of str or None, default=None
+        Any kernel that the map can serve, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     approximation : {"dtc", "sor", "fitc"}, default="fitc"
@@ -71,10 +75,10 @@ class FeaturizedGPRegressor(GaussianProcess):
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory that the D × D matrices and the parameters of the map may take, in GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -118,11 +122,11 @@ class FeaturizedGPRegressor(GaussianProcess):
         self,
         features: TransformerMixin | None = None,
         *,
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
         approximation: Approximation = "fitc",
         trend: TrendColumns = "constant",
-        ard: bool = False,
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,

@@ -20,6 +20,8 @@ from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
 from lmgp.locality.placement import cover
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.featurized import FeaturizedGPRegressor, cure
@@ -93,18 +95,20 @@ class LocalizedGPRegressor(GaussianProcess):
         What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`. With "dtc" and
         "fitc", rows far from all centroids are predicted by the prior. With "dtc" and "sor", training rows at the edge
         of a map's reach, which it represents only in part, distort the fit where the noise is small.
-    kernel : Kernel, optional
-        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
-        the exact GP.
+    kernel : Kernel, str, list of str or None, default=None
+        With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of one model while it is solved, and of all solved models that are kept from one prediction to the
         next, in GiB.
@@ -167,10 +171,10 @@ class LocalizedGPRegressor(GaussianProcess):
         centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
         solver: Solver = "primal",
         approximation: Approximation = "fitc",
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
         trend: TrendColumns = "constant",
-        ard: bool = False,
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
