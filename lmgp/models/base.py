@@ -23,30 +23,12 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
 from lmgp.learning.record import Learned, Learning
+from lmgp.models.plausible import PLAUSIBLE
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
-
-
-@dataclass(frozen=True)
-class Plausible:
-    """When a mean contradicts the model that predicts it.
-
-    A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
-    extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
-    deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
-    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`. Where the model has a trend of its own, all of
-    this is about what the process adds to it, and y are the residuals.
-    """
-
-    target_ranges: float = 2.0
-    prior_deviations: float = 6.0
-    surprise: float = 4.0
-
-
-PLAUSIBLE = Plausible()
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +243,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model itself, see `Plausible`; the message names the cure.
+            If means are impossible under the model itself, see `lmgp.models.plausible`; the message names the cure.
         """
         check_is_fitted(self)
         rows = self._coordinates(validated(self, X, reset=False))
