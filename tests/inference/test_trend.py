@@ -5,7 +5,7 @@ import pytest
 
 import lmgp.inference.function_space as function_space
 from lmgp import GaussianKernel, NystroemFeatures
-from lmgp.errors import InputError
+from lmgp.errors import InputError, MemoryLimitError
 from lmgp.inference.function_space import RowPosterior, estimate_trend
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.nearest import NearestPosterior
@@ -274,3 +274,5 @@ def test_the_rows_that_estimate_a_trend_fit_into_memory() -> None:
         for most in (few, 1.0)
     ]
     assert fits[0] > 1.05 * fits[1]
+    with pytest.raises(MemoryLimitError, match="exact prediction from 4 rows"):
+        estimate_trend(trend, KERNEL, residuals, Noise(NOISE), np.random.default_rng(0), 16.0 * 3**2 / 2**30)
