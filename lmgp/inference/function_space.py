@@ -261,10 +261,16 @@ def estimate_trend(
     Returns
     -------
     TrendFit
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices of one row more than there are coefficients take more.
     """
     n, most = len(rows.y), TREND_ROWS
     if max_memory_gib is not None:
-        most = min(most, max_rows_within(max_memory_gib))
+        # Never fewer than determine it: that they do not fit is said then.
+        most = max(min(most, max_rows_within(max_memory_gib)), trend.n_columns + 1)
     sample = rows if n <= most else rows.take(rng.choice(n, most, replace=False))
     fit = RowPosterior(kernel, sample, noise, max_memory_gib, trend).trend
     assert fit is not None  # for the type checker: a trend was given

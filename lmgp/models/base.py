@@ -17,7 +17,7 @@ from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
-from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
+from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, without_trend
 from lmgp.inputs import column_scales, far_apart
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
@@ -29,10 +29,6 @@ from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, val
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
-
-
-# The largest residual of a trend, as a share of the farthest target, that rounding explains.
-EXACT_TREND = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +74,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
-        The mean function. "constant" is the weighted mean of y, as if it were known. "linear" has an intercept and a
-        slope for each column, a list for the columns at these indices or, of a data frame, with these names; an empty
-        list is an intercept alone. They are estimated by generalised least squares under a flat prior, and predictions
-        have their uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares
-        fit of the trend.
+        The mean function: the weighted mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
@@ -197,9 +190,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
-            trend, rows = self._without_trend(rows)
+            trend, rows = without_trend(rows, self.trend, self._coordinate_names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
+            if trend is not None and self._learns(rows):
+                trend.check_residuals(rows)
             learned = self._learn(rows, learning)
             common = GPFit(
                 learned.kernel,
@@ -248,8 +243,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model itself, see `lmgp.models.plausible.Plausible`; the message names
-            the cure.
+            If means are impossible under the model itself, see `lmgp.models.plausible`; the message names the cure.
         """
         check_is_fitted(self)
         rows = self._coordinates(validated(self, X, reset=False))
@@ -272,9 +266,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         if isinstance(self.kernel, Kernel):
             self.kernel.checked(rows.X.shape[1])
-        learns_noise = self.noise_variance is None and rows.noise_variances is None
-        learns_kernel = not isinstance(self.kernel, Kernel)
-        if (learns_kernel or learns_noise) and np.ptp(rows.y) == 0:
+        if self._learns(rows) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
@@ -283,9 +275,18 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             self._check_scales(rows)
         return rows
 
+    def _learns(self, rows: Rows) -> bool:
+        """Say whether targets without spread cannot be fitted."""
+        return not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
+
     def _coordinates(self, X: Floats) -> Floats:
         """Return the columns that the kernel sees."""
         return X
+
+    def _coordinate_names(self) -> list[str] | None:
+        """Return the names of these columns, where they have some."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else [str(name) for name in names]
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
@@ -302,22 +303,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
                 ScaleWarning,
                 stacklevel=4,  # the line that calls fit
             )
-
-    def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
-        """Fit the trend by least squares; return it, and the rows with its residuals."""
-        names = getattr(self, "feature_names_in_", None)
-        index = chosen_columns(self.trend, None if names is None else names.tolist(), rows.X.shape[1])
-        if index is None:
-            return None, rows
-        trend, residuals = fit_trend(rows, index, names)
-        learns = not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
-        if learns and np.abs(residuals.y).max() <= EXACT_TREND * np.abs(rows.y).max():
-            raise InputError(
-                f"y is a linear function of {', '.join(trend.names) or 'nothing'}, to the last digits: no "
-                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
-                "use trend='constant'."
-            )
-        return trend, residuals
 
     def _estimated_trend(self) -> TrendFit | None:
         """Return the trend with its estimated coefficients; None of a constant."""

@@ -85,7 +85,7 @@ class GPRegressor(GaussianProcess):
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
-        `ExactGPRegressor`.
+        `ExactGPRegressor`. With ``metric="sphere"`` the columns are "x", "y" and "z", in km, and then the others.
     metric : "sphere" or None, default=None
         "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
         lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
@@ -193,6 +193,14 @@ class GPRegressor(GaussianProcess):
             return X
         return on_sphere(X, *places(X.shape[1], getattr(self, "feature_names_in_", None)))
 
+    def _coordinate_names(self) -> list[str] | None:
+        names = super()._coordinate_names()
+        if self.metric is None:
+            return names
+        names = [f"x{i}" for i in range(self.n_features_in_)] if names is None else names
+        taken = places(len(names), getattr(self, "feature_names_in_", None))
+        return ["x", "y", "z", *(name for i, name in enumerate(names) if i not in taken)]
+
     def _one_lengthscale(self) -> bool:
         # What is named is learned from columns in their standard deviations: any scales will do.
         return self.kernel is None and super()._one_lengthscale()
@@ -273,7 +281,8 @@ class GPRegressor(GaussianProcess):
         return LocalizedGPRegressor(choice.features, choice.threshold, solver=choice.solver, **shared)
 
     def _estimated_trend(self) -> TrendFit | None:
-        return self.model_._estimated_trend()
+        bare, trend = self._fitted.trend, self.model_._estimated_trend()  # which knows no names of columns
+        return None if bare is None or trend is None else replace(trend, names=bare.names)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)
