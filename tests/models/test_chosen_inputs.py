@@ -87,7 +87,7 @@ class TestSphere:
         assert list(model.feature_names_in_) == ["height", "Lat", "LON"]
         exact = ExactGPRegressor(model.kernel_, 0.01).fit(on_sphere(df.to_numpy(), 2, 1), y)
         np.testing.assert_allclose(model.predict(df), exact.predict(on_sphere(df.to_numpy(), 2, 1)), rtol=1e-9)
-        with pytest.raises(ValueError, match="(?s)missing.*height"):
+        with pytest.raises(ValueError, match=r"(?s)missing.*height"):
             model.predict(df[["Lat", "LON"]])
         assert clone(model).metric == "sphere"
 
