@@ -22,11 +22,13 @@ from .features.taylor import TaylorFeatures
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from .learning.learn import learn
 from .locality.clustering import farthest_point_clustering
 from .models.chosen import GPRegressor
 from .models.exact import ExactGPRegressor
 from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
+from .models.nearest import NearestNeighborsGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
@@ -52,6 +54,7 @@ __all__ = [
     "MaternKernel",
     "ModulatedFeatures",
     "ModulatedKernel",
+    "NearestNeighborsGPRegressor",
     "NystroemFeatures",
     "OptimizedMaclaurinFeatures",
     "OrthogonalFourierFeatures",
@@ -79,6 +82,7 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "learn",
     "load_dataset",
     "metrics",
     "rbf_expansion",

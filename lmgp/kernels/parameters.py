@@ -92,18 +92,22 @@ class Parametrized(BaseEstimator):
         return (one for one in self.parameters if not one.fixed)
 
     def _values(self, theta: torch.Tensor | None, device: torch.device) -> dict[str, torch.Tensor]:
-        """Return the value of each parameter by its name; of the free ones from `theta`, where it is given."""
+        """Return the value of each parameter by its name; of the free ones from `theta`, where it is given.
+
+        `theta` has shape (n_free,), or (b, n_free) for values of shape (b, 1, 1) or (b, 1, d): one set for each of b
+        sets of rows.
+        """
         values, start = {}, 0
         n_free = sum(one.value.size for one in self._free())
-        if theta is not None and theta.shape != (n_free,):
+        if theta is not None and (theta.ndim not in (1, 2) or theta.shape[-1] != n_free):
             raise InputError(f"theta must have shape ({n_free},) for {self!r}; got {tuple(theta.shape)}.")
         for one in self.parameters:
             if theta is None or one.fixed:
                 values[one.name] = as_tensor(np.array(one.value)).to(device)
             else:
-                part = torch.exp(theta[start : start + one.value.size])
+                part = torch.exp(theta[..., start : start + one.value.size])
                 start += one.value.size
-                values[one.name] = part.reshape(one.value.shape)
+                values[one.name] = part[:, None, :] if theta.ndim == 2 else part.reshape(one.value.shape)
         return values
 
 

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
-from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
-from lmgp.kernels.distances import squared_distances
+from lmgp.kernels.base import CAPABILITIES, Kernel, Pullback, same_columns
+from lmgp.kernels.distances import CLOSE, squared_distances
 from lmgp.kernels.parameters import Bounds, check_bounds
 from lmgp.parallel import parallel_map
 from lmgp.validation import as_tensor
@@ -84,6 +84,36 @@ class StationaryKernel(Kernel):
         if X.ndim == Z.ndim == 2 and not needs_gradient:
             return self._in_blocks(left, right, values)
         return values["variance"] * self.correlation(squared_distances(left, right), values)
+
+    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
+        scaled = X / values["lengthscale"]
+        squares = squared_distances(scaled, scaled).requires_grad_()
+        # Further parameters of the correlation, such as alpha, one for each pair of rows: their derivatives stay apart.
+        others = [name for name in self.parameter_names if name not in ("lengthscale", "variance")]
+        pairs = {name: values[name].expand(squares.shape).clone().requires_grad_() for name in others}
+        with torch.enable_grad():
+            correlation = self.correlation(squares, {**values, **pairs})
+            slope, *other_slopes = torch.autograd.grad(correlation.sum(), [squares, *pairs.values()])
+        covariance = values["variance"] * correlation.detach()
+        centred = scaled - scaled.mean(dim=-2, keepdim=True)
+        # A rough kernel's slope grows without bound as two rows approach, where its product with r² vanishes: products
+        # of matrices would lose it.
+        far = squares.detach() >= CLOSE * centred.square().sum(dim=-1).mean()
+        slope = torch.where(far, -2.0 * values["variance"] * slope, 0.0)
+
+        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
+            pulled = weights * slope
+            by_column = centred.square() * pulled.sum(dim=-1, keepdim=True) - centred * (pulled @ centred)
+            found = {"lengthscale": 2.0 * by_column.sum(dim=-2, keepdim=X.ndim == 3)}
+            found["variance"] = (weights * covariance).sum(dim=(-2, -1), keepdim=X.ndim == 3)
+            for name, other in zip(others, other_slopes, strict=True):
+                derivative = weights * values["variance"] * other * values[name]
+                found[name] = derivative.sum(dim=(-2, -1), keepdim=X.ndim == 3)
+            if values["lengthscale"].shape != found["lengthscale"].shape:  # one for all columns
+                found["lengthscale"] = found["lengthscale"].sum(dim=-1, keepdim=X.ndim == 3)
+            return found
+
+        return covariance, pullback
 
     def _in_blocks(self, left: torch.Tensor, right: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Evaluate the kernel of scaled rows, block by block: nothing but the result has its size."""
