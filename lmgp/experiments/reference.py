@@ -17,7 +17,7 @@ from lmgp.datasets import Dataset
 from lmgp.errors import ScaleWarning
 from lmgp.experiments.protocol import Settings
 from lmgp.experiments.results import replace
-from lmgp.inputs import far_apart
+from lmgp.inputs import warn_of_scales
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -155,7 +155,8 @@ def fit_exact(
     start = perf_counter()
     n = min(len(rows.y_train), model.max_learning_rows)
     if not (published or kept or settings.ard):
-        _check_scales(dataset, rows)
+        train = Rows(rows.X_train, rows.y_train)
+        warn_of_scales(train, dataset.feature_names, "Use --standardise yes, or --ard.", stacklevel=2)
     with (
         doing(f"seed {seed}: {'fitting' if published or kept else 'learning hyper-parameters'} on {n:,} rows"),
         warnings.catch_warnings(),
@@ -166,15 +167,3 @@ def fit_exact(
     if file is not None and not (published or kept):
         file.keep(mark, seed, learned)
     return model, learned
-
-
-def _check_scales(dataset: Dataset, rows: Prepared) -> None:
-    """Warn where one lengthscale serves inputs that differ a thousandfold in scale."""
-    told = far_apart(Rows(rows.X_train, rows.y_train), dataset.feature_names)
-    if told is not None:
-        warnings.warn(
-            f"{dataset.name}: {told}. One lengthscale serves all columns: the second one will hardly count. Use "
-            "--standardise yes, or --ard.",
-            ScaleWarning,
-            stacklevel=3,
-        )

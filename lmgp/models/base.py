@@ -13,40 +13,23 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
+from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
-from lmgp.inputs import column_scales, far_apart
+from lmgp.inputs import column_scales, warn_of_scales
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
 from lmgp.learning.record import Learned, Learning
+from lmgp.models.plausible import PLAUSIBLE
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
-
-@dataclass(frozen=True)
-class Plausible:
-    """When a mean contradicts the model that predicts it.
-
-    A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
-    extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
-    deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
-    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`. Where the model has a trend of its own, all of
-    this is about what the process adds to it, and y are the residuals.
-    """
-
-    target_ranges: float = 2.0
-    prior_deviations: float = 6.0
-    surprise: float = 4.0
-
-
-PLAUSIBLE = Plausible()
 
 # The largest residual of a trend, as a share of the farthest target, that rounding explains.
 EXACT_TREND = 1e-10
@@ -265,7 +248,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model itself, see `Plausible`; the message names the cure.
+            If means are impossible under the model itself, see `lmgp.models.plausible`; the message names the cure.
         """
         check_is_fitted(self)
         rows = self._coordinates(validated(self, X, reset=False))
@@ -296,36 +279,33 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
                 "give both kernel and noise_variance."
             )
         if self._one_lengthscale():
-            self._check_scales(rows)
+            cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
+            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=3)
         return rows
 
     def _coordinates(self, X: Floats) -> Floats:
-        """Return the columns that the kernel sees."""
+        """Return the columns that the kernel sees, of columns as they come."""
         return X
+
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where columns of X are among those that the kernel sees."""
+        return index
+
+    def _names(self) -> Sequence[str] | None:
+        """Return the names of the columns that the kernel sees, if they have names."""
+        return getattr(self, "feature_names_in_", None)
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
         return not isinstance(self.kernel, Kernel) and not self.ard
 
-    def _check_scales(self, rows: Rows) -> None:
-        """Warn where columns differ a thousandfold in scale."""
-        told = far_apart(rows, getattr(self, "feature_names_in_", None))
-        if told is not None:
-            warnings.warn(
-                f"{told}. One lengthscale serves all columns: the second one will hardly count. Standardise them "
-                "(sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use GPRegressor, which takes "
-                "columns as they come.",
-                ScaleWarning,
-                stacklevel=4,  # the line that calls fit
-            )
-
     def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
         """Fit the trend by least squares; return it, and the rows with its residuals."""
-        names = getattr(self, "feature_names_in_", None)
-        index = chosen_columns(self.trend, None if names is None else names.tolist(), rows.X.shape[1])
+        given = getattr(self, "feature_names_in_", None)
+        index = chosen_columns(self.trend, None if given is None else given.tolist(), self.n_features_in_)
         if index is None:
             return None, rows
-        trend, residuals = fit_trend(rows, index, names)
+        trend, residuals = fit_trend(rows, self._places(index), self._names())
         learns = not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
         if learns and np.abs(residuals.y).max() <= EXACT_TREND * np.abs(rows.y).max():
             raise InputError(
