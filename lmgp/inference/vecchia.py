@@ -79,8 +79,7 @@ class VecchiaLikelihood:
     Notes
     -----
     Positions are drawn from strata, those between two powers of 2, with more from the first ones than their number asks
-    for. There neighbours are far apart, which tells what the many last positions cannot: long lengthscales. The share of
-    a position makes up for that.
+    for: there neighbours are far apart, which tells long lengthscales apart. The share of a position makes up for that.
 
     One k-d tree holds the first 2^l rows, for each l. A position t looks for 4m nearest rows in the smallest tree that
     holds it, of which half or more come before t, and takes the m nearest of these.

@@ -5,6 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -15,7 +16,7 @@ from lmgp.errors import InputError
 from lmgp.fitted import digest
 from lmgp.inference import learning as exact
 from lmgp.inference.duplicates import count_copies
-from lmgp.inference.learning import Hyperparameters, maximize_likelihood
+from lmgp.inference.learning import Hyperparameters, maximize_likelihood, warn_of_copies
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning import heldout, scoring, search, space
@@ -162,12 +163,29 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     else:
         found = _by_search(rows, forms(wanted, settings.ard, rows.X.shape[1], settings.groups), settings, rng)
     hyperparameters, trials = found
-    learning = Learning(trials, len(rows.y), count_copies(rows).exact, perf_counter() - start)
+    n_copies = count_copies(rows).exact
+    if n_copies and not (wanted is None or isinstance(wanted, Kernel)):
+        _check_copies(rows, hyperparameters, settings, rng)
+    learning = Learning(trials, len(rows.y), n_copies, perf_counter() - start)
     learned = Learned(**vars(hyperparameters), learning=learning)
     # What was warned about is learned again, and said again.
     if learned.converged and learned.noise_variance >= exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
         _MEMORY.put(key, learned)
     return learned
+
+
+def _check_copies(rows: Rows, found: Hyperparameters, settings: Settings, rng: np.random.Generator) -> None:
+    """Warn where a learned noise has collapsed because of exact copies: without them it is much larger."""
+    learns_noise = settings.noise_variance is None and rows.noise_variances is None
+    if learns_noise and found.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
+        again = partial(
+            maximize_likelihood,
+            kernel=found.kernel,
+            max_learning_rows=settings.max_learning_rows,
+            max_memory_gib=settings.max_memory_gib,
+            rng=rng,
+        )
+        warn_of_copies(rows, found, again)
 
 
 def _by_exact_rows(

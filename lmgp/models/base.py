@@ -13,12 +13,12 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
+from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
-from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, without_trend
-from lmgp.inputs import column_scales, far_apart
+from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
+from lmgp.inputs import column_scales, warn_of_scales
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
@@ -190,7 +190,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
-            trend, rows = without_trend(rows, self.trend, self._coordinate_names())
+            trend, rows = without_trend(rows, self._trend_columns(), self._names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
             if trend is not None and self._learns(rows):
@@ -272,7 +272,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
                 "give both kernel and noise_variance."
             )
         if self._one_lengthscale():
-            self._check_scales(rows)
+            cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
+            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=3)
         return rows
 
     def _learns(self, rows: Rows) -> bool:
@@ -280,29 +281,26 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         return not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
 
     def _coordinates(self, X: Floats) -> Floats:
-        """Return the columns that the kernel sees."""
+        """Return the columns that the kernel sees, of columns as they come."""
         return X
 
-    def _coordinate_names(self) -> list[str] | None:
-        """Return the names of these columns, where they have some."""
+    def _trend_columns(self) -> Literal["constant"] | NDArray[np.intp]:
+        """Return the columns of the trend, among those that the kernel sees."""
         names = getattr(self, "feature_names_in_", None)
-        return None if names is None else [str(name) for name in names]
+        index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
+        return "constant" if index is None else self._places(index)
+
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where columns of X are among those that the kernel sees."""
+        return index
+
+    def _names(self) -> Sequence[str] | None:
+        """Return the names of the columns that the kernel sees, if they have names."""
+        return getattr(self, "feature_names_in_", None)
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
         return not isinstance(self.kernel, Kernel) and not self.ard
-
-    def _check_scales(self, rows: Rows) -> None:
-        """Warn where columns differ a thousandfold in scale."""
-        told = far_apart(rows, getattr(self, "feature_names_in_", None))
-        if told is not None:
-            warnings.warn(
-                f"{told}. One lengthscale serves all columns: the second one will hardly count. Standardise them "
-                "(sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use GPRegressor, which takes "
-                "columns as they come.",
-                ScaleWarning,
-                stacklevel=4,  # the line that calls fit
-            )
 
     def _estimated_trend(self) -> TrendFit | None:
         """Return the trend with its estimated coefficients; None of a constant."""

@@ -36,7 +36,7 @@ from lmgp.selection.families import Choice
 from lmgp.selection.prices import Prices
 from lmgp.selection.probes import PLAN, Probes
 from lmgp.selection.search import Selection, select
-from lmgp.sphere import Metric, lengthscale_groups, on_sphere, places
+from lmgp.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.validation import RandomState, Rows, generator, spawn
 
 Floats = NDArray[np.float64]
@@ -90,7 +90,8 @@ class GPRegressor(GaussianProcess):
         "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
         lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
         three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
-        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km.
+        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km. In a list
+        of columns for `trend`, longitude stands for x and y, and latitude for z.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
@@ -189,17 +190,17 @@ class GPRegressor(GaussianProcess):
         return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
 
     def _coordinates(self, X: Floats) -> Floats:
-        if self.metric is None:
-            return X
-        return on_sphere(X, *places(X.shape[1], getattr(self, "feature_names_in_", None)))
+        return X if self.metric is None else self._sphere.points(X)
 
-    def _coordinate_names(self) -> list[str] | None:
-        names = super()._coordinate_names()
-        if self.metric is None:
-            return names
-        names = [f"x{i}" for i in range(self.n_features_in_)] if names is None else names
-        taken = places(len(names), getattr(self, "feature_names_in_", None))
-        return ["x", "y", "z", *(name for i, name in enumerate(names) if i not in taken)]
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        return index if self.metric is None else self._sphere.places(index)
+
+    def _names(self) -> Sequence[str] | None:
+        return super()._names() if self.metric is None else self._sphere.names
+
+    @property
+    def _sphere(self) -> OnSphere:
+        return OnSphere.of(self.n_features_in_, super()._names())
 
     def _one_lengthscale(self) -> bool:
         # What is named is learned from columns in their standard deviations: any scales will do.
