@@ -18,6 +18,30 @@ Floats = NDArray[np.float64]
 SOLVE_BYTES = 128 * 2**20
 
 
+def factorise(covariance: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.linalg.cholesky`.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (..., n, n)
+        K; the noise is added to it in place.
+    noise : Tensor of shape (..., n)
+
+    Returns
+    -------
+    Tensor of shape (..., n, n)
+        Lower triangular.
+    """
+    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+    least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
+    if least.ndim == 0:
+        return cholesky(covariance, float(least))
+    factors, failed = torch.linalg.cholesky_ex(covariance)
+    for index in failed.nonzero().ravel().tolist():
+        factors[index] = cholesky(covariance[index], float(least[index]))
+    return factors
+
+
 class Conditional:
     """A Gaussian process conditioned on rows: one set of rows, or a batch of sets.
 
@@ -38,10 +62,7 @@ class Conditional:
 
     def __init__(self, kernel: Kernel, X: torch.Tensor, y: torch.Tensor, noise: torch.Tensor) -> None:
         self.kernel, self.X = kernel, X
-        covariance = kernel.evaluate(X, X)
-        covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-        least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
-        self.factor = cholesky(covariance, float(least)) if least.ndim == 0 else _batched_cholesky(covariance, least)
+        self.factor = factorise(kernel.evaluate(X, X), noise)
         self.whitened = solve_lower(self.factor, y[..., None])[..., 0]
 
     def coefficients(self) -> torch.Tensor:
@@ -65,13 +86,6 @@ class Conditional:
         mean = (self.whitened[..., None, :] @ columns)[..., 0, :]
         # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
         return mean, (prior - columns.square().sum(dim=-2)).clamp(min=0.0)
-
-
-def _batched_cholesky(covariances: torch.Tensor, least: torch.Tensor) -> torch.Tensor:
-    factors, failed = torch.linalg.cholesky_ex(covariances)
-    for index in failed.nonzero().ravel().tolist():
-        factors[index] = cholesky(covariances[index], float(least[index]))
-    return factors
 
 
 def max_rows_within(max_memory_gib: float) -> int:
