@@ -29,7 +29,7 @@ BLOCK_BYTES = 2**20
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36
 
-# A squared distance at which e^{−r} is zero in float64. Beyond it r may be infinite, and r e^{−r} no number.
+# A squared distance at which e^{−r} is zero: beyond it r may be infinite, and r e^{−r} no number.
 VAST = 1e6
 
 
@@ -281,9 +281,10 @@ class MaternKernel(StationaryKernel):
         self.variance_bounds = variance_bounds
 
     def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        scaled = 2.0 * self.smoothness * squares
         if not (torch.is_grad_enabled() and squares.requires_grad):
-            return self._correlation_in_place(torch.mul(squares, 2.0 * self.smoothness).clamp_max_(VAST))
-        r = torch.sqrt((2.0 * self.smoothness * squares).clamp_min(TINY))
+            return self._correlation_in_place(scaled.clamp_max_(VAST))
+        r = torch.sqrt(scaled.clamp_min(TINY))
         decay = torch.exp(-r)
         if self.smoothness == 0.5:
             return decay
@@ -295,8 +296,7 @@ class MaternKernel(StationaryKernel):
         decay = torch.neg(r).exp_()
         if self.smoothness == 0.5:
             return decay
-        factor = r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0)
-        return factor.mul_(decay)
+        return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:
