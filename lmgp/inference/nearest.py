@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp.inference.function_space import factorise
+from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
 from lmgp.linalg import solve_lower
 from lmgp.locality.cells import Cell, Cells, sharing_pays
@@ -41,13 +42,15 @@ class NearestPosterior:
         k, the least number of rows that make a prediction; of fewer training rows, all.
     max_memory_gib : float, optional
         For the matrices of one prediction, in GiB; the machine's memory if not given.
+    trend : TrendFit, optional
+        Of which y are the residuals. Means are less the trend; variances have its uncertainty.
     share : bool, default=True
         Whether rows that are near to each other share the rows around them where that pays, see the notes. Without,
         every prediction is made from its k nearest rows: quicker for rows that are sparse beside the training rows.
 
     Attributes
     ----------
-    kernel, noise
+    kernel, noise, trend
         As given.
     n_neighbors : int
         At most the number of training rows.
@@ -80,6 +83,7 @@ class NearestPosterior:
         noise: Noise,
         n_neighbors: int,
         max_memory_gib: float | None = None,
+        trend: TrendFit | None = None,
         *,
         share: bool = True,
     ) -> None:
@@ -91,7 +95,11 @@ class NearestPosterior:
             "Use a smaller n_neighbors, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        self._X, self._y = as_tensor(rows.X), as_tensor(rows.y)
+        self.trend = trend
+        self._X, y = as_tensor(rows.X), rows.y if trend is None else rows.y - trend.changes(rows.X)
+        # The columns of a trend are further targets, which share the factorisation.
+        targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
+        self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
         self._noise = noise.of_weighted_rows(rows)
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._tree = KDTree(kernel.scale(rows.X))
@@ -147,9 +155,12 @@ class NearestPosterior:
         def solve(sets: Indices, members: Indices) -> None:
             """Predict `members` from one set of rows, shape (n,), or each from its own, shape (n_members, n)."""
             tests = as_tensor(X[members])
-            predicted = self._of_rows(torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None])
-            solved[:, members] = predicted.numpy()
-            solved[1, members] = np.maximum(prior[members] - solved[1, members], 0.0)
+            means, reduction, surprise = self._of_rows(
+                torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None]
+            )
+            solved[:, members] = means[:, 0], np.maximum(prior[members] - reduction, 0.0), surprise
+            if self.trend is not None:
+                solved[1, members] += self.trend.variance(X[members], means[:, 1:])
 
         def solve_cell(cell: Cell) -> Indices:
             """Predict the points of a cell; return those that its rows do not serve."""
@@ -169,21 +180,23 @@ class NearestPosterior:
         return solved
 
     @torch.no_grad()
-    def _of_rows(self, near: torch.Tensor, tests: torch.Tensor) -> torch.Tensor:
+    def _of_rows(self, near: torch.Tensor, tests: torch.Tensor) -> tuple[Floats, Floats, Floats]:
         """Predict tests of shape (..., m, d) from rows of shape (..., n).
 
         Returns
         -------
-        Tensor of shape (3, number of tests)
-            The means, by how much the rows reduce the variances, and the rows' surprise.
+        means : ndarray of shape (number of tests, 1 + p)
+            From y, and from the p columns of the trend.
+        reduction : ndarray of shape (number of tests,)
+            By how much the rows reduce the variance.
+        surprise : ndarray of shape (number of tests,)
         """
         X, n = self._X[near], near.shape[-1]
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
         joint = self.kernel.evaluate_at(torch.cat((X, tests), dim=-2), X, self._values)
-        covariance, right = joint[..., :n, :], torch.cat((self._y[near][..., None, :], joint[..., n:, :]), dim=-2).mT
-        factor = factorise(covariance, self._noise[near])
-        whitened = solve_lower(factor, right)
-        targets, columns = whitened[..., :1], whitened[..., 1:]
-        mean = (targets * columns).sum(dim=-2)
-        surprise = targets.square().mean(dim=-2).expand_as(mean)
-        return torch.stack((mean, columns.square().sum(dim=-2), surprise)).flatten(1)
+        factor = factorise(joint[..., :n, :], self._noise[near])
+        solved = solve_lower(factor, torch.cat((self._targets[near], joint[..., n:, :].mT), dim=-1))
+        targets, columns = solved[..., : self._targets.shape[1]], solved[..., self._targets.shape[1] :]
+        means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
+        surprise = targets[..., :1].square().mean(dim=-2).expand_as(reduction)
+        return means.flatten(0, -2).numpy(), reduction.flatten().numpy(), surprise.flatten().numpy()
