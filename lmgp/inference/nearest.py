@@ -5,11 +5,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.inference.function_space import factorise
+from lmgp.inference.function_space import factorise, max_rows_within
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
 from lmgp.linalg import solve_lower
-from lmgp.locality.cells import Cell, Cells, sharing_pays
+from lmgp.locality.cells import SHARING, Cell, Cells, sharing_pays
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
@@ -66,7 +66,8 @@ class NearestPosterior:
     -----
     With few columns, space is parted into cubes, `lmgp.locality.cells.Cells`. The rows in one are predicted from all
     training rows around it, about twice k, by one factorisation. A row is predicted from its k nearest rows by
-    themselves where its cube has too many rows around it for that to pay, and where one of the k may be missing there.
+    themselves where its cube has too many rows around it for that to pay, or for the memory, and where one of the k may
+    be missing there.
 
     Either way a prediction is made from at least the k nearest rows, and which rows these are depends on the training
     rows and the row itself alone: beside whichever rows it is predicted, it is the same but for rounding.
@@ -103,7 +104,8 @@ class NearestPosterior:
         self._noise = noise.of_weighted_rows(rows)
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._tree = KDTree(kernel.scale(rows.X))
-        shared = share and sharing_pays(rows.X.shape[1], self.n_neighbors)
+        roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= SHARING.most * self.n_neighbors
+        shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
@@ -165,11 +167,14 @@ class NearestPosterior:
         def solve_cell(cell: Cell) -> Indices:
             """Predict the points of a cell; return those that its rows do not serve."""
             assert self._cells is not None  # for the type checker: there are no cells without
-            rows = self._cells.rows_around(cell)
-            served = self._cells.serves(cell, points[cell.members], rows)
-            if served.any():
-                solve(rows, cell.members[served])
-            return cell.members[~served]
+            rows, left = self._cells.rows_around(cell), []
+            for part in chunks(len(cell.members), len(rows), BATCH_BYTES):
+                members = cell.members[part]
+                served = self._cells.serves(cell, points[members], rows)
+                if served.any():
+                    solve(rows, members[served])
+                left.append(members[~served])
+            return np.concatenate(left)
 
         def solve_alone(part: slice) -> None:
             k = np.arange(1, self.n_neighbors + 1)

@@ -26,12 +26,15 @@ class Sharing:
     worth : float
         Cells pay where they take at most this multiple of the operations of each point by itself: operations on one
         larger matrix are faster.
+    most : float
+        The most rows around a cell, in multiples of k.
     halvings : int
         How often a side is halved: not for ever, where k rows are copies of each other.
     """
 
     side: float = 1.0
     worth: float = 1.5
+    most: float = 4.0
     halvings: int = 24
 
 
@@ -41,7 +44,7 @@ SHARING = Sharing()
 def _pays(n_rows: float, n_points: float, k: int) -> bool:
     """Compare the operations of a cell, s³/3 and s² for each of its points, with k³/3 + k² for each by itself."""
     shared = n_rows**3 / (3.0 * n_points) + n_rows**2
-    return shared <= SHARING.worth * (k**3 / 3.0 + k**2)
+    return n_rows <= SHARING.most * k and shared <= SHARING.worth * (k**3 / 3.0 + k**2)
 
 
 def _ball(n_inputs: int) -> float:
