@@ -32,6 +32,9 @@ BLOCK_BYTES = 2**20
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36
 
+# A squared distance at which e^{−r} is zero: beyond it r may be infinite, and r e^{−r} no number.
+VAST = 1e6
+
 
 class StationaryKernel(Kernel):
     """k(x, z) = variance · correlation(r²) with r² = Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ².
@@ -82,9 +85,11 @@ class StationaryKernel(Kernel):
     def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
         left, right = X / values["lengthscale"], Z / values["lengthscale"]
         needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))
-        if X.ndim == Z.ndim == 2 and not needs_gradient:
+        if needs_gradient:
+            return values["variance"] * self.correlation(squared_distances(left, right), values)
+        if X.ndim == Z.ndim == 2 and len(X) * len(Z) * 8 > BLOCK_BYTES:
             return self._in_blocks(left, right, values)
-        return values["variance"] * self.correlation(squared_distances(left, right), values)
+        return self.correlation(squared_distances(left, right), values).mul_(values["variance"])
 
     def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
         return pullback_of_stationary(self, X, values)
@@ -293,11 +298,22 @@ class MaternKernel(StationaryKernel):
         self.variance_bounds = variance_bounds
 
     def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
-        r = torch.sqrt((2.0 * self.smoothness * squares).clamp_min(TINY))
+        scaled = 2.0 * self.smoothness * squares
+        if not (torch.is_grad_enabled() and squares.requires_grad):
+            return self._correlation_in_place(scaled.clamp_max_(VAST))
+        r = torch.sqrt(scaled.clamp_min(TINY))
         decay = torch.exp(-r)
         if self.smoothness == 0.5:
             return decay
         return (1.0 + r) * decay if self.smoothness == 1.5 else (1.0 + r + r.square() / 3.0) * decay
+
+    def _correlation_in_place(self, squares: torch.Tensor) -> torch.Tensor:
+        """Evaluate k/variance at 2ν r² without a gradient, in the memory of these: nearest rows need billions."""
+        r = squares.sqrt_()
+        decay = torch.neg(r).exp_()
+        if self.smoothness == 0.5:
+            return decay
+        return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:

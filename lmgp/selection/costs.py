@@ -158,7 +158,7 @@ class _Stopwatch:
         predict_exact = [partial(posterior().predict, self.X[:256]) for posterior in exact]
         near = self.rows(2048, 2)
         neighbours = [
-            partial(NearestPosterior(self.kernel, near, self.noise, k).predict, near.X[:32])
+            partial(NearestPosterior(self.kernel, near, self.noise, k, share=False).predict, near.X[:32])
             for k in SAMPLING.neighbours
         ]
         moments = [(2 * degree + 1) ** 2 for degree in SAMPLING.degrees]
