@@ -58,20 +58,25 @@ class Limits:
     max_coordinates : float
         With more than 3 input columns, clustering looks at n · d coordinates for each centroid. A threshold above 256
         centroids is tried only if it takes fewer than this number in all.
-    long : float
-        In seconds: a candidate that takes longer than this, and longer than the exact GP, is left out.
-    patience : float
-        It is left out only if it takes this multiple of the exact GP's seconds where neither nearest rows nor the
-        exact GP are among the methods.
+    quick : float
+        In multiplications: where the exact GP of n rows takes fewer, n²(n/3 + n_predict), no search can save much.
+    affordable : float
+        In seconds: what any model may take.
+    neighbours : int
+        A model may also take as long as predictions from this number of nearest rows.
+    most_neighbours : int
+        Half the number of rows that probes are predicted from: more cannot be told from these.
     """
 
     thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
     smallest_size: int = 32
     few_centroids: int = 256
     rows_per_centroid: int = 8
-    max_coordinates: float = 4e9
-    long: float = 2.0
-    patience: float = 10.0
+    max_coordinates: float = 1e9
+    quick: float = 2e10
+    affordable: float = 20.0
+    neighbours: int = 256
+    most_neighbours: int = 1024
 
     def max_centroids(self, n_rows: int, n_inputs: int) -> int:
         """Return the number of centroids at which a threshold is too small to be tried."""
@@ -120,7 +125,7 @@ class Allowed:
     methods : sequence of str
         Names of methods.
     max_features : int
-        The largest number of columns; of models without a map, of rows.
+        The largest number of columns, and of nearest rows.
     approximation : {"dtc", "sor", "fitc"}
     max_memory_gib : float
         Models whose matrices need more are left out.
@@ -131,10 +136,14 @@ class Allowed:
     approximation: Approximation = "fitc"
     max_memory_gib: float = 4.0
 
-    @property
-    def rows_serve(self) -> bool:
-        """Whether a model may be made of rows in place of features."""
-        return NEAREST_ROWS in self.methods or EXACT in self.methods
+    def takes_exact(self, n_rows: int) -> bool:
+        """Say whether the exact GP of n rows is a candidate."""
+        return EXACT in self.methods and n_rows <= max_rows_within(self.max_memory_gib)
+
+    def needs_no_search(self, n_rows: int, n_predict: int) -> bool:
+        """Say whether the exact GP is to be taken at once."""
+        work = n_rows**2 * (n_rows / 3.0 + n_predict)
+        return self.takes_exact(n_rows) and (work <= LIMITS.quick or set(self.methods) == {EXACT})
 
 
 def sizes(max_features: int) -> list[int]:
@@ -184,7 +193,12 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
             f"{prices.n_inputs} columns, with max_features={allowed.max_features} and "
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
-    return _affordable(found, max(LIMITS.long, prices.of_exact() * (1.0 if allowed.rows_serve else LIMITS.patience)))
+    return _affordable(found, max(LIMITS.affordable, prices.of_neighbours(LIMITS.neighbours).model))
+
+
+def exact(n_rows: int, approximation: Approximation) -> Choice:
+    """Return the choice of the exact GP of all rows."""
+    return Choice(EXACT, n_rows, None, None, approximation)
 
 
 def _map(name: str, size: int = LIMITS.smallest_size) -> KernelMap:
@@ -233,7 +247,7 @@ def _of_maps(
             [
                 Candidate(
                     Choice(name, size, features, threshold, allowed.approximation),
-                    prices.of_map(work, n_centroids, distances),
+                    *prices.of_map(work, n_centroids, distances),
                 )
                 for size, features, work in sensible
                 if model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
@@ -250,19 +264,18 @@ def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:
     """List the exact GP of the nearest rows, and that of all rows."""
     n, found = prices.n_rows, []
     if NEAREST_ROWS in allowed.methods:
-        fewer = [k for k in sizes(allowed.max_features) if k < n]
+        fewer = [k for k in sizes(min(allowed.max_features, LIMITS.most_neighbours)) if k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
         found.append(
             Family(
                 [
-                    Candidate(Choice(NEAREST_ROWS, k, None, None, allowed.approximation, k), prices.of_neighbours(k))
+                    Candidate(Choice(NEAREST_ROWS, k, None, None, allowed.approximation, k), *prices.of_neighbours(k))
                     for k in fewer
                 ],
                 POWERS.nearest,
             )
         )
-    if EXACT in allowed.methods and n <= min(allowed.max_features, max_rows_within(allowed.max_memory_gib)):
-        choice = Choice(EXACT, n, None, None, allowed.approximation)
-        found.append(Family([Candidate(choice, prices.of_exact())], POWERS.explicit))
+    if allowed.takes_exact(n):
+        found.append(Family([Candidate(exact(n, allowed.approximation), *prices.of_exact())], POWERS.explicit))
     return [family for family in found if family.candidates]

@@ -5,6 +5,7 @@ from time import perf_counter
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
@@ -26,26 +27,27 @@ class Plan:
     Attributes
     ----------
     all_rows : int
-        Up to this number of rows, the probes are drawn at random and predicted from all other rows. Of more rows, the
-        probes come in groups of neighbours, and one neighbourhood serves a group.
+        Up to this number of rows, the probes are drawn at random and predicted from all other rows: that takes about a
+        second. Of more rows, the probes come in groups of neighbours, and one neighbourhood serves a group.
     n_probes, n_groups : int
         The number of rows to hold out, and of groups.
     held_out : int
         Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows
         would be another problem.
     first_neighbours, last_neighbours : int
-        The size of the first neighbourhood, and of the largest; each is twice the one before.
+        The size of the first neighbourhood, and of the largest; each is twice the one before. Twice the largest would
+        take eight times the seconds.
     share_of_tolerance : float
         Neighbourhoods are large enough when doubling them changes the predictions by less than this share of the
         tolerance.
     """
 
-    all_rows: int = 10_000
+    all_rows: int = 4096
     n_probes: int = 256
     n_groups: int = 16
     held_out: int = 5
     first_neighbours: int = 512
-    last_neighbours: int = 4096
+    last_neighbours: int = 2048
     share_of_tolerance: float = 0.1
 
     def within(self, max_memory_gib: float) -> Self:
@@ -70,6 +72,9 @@ class Probes:
         The index of each row's group; of few rows, each is a group of its own.
     rest : Rows
         The rows that were not held out.
+    near : Rows
+        Those of them in the largest neighbourhood of a group: models of the nearest rows are tried on these, whose
+        number does not grow with n. Where each prediction is from all rows, these are all.
     n_used : int
         The number of rows that each prediction is from.
     change : float
@@ -84,6 +89,7 @@ class Probes:
     variance: Floats
     group: Indices
     rest: Rows
+    near: Rows
     n_used: int
     change: float
     seconds: float
@@ -107,15 +113,21 @@ class Probes:
         plan : Plan
         """
         start = perf_counter()
-        groups = _hold_out(kernel.scale(rows.X), rng, plan)
-        held = np.concatenate(groups)
-        rest = rows.take(np.setdiff1d(np.arange(len(rows.y)), held))
-        inputs = [rows.X[group] for group in groups]
-        if len(groups) == 1:
-            mean, variance = _both(RowPosterior(kernel, rest, noise), inputs[0])
-            n_used, change = len(rest.y), 0.0
+        scaled = kernel.scale(rows.X)
+        if len(scaled) <= plan.all_rows:
+            held = rng.permutation(len(scaled))[: max(1, min(plan.n_probes, len(scaled) // plan.held_out))]
+            groups, rest = [held], rows.take(np.setdiff1d(np.arange(len(scaled)), held))
+            mean, variance = _both(RowPosterior(kernel, rest, noise), rows.X[held])
+            near, n_used, change = rest, len(rest.y), 0.0
         else:
-            mean, variance, n_used, change = _from_neighbourhoods(kernel, rest, noise, inputs, tolerance, plan)
+            tree = KDTree(scaled, balanced_tree=False)  # one tree for all: it takes the most time of many rows
+            groups = _hold_out(scaled, tree, rng, plan)
+            held = np.concatenate(groups)
+            rest = rows.take(np.setdiff1d(np.arange(len(scaled)), held))
+            around = _neighbourhoods(scaled, tree, groups, plan)
+            inputs = [rows.X[group] for group in groups]
+            mean, variance, n_used, change = _from_neighbourhoods(kernel, rows, noise, inputs, around, tolerance, plan)
+            near = rows.take(np.unique(around))
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
         return cls(
@@ -124,6 +136,7 @@ class Probes:
             variance[order],
             labels if len(groups) > 1 else np.arange(len(held)),
             rest,
+            near,
             n_used,
             change,
             perf_counter() - start,
@@ -139,14 +152,11 @@ class Probes:
         return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
-def _hold_out(scaled: Floats, rng: np.random.Generator, plan: Plan) -> list[Indices]:
-    """Choose the rows to hold out, in groups of neighbours where there are many rows."""
-    n = len(scaled)
-    if n <= plan.all_rows:
-        return [rng.permutation(n)[: max(1, min(plan.n_probes, n // plan.held_out))]]
+def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan) -> list[Indices]:
+    """Choose the rows to hold out, in groups of neighbours."""
     size = plan.n_probes // plan.n_groups
-    centres = rng.choice(n, plan.n_groups, replace=False)
-    _, around = KDTree(scaled).query(scaled[centres], k=2 * plan.held_out * size)
+    centres = rng.choice(len(scaled), plan.n_groups, replace=False)
+    _, around = tree.query(scaled[centres], k=2 * plan.held_out * size)
     taken: set[int] = set()
     groups = []
     for candidates in around:
@@ -157,6 +167,15 @@ def _hold_out(scaled: Floats, rng: np.random.Generator, plan: Plan) -> list[Indi
     return groups
 
 
+def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], plan: Plan) -> Indices:
+    """Return the rows nearest to the middle of each group that are not held out, the nearest first."""
+    held = np.concatenate(groups)
+    k = min(plan.last_neighbours, len(scaled) - len(held))
+    middles = np.stack([scaled[group].mean(axis=0) for group in groups])
+    _, around = tree.query(middles, k=k + len(held), workers=torch.get_num_threads())
+    return np.stack([nearest[~np.isin(nearest, held)][:k] for nearest in around])
+
+
 def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
     mean, variance = posterior.predict(X)
     assert variance is not None  # for the type checker
@@ -164,25 +183,22 @@ def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
 
 
 def _from_neighbourhoods(
-    kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], tolerance: float, plan: Plan
+    kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices, tolerance: float, plan: Plan
 ) -> tuple[Floats, Floats, int, float]:
     """Predict groups of rows exactly; return means, variances, the number of rows used, and the last change."""
-    tree = KDTree(kernel.scale(rows.X))
-    centres = kernel.scale(np.stack([group.mean(axis=0) for group in groups]))
     previous: tuple[Floats, Floats] | None = None
-    k, change = plan.first_neighbours, np.inf
+    k, change = min(plan.first_neighbours, around.shape[1]), np.inf
     while True:
-        neighbourhoods = tree.query(centres, k=k)[1]
 
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
             group, nearest = task
             return _both(RowPosterior(kernel, rows.take(nearest), noise), group)
 
-        parts = parallel_map(predict, list(zip(groups, neighbourhoods, strict=True)))
+        parts = parallel_map(predict, list(zip(groups, around[:, :k], strict=True)))
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         if previous is not None:
             before = previous[0], previous[1] + noise.variance
             change = float(kl_divergence(*before, mean, variance + noise.variance).mean())
-        if change <= plan.share_of_tolerance * tolerance or 2 * k > plan.last_neighbours:
+        if change <= plan.share_of_tolerance * tolerance or 2 * k > around.shape[1]:
             return mean, variance, k, change
         previous, k = (mean, variance), 2 * k
