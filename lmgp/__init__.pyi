@@ -27,6 +27,7 @@ from .models.chosen import GPRegressor
 from .models.exact import ExactGPRegressor
 from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
+from .models.nearest import NearestNeighborsGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
@@ -51,6 +52,7 @@ __all__ = [
     "MaternKernel",
     "ModulatedFeatures",
     "ModulatedKernel",
+    "NearestNeighborsGPRegressor",
     "NystroemFeatures",
     "OptimizedMaclaurinFeatures",
     "OrthogonalFourierFeatures",

@@ -1,26 +1,21 @@
-"""The exact Gaussian process given some rows: all of them, or the nearest ones to each test row."""
+"""The exact Gaussian process given rows: one set of them, or a batch of sets."""
 
 import math
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
-from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
 
 # Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20
-
-# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
-BATCH_BYTES = 4 * 2**20
 
 
 class Conditional:
@@ -184,41 +179,3 @@ class RowPosterior:
                 of_part = self._conditional.predict(as_tensor(X[part]), as_tensor(prior[part]))
                 mean[part], found[part] = (values.numpy() for values in of_part)
         return mean, found
-
-
-def predict_from_neighbours(
-    kernel: Kernel, rows: Rows, noise: Noise, tree: KDTree, X: Floats, n_neighbors: int
-) -> tuple[Floats, Floats]:
-    """Predict each row from the training rows nearest to it: the nearest-neighbour Gaussian process.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    rows : Rows
-        With y centred.
-    noise : Noise
-    tree : KDTree
-        Of the training rows in the kernel's metric.
-    X : ndarray of shape (m, d)
-    n_neighbors : int
-        At most the number of training rows.
-
-    Returns
-    -------
-    mean, variance : ndarray of shape (m,)
-        Of the latent function.
-    """
-    _, nearest = tree.query(kernel.scale(X), k=np.arange(1, n_neighbors + 1), workers=torch.get_num_threads())
-    own_noise = noise.of_weighted_rows(rows)
-    inputs, targets, tests = as_tensor(rows.X), as_tensor(rows.y), as_tensor(X)[:, None, :]
-    prior = as_tensor(kernel.diagonal(X))[:, None]
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-
-    def predict_batch(part: slice) -> None:
-        near = torch.from_numpy(nearest[part])
-        conditional = Conditional(kernel, inputs[near], targets[near], own_noise[near])
-        of_part = conditional.predict(tests[part], prior[part])
-        mean[part], variance[part] = (values[:, 0].numpy() for values in of_part)
-
-    parallel_map(predict_batch, list(chunks(len(X), n_neighbors**2, BATCH_BYTES)))
-    return mean, variance

@@ -16,6 +16,7 @@ from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
+from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
@@ -23,6 +24,7 @@ from lmgp.models.base import GaussianProcess, GPFit
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
+from lmgp.models.nearest import NearestNeighborsGPRegressor
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, families
 from lmgp.selection.costs import measured_costs
@@ -33,7 +35,7 @@ from lmgp.selection.search import Selection, select
 from lmgp.validation import RandomState, Rows, generator, spawn
 
 Floats = NDArray[np.float64]
-Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor
+Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor | NearestNeighborsGPRegressor
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +86,7 @@ class GPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    model_ : ExactGPRegressor, FeaturizedGPRegressor or LocalizedGPRegressor
+    model_ : ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor or NearestNeighborsGPRegressor
         The chosen model, fitted to all rows.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
@@ -190,7 +192,9 @@ class GPRegressor(GaussianProcess):
         most = LIMITS.max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
-        def build(choice: Choice) -> LocalPosterior:
+        def build(choice: Choice) -> LocalPosterior | NearestPosterior:
+            if choice.n_neighbors is not None:
+                return NearestPosterior(kernel, rest, noise, choice.n_neighbors, self.max_memory_gib)
             centroids: Floats = mean if choice.threshold is None else covers(choice.threshold)
             features = None
             if choice.features is not None:
@@ -201,10 +205,9 @@ class GPRegressor(GaussianProcess):
                 kernel,
                 rest,
                 Noise(noise.variance, choice.approximation),
-                centroids if choice.n_neighbors is None else centroids[:0],
+                centroids,
                 features=features,
                 solver=choice.solver,
-                n_neighbors=choice.n_neighbors,
                 max_memory_gib=self.max_memory_gib,
                 neighbourhoods=neighbourhoods,
             )
@@ -227,9 +230,7 @@ class GPRegressor(GaussianProcess):
             "random_state": seed,
         }
         if choice.n_neighbors is not None:
-            return LocalizedGPRegressor(
-                centroids="test_rows", solver=choice.solver, n_neighbors=choice.n_neighbors, **shared
-            )
+            return NearestNeighborsGPRegressor(choice.n_neighbors, **shared)
         if choice.features is None:
             return ExactGPRegressor(**shared)
         shared["approximation"] = choice.approximation

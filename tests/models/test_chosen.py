@@ -21,6 +21,7 @@ from lmgp import (
     LinearKernel,
     LocalizedGPRegressor,
     MaternKernel,
+    NearestNeighborsGPRegressor,
     RationalQuadraticKernel,
 )
 from lmgp.catalogue import CATALOGUE
@@ -207,7 +208,7 @@ class TestTheChosenModel:
         ("methods", "kind"),
         [
             (["exact"], ExactGPRegressor),
-            (["nearest_rows"], LocalizedGPRegressor),
+            (["nearest_rows"], NearestNeighborsGPRegressor),
             (["local_taylor"], LocalizedGPRegressor),
             (["global_taylor", "orf"], FeaturizedGPRegressor),
             (["nystroem"], FeaturizedGPRegressor),
