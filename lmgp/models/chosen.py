@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -26,12 +26,12 @@ from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.models.nearest import NearestNeighborsGPRegressor
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
-from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, families
-from lmgp.selection.costs import measured_costs
+from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, exact, families
+from lmgp.selection.costs import measured_costs, measured_kernel_costs
 from lmgp.selection.families import Choice
 from lmgp.selection.prices import Prices
 from lmgp.selection.probes import PLAN, Probes
-from lmgp.selection.search import Selection, select
+from lmgp.selection.search import Selection, at_once, select
 from lmgp.validation import RandomState, Rows, generator, spawn
 
 Floats = NDArray[np.float64]
@@ -167,15 +167,23 @@ class GPRegressor(GaussianProcess):
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ChosenFit:
         require(common.kernel, "metric", type(self).__name__)
-        noise = Noise(common.noise_variance, self.approximation)
-        plan = PLAN.within(self.max_memory_gib)
-        probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
         seed = int(rng.integers(2**31))
-        choice, selection = self._choose(probes, len(rows.y), common.kernel, noise, seed)
-        if shortfall := selection.shortfall(self.max_features):
-            exact = len(rows.y) <= max_rows_within(self.max_memory_gib)
+        n_rows, noise = len(rows.y), Noise(common.noise_variance, self.approximation)
+        n_predict = n_rows if self.n_predict is None else int(self.n_predict)
+        allowed = Allowed(
+            checked_methods(self.methods), int(self.max_features), self.approximation, float(self.max_memory_gib)
+        )
+        if allowed.needs_no_search(n_rows, n_predict):
+            choice = exact(n_rows, self.approximation)
+            selection = at_once(choice, float(self.tolerance), n_predict)
+        else:
+            plan = PLAN.within(self.max_memory_gib)
+            probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
+            choice, selection = self._choose(probes, allowed, n_rows, n_predict, common.kernel, noise, seed)
+        if shortfall := selection.shortfall():
+            possible = n_rows <= max_rows_within(self.max_memory_gib)
             warnings.warn(
-                shortfall + (", or use ExactGPRegressor." if exact else "."),
+                shortfall + (", or use ExactGPRegressor." if possible else "."),
                 ToleranceWarning,
                 stacklevel=3,  # the line that calls fit
             )
@@ -184,39 +192,37 @@ class GPRegressor(GaussianProcess):
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
-    def _choose(self, probes: Probes, n_rows: int, kernel: Kernel, noise: Noise, seed: int) -> tuple[Choice, Selection]:
+    def _choose(
+        self, probes: Probes, allowed: Allowed, n_rows: int, n_predict: int, kernel: Kernel, noise: Noise, seed: int
+    ) -> tuple[Choice, Selection]:
         """Try candidates on probes, each made of the rows that are not held out."""
-        rest, n_predict = probes.rest, n_rows if self.n_predict is None else int(self.n_predict)
+        rest = probes.rest
         mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]
-        neighbourhoods = Neighbourhoods(kernel.scale(rest.X))
+        neighbourhoods = cache(lambda: Neighbourhoods(kernel.scale(rest.X)))
         most = LIMITS.max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
         def build(choice: Choice) -> LocalPosterior | NearestPosterior:
             if choice.n_neighbors is not None:
-                return NearestPosterior(kernel, rest, noise, choice.n_neighbors, self.max_memory_gib)
+                return NearestPosterior(kernel, probes.near, noise, choice.n_neighbors, self.max_memory_gib)
             centroids: Floats = mean if choice.threshold is None else covers(choice.threshold)
-            features = None
-            if choice.features is not None:
-                # The stream from which the chosen regressor draws as well: what is tried is what is fitted.
-                drawing = spawn(generator(seed), 2)[1]
-                features = fitted_map(choice.features, kernel, rest, centroids, drawing, self.max_memory_gib)
+            # The stream from which the chosen regressor draws as well: what is tried is what is fitted.
+            drawing = spawn(generator(seed), 2)[1]
             return LocalPosterior(
                 kernel,
                 rest,
                 Noise(noise.variance, choice.approximation),
                 centroids,
-                features=features,
+                features=fitted_map(choice.features, kernel, rest, centroids, drawing, self.max_memory_gib),
                 solver=choice.solver,
                 max_memory_gib=self.max_memory_gib,
-                neighbourhoods=neighbourhoods,
+                neighbourhoods=None if choice.threshold is None else neighbourhoods(),
             )
 
-        allowed = Allowed(
-            checked_methods(self.methods), int(self.max_features), self.approximation, float(self.max_memory_gib)
-        )
         share = negligible_share(rest, kernel, noise, PRUNE)
-        prices = Prices(rest, n_rows, kernel, share, n_predict, measured_costs())
+        costs = measured_costs(), measured_kernel_costs(kernel, rest.X.shape[1])
+        prices = Prices(rest, n_rows, kernel, share, n_predict, *costs, len(probes.X))
+        allowed = replace(allowed, max_neighbours=probes.most_neighbours)
         candidates = families(allowed, kernel, prices, covers)
         return select(probes, candidates, build, noise.variance, float(self.tolerance), n_predict)
 

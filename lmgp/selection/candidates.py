@@ -64,8 +64,6 @@ class Limits:
         In seconds: what any model may take.
     neighbours : int
         A model may also take as long as predictions from this number of nearest rows.
-    most_neighbours : int
-        Half the number of rows that probes are predicted from: more cannot be told from these.
     """
 
     thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
@@ -76,7 +74,6 @@ class Limits:
     quick: float = 2e10
     affordable: float = 20.0
     neighbours: int = 256
-    most_neighbours: int = 1024
 
     def max_centroids(self, n_rows: int, n_inputs: int) -> int:
         """Return the number of centroids at which a threshold is too small to be tried."""
@@ -129,12 +126,15 @@ class Allowed:
     approximation : {"dtc", "sor", "fitc"}
     max_memory_gib : float
         Models whose matrices need more are left out.
+    max_neighbours : int
+        The largest number of nearest rows.
     """
 
     methods: Sequence[str] = TRIED
     max_features: int = 2048
     approximation: Approximation = "fitc"
     max_memory_gib: float = 4.0
+    max_neighbours: int = 2048
 
     def takes_exact(self, n_rows: int) -> bool:
         """Say whether the exact GP of n rows is a candidate."""
@@ -264,7 +264,7 @@ def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:
     """List the exact GP of the nearest rows, and that of all rows."""
     n, found = prices.n_rows, []
     if NEAREST_ROWS in allowed.methods:
-        fewer = [k for k in sizes(min(allowed.max_features, LIMITS.most_neighbours)) if k < n]
+        fewer = [k for k in sizes(min(allowed.max_features, allowed.max_neighbours)) if k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
         found.append(

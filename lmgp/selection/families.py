@@ -58,14 +58,11 @@ class Candidate(NamedTuple):
         Of fitting it to all rows, and predicting as many as the user will.
     trial_seconds : float
         Of fitting it to all rows but the probes, and predicting these.
-    look_seconds : float
-        Of drawing its map: that tells which variance is left out.
     """
 
     choice: Choice
     seconds: float
     trial_seconds: float = 0.0
-    look_seconds: float = 0.0
 
 
 @dataclass

@@ -28,13 +28,10 @@ class Price(NamedTuple):
         Of fitting a model to all rows, and predicting as many as the user will.
     trial : float
         Of fitting it and predicting the probes.
-    look : float
-        Of drawing its map.
     """
 
     model: float
     trial: float
-    look: float = 0.0
 
 
 class Prices:
@@ -115,7 +112,7 @@ class Prices:
             # Models from which no row is predicted are not solved.
             return drawing + min(n_centroids, n_predict) * per_model + n_predict * predict
 
-        return Price(of(self._n_predict), of(self._n_probes), drawing)
+        return Price(of(self._n_predict), of(self._n_probes))
 
     def _of_landmarks(self, n_landmarks: int) -> float:
         """Return the seconds of drawing landmarks and factorising their covariance."""

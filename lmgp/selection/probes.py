@@ -40,6 +40,8 @@ class Plan:
     share_of_tolerance : float
         Neighbourhoods are large enough when doubling them changes the predictions by less than this share of the
         tolerance.
+    out_of_reach : float
+        They do not grow further where that change is this multiple of the share: the largest would not be enough.
     """
 
     all_rows: int = 4096
@@ -49,6 +51,7 @@ class Plan:
     first_neighbours: int = 512
     last_neighbours: int = 2048
     share_of_tolerance: float = 0.1
+    out_of_reach: float = 30.0
 
     def within(self, max_memory_gib: float) -> Self:
         """Return the plan that predicts from all rows only where these fit into memory, in GiB."""
@@ -93,6 +96,11 @@ class Probes:
     n_used: int
     change: float
     seconds: float
+
+    @property
+    def most_neighbours(self) -> int:
+        """The number of nearest rows above which a model of them cannot be told from the reference."""
+        return self.n_used // 2 if self.change else self.n_used
 
     @classmethod
     def of(
@@ -199,6 +207,8 @@ def _from_neighbourhoods(
         if previous is not None:
             before = previous[0], previous[1] + noise.variance
             change = float(kl_divergence(*before, mean, variance + noise.variance).mean())
-        if change <= plan.share_of_tolerance * tolerance or 2 * k > around.shape[1]:
+        enough = plan.share_of_tolerance * tolerance
+        done = change <= enough or plan.out_of_reach * enough <= change < np.inf
+        if done or 2 * k > around.shape[1]:
             return mean, variance, k, change
         previous, k = (mean, variance), 2 * k

@@ -47,7 +47,7 @@ class Rules:
     still_to_come: float = 6.0
     as_near: float = 1.25
     least_seconds: float = 2.0
-    most_seconds: float = 6.0
+    most_seconds: float = 5.0
 
 
 RULES = Rules()
@@ -170,8 +170,8 @@ class Selection(Sequence[Trial]):
             )
         return (
             f"Chosen was {model}, {chosen.kl:.2g} nats per row from the exact GP on {chosen.n_probes} rows held out: "
-            f"the nearest of the models that are affordable for {self.n_predict:,} predictions, above "
-            f"tolerance={self.tolerance:g}. Give a tolerance above {chosen.kl:.2g} to accept this, or a smaller n_predict"
+            f"the nearest model that is affordable for {self.n_predict:,} predictions, above "
+            f"tolerance={self.tolerance:g}. Raise tolerance to accept this, or give a smaller n_predict"
         )
 
     def to_json(self) -> str:
@@ -257,13 +257,17 @@ def select(
     trials = _Trials(probes, build, noise_variance)
     rows = [family for family in families if family.candidates[0].choice.features is None]
     maps = [family for family in families if family.candidates[0].choice.features is not None]
-    found = trials.first_within(_by_seconds(rows), tolerance, math.inf, math.inf)
-    without = found.seconds if found else max((one.seconds for _, one in _by_seconds(rows)), default=math.inf)
-    budget = min(max(without, RULES.least_seconds), RULES.most_seconds)
-    # Where a model without a map serves, a map is to save seconds.
-    better = trials.first_within(_by_seconds(maps), tolerance, budget, found.seconds if found else math.inf)
-    if not (found or better):
-        trials.try_largest(families, budget)
+    found = trials.first_within(_by_seconds(rows), tolerance, RULES.most_seconds)
+    if not found:
+        trials.try_largest(rows, RULES.most_seconds)
+    without = max((one.seconds for _, one in _by_seconds(rows)), default=math.inf)
+    saving = found.seconds if found else math.inf  # where a model without a map serves, a map is to save seconds
+    budget = min(max(found.seconds if found else without, RULES.least_seconds), RULES.most_seconds)
+    trials.spent = 0.0
+    if not trials.first_within(_by_seconds(maps), tolerance, budget, saving) and not found:
+        trials.try_largest(maps, budget)
+    if not trials.complete():
+        trials.attempt(*_by_seconds(families)[0], math.inf)
     choice, best = trials.best(tolerance)
     table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.by_choice.values())
     return choice, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)
@@ -285,7 +289,7 @@ class _Trials:
     ----------
     by_choice : dict of int to (Choice, Trial)
     spent : float
-        The seconds that the trials of maps were expected to take.
+        The seconds that trials took.
     """
 
     def __init__(self, probes: Probes, build: Callable[[Choice], Predictor], noise_variance: float) -> None:
@@ -299,7 +303,7 @@ class _Trials:
         return [pair for pair in self.by_choice.values() if pair[1].method == EXACT or pair[1].n_probes == n_probes]
 
     def first_within(
-        self, pairs: Sequence[tuple[Family, Candidate]], tolerance: float, budget: float, saving: float
+        self, pairs: Sequence[tuple[Family, Candidate]], tolerance: float, budget: float, saving: float = math.inf
     ) -> Trial | None:
         """Try candidates until one is within the tolerance; pass over those that spend more than they can save."""
         for family, candidate in pairs:
@@ -350,9 +354,8 @@ class _Trials:
                 found = kl_divergence(mean, variance + noise_variance, probes.mean[:look], expected[:look])
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
         family.seen[choice.size] = kl, n_probes > 0
-        if choice.features is not None:
-            self.spent += candidate.trial_seconds if n_probes else candidate.look_seconds
         seconds = perf_counter() - start
+        self.spent += seconds
         if id(choice) in self.by_choice:
             seconds += self.by_choice[id(choice)][1].trial_seconds
         trial = Trial(
