@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ class Limits:
         In seconds: what any model may take.
     neighbours : int
         A model may also take as long as predictions from this number of nearest rows.
+    negligible : float
+        In seconds: a size is left out if the next larger one takes less. It cannot save what its trial takes.
     """
 
     thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
@@ -74,6 +76,7 @@ class Limits:
     quick: float = 2e10
     affordable: float = 20.0
     neighbours: int = 256
+    negligible: float = 0.2
 
     def max_centroids(self, n_rows: int, n_inputs: int) -> int:
         """Return the number of centroids at which a threshold is too small to be tried."""
@@ -87,8 +90,8 @@ POWERS, LIMITS = Powers(), Limits()
 
 
 # All methods that can be named, and those that are tried if none are.
-NAMES = (*(name for name, method in METHODS.items() if not method.chooses), NEAREST_ROWS, EXACT)
-TRIED = (*(name for name, method in METHODS.items() if method.tried), NEAREST_ROWS, EXACT)
+NAMES = (*(name for name, method in METHODS.items() if not method.chooses), EXACT)
+TRIED = (*(name for name, method in METHODS.items() if method.tried), EXACT)
 
 
 def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
@@ -173,7 +176,8 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
     InputError
         If there is no candidate.
     """
-    maps = {name: METHODS[name] for name in allowed.methods if name in METHODS and _map(name).serves(kernel)}
+    known = {name: METHODS[name] for name in allowed.methods if name in METHODS}
+    maps = {name: method for name, method in known.items() if method.mapped and _map(name).serves(kernel)}
     if prices.n_inputs == 1:  # rivals are the same map: keep the first
         names = list(maps)
         maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
@@ -217,10 +221,12 @@ def model_fits(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: 
 
 
 def _affordable(found: list[Family], limit: float) -> list[Family]:
-    """Leave out the candidates that take longer than a limit in seconds, but for the cheapest of all."""
+    """Leave out the candidates that take longer than a limit in seconds, or next to nothing, but for the cheapest."""
     limit = max(limit, min(candidate.seconds for family in found for candidate in family.candidates))
     for family in found:
-        family.candidates[:] = [candidate for candidate in family.candidates if candidate.seconds <= limit]
+        possible = [candidate for candidate in family.candidates if candidate.seconds <= limit]
+        worth = [one for one, larger in pairwise(possible) if larger.seconds > LIMITS.negligible]
+        family.candidates[:] = worth + possible[-1:]
     return [family for family in found if family.candidates]
 
 

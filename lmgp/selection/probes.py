@@ -1,5 +1,6 @@
 """Probes: training rows that are held out, and their exact prediction."""
 
+import math
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Self
@@ -14,6 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
+from lmgp.selection.blocks import BlockPosterior
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -34,28 +36,28 @@ class Plan:
     held_out : int
         Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows
         would be another problem.
-    first_neighbours, last_neighbours : int
-        The size of the first neighbourhood, and of the largest; each is twice the one before. Twice the largest would
-        take eight times the seconds.
+    neighbours : int
+        The size of a neighbourhood. Its half must be enough: see `share_of_tolerance`.
+    landmarks, landmark_work : int and float
+        Where neighbourhoods alone are not enough, a Nyström map stands for the rows beyond, of at most this number of
+        landmarks m, with m² · n at most the second number.
     share_of_tolerance : float
-        Neighbourhoods are large enough when doubling them changes the predictions by less than this share of the
-        tolerance.
-    out_of_reach : float
-        They do not grow further where that change is this multiple of the share: the largest would not be enough.
+        Predictions are settled when half the neighbourhood, and half the landmarks, change them by less than this share
+        of the tolerance.
     """
 
     all_rows: int = 4096
     n_probes: int = 256
     n_groups: int = 16
     held_out: int = 5
-    first_neighbours: int = 512
-    last_neighbours: int = 2048
+    neighbours: int = 1024
+    landmarks: int = 256
+    landmark_work: float = 5e9
     share_of_tolerance: float = 0.1
-    out_of_reach: float = 30.0
 
     def within(self, max_memory_gib: float) -> Self:
         """Return the plan that predicts from all rows only where these fit into memory, in GiB."""
-        return replace(self, all_rows=max(self.last_neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
+        return replace(self, all_rows=max(self.neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
 
 
 PLAN = Plan()
@@ -76,13 +78,13 @@ class Probes:
     rest : Rows
         The rows that were not held out.
     near : Rows
-        Those of them in the largest neighbourhood of a group: models of the nearest rows are tried on these, whose
+        Those of them in the neighbourhood of a group: models of the nearest rows are tried on these, whose
         number does not grow with n. Where each prediction is from all rows, these are all.
     n_used : int
-        The number of rows that each prediction is from.
+        The number of rows that each prediction is from; rows beyond, through a map, are not counted.
     change : float
-        By how much the predictions changed when that number was last doubled, in nats of KL a row with noise; 0 where
-        they are from all rows.
+        By how much half that number changes the predictions, in nats of KL a row with noise; 0 where they are from all
+        rows.
     seconds : float
         The time that this took.
     """
@@ -106,7 +108,7 @@ class Probes:
     def of(
         cls, rows: Rows, kernel: Kernel, noise: Noise, tolerance: float, rng: np.random.Generator, plan: Plan = PLAN
     ) -> Self:
-        """Hold out some rows, and predict them from growing neighbourhoods until the predictions settle.
+        """Hold out some rows, and predict them from all others, or from those that matter.
 
         Parameters
         ----------
@@ -134,8 +136,9 @@ class Probes:
             rest = rows.take(np.setdiff1d(np.arange(len(scaled)), held))
             around = _neighbourhoods(scaled, tree, groups, plan)
             inputs = [rows.X[group] for group in groups]
-            mean, variance, n_used, change = _from_neighbourhoods(kernel, rows, noise, inputs, around, tolerance, plan)
-            near = rows.take(np.unique(around))
+            task = _Reference(kernel, rows, noise, inputs, around)
+            mean, variance, change = task.settled(rest, plan.share_of_tolerance * tolerance, rng, plan)
+            near, n_used = rows.take(np.unique(around)), around.shape[1]
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
         return cls(
@@ -178,7 +181,7 @@ def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan
 def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], plan: Plan) -> Indices:
     """Return the rows nearest to the middle of each group that are not held out, the nearest first."""
     held = np.concatenate(groups)
-    k = min(plan.last_neighbours, len(scaled) - len(held))
+    k = min(plan.neighbours, len(scaled) - len(held))
     middles = np.stack([scaled[group].mean(axis=0) for group in groups])
     _, around = tree.query(middles, k=k + len(held), workers=torch.get_num_threads())
     return np.stack([nearest[~np.isin(nearest, held)][:k] for nearest in around])
@@ -190,25 +193,34 @@ def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
     return mean, variance
 
 
-def _from_neighbourhoods(
-    kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices, tolerance: float, plan: Plan
-) -> tuple[Floats, Floats, int, float]:
-    """Predict groups of rows exactly; return means, variances, the number of rows used, and the last change."""
-    previous: tuple[Floats, Floats] | None = None
-    k, change = min(plan.first_neighbours, around.shape[1]), np.inf
-    while True:
+class _Reference:
+    """Groups of rows, and the neighbourhoods that they are predicted from."""
 
+    def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices) -> None:
+        self.kernel, self.rows, self.noise, self.groups, self.around = kernel, rows, noise, groups, around
+
+    def settled(self, rest: Rows, enough: float, rng: np.random.Generator, plan: Plan) -> tuple[Floats, Floats, float]:
+        """Return means, variances, and by how much half the neighbourhoods change them."""
+        half, whole = self.around[:, : self.around.shape[1] // 2], self.around
+        alone = self._compared(self._predict(half, None), self._predict(whole, None))
+        n_landmarks = min(plan.landmarks, math.isqrt(int(plan.landmark_work / len(rest.y))))
+        if alone[2] <= enough or n_landmarks < 2:
+            return alone
+        maps = [BlockPosterior(self.kernel, rest, self.noise, m, rng) for m in (n_landmarks // 2, n_landmarks)]
+        both = self._compared(self._predict(half, maps[0]), self._predict(whole, maps[1]))
+        return min(alone, both, key=lambda found: found[2])
+
+    def _predict(self, around: Indices, beyond: BlockPosterior | None) -> tuple[Floats, Floats]:
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
-            group, nearest = task
-            return _both(RowPosterior(kernel, rows.take(nearest), noise), group)
+            group, block = task[0], self.rows.take(task[1])
+            if beyond is None:
+                return _both(RowPosterior(self.kernel, block, self.noise), group)
+            return beyond.predict(block, group)
 
-        parts = parallel_map(predict, list(zip(groups, around[:, :k], strict=True)))
+        parts = parallel_map(predict, list(zip(self.groups, around, strict=True)))
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        if previous is not None:
-            before = previous[0], previous[1] + noise.variance
-            change = float(kl_divergence(*before, mean, variance + noise.variance).mean())
-        enough = plan.share_of_tolerance * tolerance
-        done = change <= enough or plan.out_of_reach * enough <= change < np.inf
-        if done or 2 * k > around.shape[1]:
-            return mean, variance, k, change
-        previous, k = (mean, variance), 2 * k
+        return mean, variance
+
+    def _compared(self, before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> tuple[Floats, Floats, float]:
+        (m, v), (mean, variance), noise = before, after, self.noise.variance
+        return mean, variance, float(kl_divergence(m, v + noise, mean, variance + noise).mean())
