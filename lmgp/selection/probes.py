@@ -78,8 +78,8 @@ class Probes:
     rest : Rows
         The rows that were not held out.
     near : Rows
-        Those of them in the neighbourhood of a group: models of the nearest rows are tried on these, whose
-        number does not grow with n. Where each prediction is from all rows, these are all.
+        Those of them that are among the `most_neighbours` nearest to a probe: models of the nearest rows are tried on
+        these, whose number does not grow with n. Where each prediction is from all rows, these are all.
     n_used : int
         The number of rows that each prediction is from; rows beyond, through a map, are not counted.
     change : float
@@ -138,7 +138,7 @@ class Probes:
             inputs = [rows.X[group] for group in groups]
             task = _Reference(kernel, rows, noise, inputs, around)
             mean, variance, change = task.settled(rest, plan.share_of_tolerance * tolerance, rng, plan)
-            near, n_used = rows.take(np.unique(around)), around.shape[1]
+            near, n_used = rows.take(_nearest(scaled, tree, held, around.shape[1] // 2)), around.shape[1]
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
         return cls(
@@ -185,6 +185,12 @@ def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], plan: P
     middles = np.stack([scaled[group].mean(axis=0) for group in groups])
     _, around = tree.query(middles, k=k + len(held), workers=torch.get_num_threads())
     return np.stack([nearest[~np.isin(nearest, held)][:k] for nearest in around])
+
+
+def _nearest(scaled: Floats, tree: KDTree, held: Indices, k: int) -> Indices:
+    """Return the rows that are among the k nearest to a held-out one, and are not held out themselves; ascending."""
+    _, found = tree.query(scaled[held], k=k + len(held), workers=torch.get_num_threads())
+    return np.setdiff1d(found, held)
 
 
 def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.methods import EXACT
+from lmgp.methods import EXACT, NEAREST_ROWS
 from lmgp.metrics import kl_divergence
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
@@ -233,10 +233,10 @@ def select(
 ) -> tuple[Choice, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
-    Two standard errors are added to each divergence. Models without a map come first: their trials are cheap. Maps are
-    tried only as far as they can save more than their trials take: see `Rules`. Candidates come in the order of their
-    expected seconds, but for those that cannot be near enough. If none is near enough, the nearest one is taken, or a
-    cheaper one that is about as near.
+    Two standard errors are added to each divergence. Models of the nearest rows come first: their trials are cheap. The
+    exact GP needs none. Maps are tried only as far as they can save more than their trials take: see `Rules`.
+    Candidates come in the order of their expected seconds, but for those that cannot be near enough. If none is near
+    enough, the nearest one is taken, or a cheaper one that is about as near.
 
     Parameters
     ----------
@@ -255,14 +255,18 @@ def select(
     Selection
     """
     trials = _Trials(probes, build, noise_variance)
-    rows = [family for family in families if family.candidates[0].choice.features is None]
+    exact = next((one for _, one in _by_seconds(families) if one.choice.method == EXACT), None)
+    nearest = [family for family in families if family.candidates[0].choice.method == NEAREST_ROWS]
     maps = [family for family in families if family.candidates[0].choice.features is not None]
-    found = trials.first_within(_by_seconds(rows), tolerance, RULES.most_seconds)
-    if not found:
-        trials.try_largest(rows, RULES.most_seconds)
-    without = max((one.seconds for _, one in _by_seconds(rows)), default=math.inf)
-    saving = found.seconds if found else math.inf  # where a model without a map serves, a map is to save seconds
-    budget = min(max(found.seconds if found else without, RULES.least_seconds), RULES.most_seconds)
+    # Each model that is near enough sets the seconds that the next ones are to save.
+    found = trials.first_within(_by_seconds(nearest), tolerance, math.inf, exact.seconds if exact else math.inf)
+    if not found and exact:
+        found = trials.add_exact(exact)
+    elif not found:
+        trials.try_largest(nearest, math.inf)
+    saving = found.seconds if found else math.inf
+    without = found.seconds if found else max((one.seconds for _, one in _by_seconds(nearest)), default=math.inf)
+    budget = min(max(without, RULES.least_seconds), RULES.most_seconds)
     trials.spent = 0.0
     if not trials.first_within(_by_seconds(maps), tolerance, budget, saving) and not found:
         trials.try_largest(maps, budget)
@@ -296,6 +300,12 @@ class _Trials:
         self.probes, self.build, self.noise_variance = probes, build, noise_variance
         self.by_choice: dict[int, tuple[Choice, Trial]] = {}
         self.spent = 0.0
+
+    def add_exact(self, candidate: Candidate) -> Trial:
+        """Add the exact GP, whose divergence needs no trial."""
+        trial = _exact(candidate.choice, candidate.seconds)
+        self.by_choice[id(candidate.choice)] = candidate.choice, trial
+        return trial
 
     def complete(self) -> list[tuple[Choice, Trial]]:
         """Return the choices that were tried on all probes, and the exact GP."""
@@ -338,9 +348,6 @@ class _Trials:
     def attempt(self, family: Family, candidate: Candidate, target: float) -> Trial:
         """Try a candidate on the first probes, and on all of them if it is not far off the target."""
         choice, probes, noise_variance = candidate.choice, self.probes, self.noise_variance
-        if choice.method == EXACT:
-            self.by_choice[id(choice)] = choice, _exact(choice, candidate.seconds)
-            return self.by_choice[id(choice)][1]
         start = perf_counter()
         model = self.build(choice)
         expected = probes.variance + noise_variance
