@@ -22,6 +22,7 @@ from .features.taylor import TaylorFeatures
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from .learning.learn import learn
 from .locality.clustering import farthest_point_clustering
 from .models.chosen import GPRegressor
 from .models.exact import ExactGPRegressor
@@ -34,6 +35,7 @@ from .rbf.quadratic import QuadraticRBF
 from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+from .sphere import SphericalCoordinates
 
 __version__: str
 
@@ -65,6 +67,7 @@ __all__ = [
     "RationalQuadraticKernel",
     "ScaledFeatures",
     "ScaledKernel",
+    "SphericalCoordinates",
     "SphericalFourierFeatures",
     "StructuredOrthogonalFourierFeatures",
     "SumFeatures",
@@ -79,6 +82,7 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "learn",
     "load_dataset",
     "metrics",
     "rbf_expansion",

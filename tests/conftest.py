@@ -232,3 +232,25 @@ def changed(values: Floats, value: float) -> Floats:
     values = values.copy()
     values.flat[4] = value
     return values
+
+
+def universal_kriging(
+    covariance: Floats, cross: Floats, prior: Floats, y: Floats, noise: Floats, H: Floats, h: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Predict with a trend Hβ under a flat prior, by numpy's general solver: the textbook's formulas.
+
+    Parameters are those of `dense_gp` with y as it is, and the columns of the trend of training and new rows, shape
+    (n, p) and (m, p). Returns the mean and the latent variance of the new rows, β and its covariance.
+    """
+    solved = np.linalg.solve(covariance + np.diag(noise), np.column_stack((y, H, cross)))
+    of_y, of_columns, of_cross = np.split(solved, [1, 1 + H.shape[1]], axis=1)
+    spread = np.linalg.inv(H.T @ of_columns)
+    beta = spread @ (H.T @ of_y[:, 0])
+    r = h - cross.T @ of_columns
+    variance = prior - np.sum(cross * of_cross, axis=0) + np.einsum("ij,jk,ik->i", r, spread, r)
+    return r @ beta + cross.T @ of_y[:, 0], variance, beta, spread
+
+
+def with_ones(X: Floats) -> Floats:
+    """The columns of a linear trend: 1, and those of X."""
+    return np.column_stack((np.ones(len(X)), X))

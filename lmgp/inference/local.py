@@ -11,8 +11,17 @@ from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
+from lmgp.inference.trend import TrendFit
 from lmgp.inference.truncation import expected_divergence
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate, prior_variance
+from lmgp.inference.weight_space import (
+    ColumnSums,
+    WeightPosterior,
+    accumulate,
+    accumulate_columns,
+    check_model,
+    evaluate,
+    prior_variance,
+)
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.clustering import nearest_centroids
@@ -123,12 +132,15 @@ class LocalPosterior:
         For one posterior while it is solved, and for all that are kept, in GiB. The machine's memory if not given.
     neighbourhoods : Neighbourhoods, optional
         Of the rows in the kernel's metric, where they are made already.
+    trend : TrendFit, optional
+        Of which y are the residuals. Means are less the trend. Variances have its uncertainty, by what each posterior
+        makes of the columns of the trend.
 
     Attributes
     ----------
     reach : float
         The distance from a centroid, in lengthscales, beyond which rows are left out.
-    kernel, noise, centroids, features
+    kernel, noise, centroids, features, trend
         As given.
 
     Notes
@@ -156,10 +168,11 @@ class LocalPosterior:
         prune: float = PRUNE,
         max_memory_gib: float | None = None,
         neighbourhoods: Neighbourhoods | None = None,
+        trend: TrendFit | None = None,
     ) -> None:
         require(kernel, "metric", "A model around centroids")
         self._metric = kernel.checked(rows.X.shape[1]).metric(rows.X.shape[1])
-        self.kernel, self.noise, self.centroids, self.features = kernel, noise, centroids, features
+        self.kernel, self.noise, self.centroids, self.features, self.trend = kernel, noise, centroids, features, trend
         self.reach = float("inf")
         if features is not None and prune:
             self.reach = features.reach(negligible_share(rows, kernel, noise, prune))
@@ -295,17 +308,22 @@ class LocalPosterior:
             raise InputError("A model of rows in place of features has no statistics of features.")
         return accumulate(self.features, rows, centroid, self.noise, origin=0.0)
 
+    def _sum_columns(self, centroid: Floats, rows: Rows) -> ColumnSums | None:
+        if self.features is None or self.trend is None:
+            return None
+        return accumulate_columns(self.features, rows, centroid, self.noise, self.trend)
+
     def _solve(self, centroid: Floats) -> Posterior:
         rows = self._rows.take(self._within_reach(centroid))
         if self._map_for(len(rows.y)) is not None:
-            return WeightPosterior(self._sum(centroid, rows), center=0.0)
+            return WeightPosterior(self._sum(centroid, rows), 0.0, self._sum_columns(centroid, rows))
         if len(rows.y) == len(self._rows.y):
             # The exact GP of all rows is the same around every centroid.
             return self._solved.get(ALL, lambda: self._of_rows(self._rows))
         return self._of_rows(rows)
 
     def _of_rows(self, rows: Rows) -> RowPosterior:
-        return RowPosterior(self.kernel, rows, self.noise, self._max_memory_gib)
+        return RowPosterior(self.kernel, rows, self.noise, self._max_memory_gib, self.trend)
 
     def _within_reach(self, centroid: Floats) -> Indices | slice:
         if self._neighbourhoods is None:

@@ -20,8 +20,10 @@ from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
 from lmgp.locality.placement import cover
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.featurized import FeaturizedGPRegressor, cure
 from lmgp.models.nearest import no_estimate
 from lmgp.noise import Approximation, Noise
@@ -93,15 +95,20 @@ class LocalizedGPRegressor(GaussianProcess):
         What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`. With "dtc" and
         "fitc", rows far from all centroids are predicted by the prior. With "dtc" and "sor", training rows at the edge
         of a map's reach, which it represents only in part, distort the fit where the noise is small.
-    kernel : Kernel, optional
-        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
-        the exact GP.
+    kernel : Kernel, str, list of str or None, default=None
+        With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of one model while it is solved, and of all solved models that are kept from one prediction to the
         next, in GiB.
@@ -117,13 +124,16 @@ class LocalizedGPRegressor(GaussianProcess):
     reach_ : float
         The distance from a centroid, in lengthscales, beyond which rows are left out. Leaving them out changes no mean
         by more than 1e-3 predictive standard deviations: see `lmgp.inference.local.LocalPosterior`.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
     -----
     `fit` finds the centroids; a centroid's model is solved when the first row is predicted from it. Predictions may run
     in several threads.
+
+    A trend is estimated once, for all centroids, by the exact process of all rows, or of 4,000 random ones
+    (`lmgp.inference.function_space.estimate_trend`).
 
     References
     ----------
@@ -161,9 +171,10 @@ class LocalizedGPRegressor(GaussianProcess):
         centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
         solver: Solver = "primal",
         approximation: Approximation = "fitc",
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
-        ard: bool = False,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -175,6 +186,7 @@ class LocalizedGPRegressor(GaussianProcess):
         self.approximation = approximation
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -188,13 +200,21 @@ class LocalizedGPRegressor(GaussianProcess):
         if features is None and kernel.can("gaussian_components"):
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
         elif features is None and self.solver != "dual" and isinstance(placed, str):
-            return self._of_nearest_rows(rows, noise, common)
+            return self._of_nearest_rows(rows, noise, common, rng)
         centroids = self._place_centroids(placed, kernel, rows)
         made = None
         if features is not None:
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
+        common, trend = self._with_trend(rows, noise, common, rng)
         posterior = LocalPosterior(
-            kernel, rows, noise, centroids, features=made, solver=self.solver, max_memory_gib=self.max_memory_gib
+            kernel,
+            rows,
+            noise,
+            centroids,
+            features=made,
+            solver=self.solver,
+            max_memory_gib=self.max_memory_gib,
+            trend=trend,
         )
         covered = isinstance(placed, str) and placed == "farthest_point"
         return LocalizedFit(
@@ -207,8 +227,9 @@ class LocalizedGPRegressor(GaussianProcess):
             radius=float(self.threshold) if covered else 1.0,
         )
 
-    def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit) -> LocalizedFit:
-        posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib)
+    def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
+        common, trend = self._with_trend(rows, noise, common, rng)
+        posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib, trend)
         none, reach = np.empty((0, rows.X.shape[1])), float("inf")
         return LocalizedFit(
             **vars(common), posterior=posterior, features=None, centroids=none, reach=reach, places=rows.X, radius=1.0

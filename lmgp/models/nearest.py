@@ -11,8 +11,10 @@ from sklearn.utils._param_validation import Interval
 from lmgp.errors import InputError
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.nearest import NearestPosterior
-from lmgp.kernels.base import Kernel, require
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.kernels.base import require
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
@@ -36,17 +38,23 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     Parameters
     ----------
     n_neighbors : int, default=100
-        The number of nearest rows, in the metric of the kernel. More are nearer to the exact Gaussian process, in
-        O(n_neighbors³) time a row.
-    kernel : Kernel, optional
-        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
-        the exact GP.
+        The least number of nearest rows, in the metric of the kernel. More are nearer to the exact Gaussian process,
+        in O(n_neighbors³) time a row. In one and two columns, rows near to each other share all training rows around
+        them, about twice this number, where that is quicker.
+    kernel : Kernel, str, list of str or None, default=None
+        With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of the matrices of one prediction, in GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -54,8 +62,13 @@ class NearestNeighborsGPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
+
+    Notes
+    -----
+    A prediction depends on the training rows and its own row alone, not on the rows that are predicted beside it: see
+    `lmgp.inference.nearest.NearestPosterior`.
 
     References
     ----------
@@ -82,9 +95,10 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         self,
         n_neighbors: int = 100,
         *,
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
-        ard: bool = False,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -92,6 +106,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         self.n_neighbors = n_neighbors
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -99,9 +114,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> NearestFit:
         require(common.kernel, "metric", type(self).__name__)
-        posterior = NearestPosterior(
-            common.kernel, rows.copy(), Noise(common.noise_variance), int(self.n_neighbors), self.max_memory_gib
-        )
+        rows, noise = rows.copy(), Noise(common.noise_variance)
+        common, trend = self._with_trend(rows, noise, common, rng)
+        posterior = NearestPosterior(common.kernel, rows, noise, int(self.n_neighbors), self.max_memory_gib, trend)
         return NearestFit(**vars(common), posterior=posterior)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:

@@ -157,7 +157,7 @@ class TestThreads:
     ) -> None:
         seen = []
 
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             seen.append(torch.get_num_threads())
             raise RuntimeError("no luck")
 

@@ -421,8 +421,9 @@ def test_of_real_models_what_is_written_is_true(
     X = rng.uniform(0, 8, (350, 2))
     y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
     kernel = GaussianKernel(lengthscale, 1.0)
+    monkeypatch.setattr(chosen, "APPROXIMATION", approximation)
     # Many predictions: or the exact GP would be taken without a search.
-    parameters = {"max_features": max_features, "approximation": approximation, "n_predict": 10**7, "random_state": 0}
+    parameters = {"max_features": max_features, "n_predict": 10**7, "random_state": 0}
     GPRegressor(kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
     (selection,) = selections
     assert (approximation == "sor") or any(trial.n_probes == 0 for trial in selection)
