@@ -212,7 +212,7 @@ class GPRegressor(GaussianProcess):
             plan = PLAN.within(self.max_memory_gib)
             probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
             choice, selection = self._choose(probes, allowed, n_rows, n_predict, common.kernel, noise, seed)
-        if shortfall := selection.shortfall():
+        if shortfall := selection.shortfall(self.max_features):
             possible = n_rows <= max_rows_within(self.max_memory_gib)
             warnings.warn(
                 shortfall + (", or use ExactGPRegressor." if possible else "."),

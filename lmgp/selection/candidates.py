@@ -270,7 +270,8 @@ def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:
     """List the exact GP of the nearest rows, and that of all rows."""
     n, found = prices.n_rows, []
     if NEAREST_ROWS in allowed.methods:
-        fewer = [k for k in sizes(min(allowed.max_features, allowed.max_neighbours)) if k < n]
+        most = min(allowed.max_features, allowed.max_neighbours, max_rows_within(allowed.max_memory_gib))
+        fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
         found.append(

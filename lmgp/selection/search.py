@@ -155,7 +155,7 @@ class Selection(Sequence[Trial]):
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
-    def shortfall(self) -> str | None:
+    def shortfall(self, max_features: int) -> str | None:
         """Say how far off the tolerance is, as an open sentence; None where it is reached, or the model is exact."""
         chosen = self.chosen
         model = f"{chosen.method} of size {chosen.n_features}"
@@ -168,10 +168,11 @@ class Selection(Sequence[Trial]):
                 f"here (from {self.reference_rows:,} rows around each row held out). Chosen was {model}, "
                 f"{chosen.kl:.2g} from that. Give a tolerance above {uncertainty:.2g} to accept this"
             )
+        cure = "a larger max_features" if chosen.n_features == max_features else "a smaller n_predict"
         return (
-            f"Chosen was {model}, {chosen.kl:.2g} nats per row from the exact GP on {chosen.n_probes} rows held out: "
-            f"the nearest model that is affordable for {self.n_predict:,} predictions, above "
-            f"tolerance={self.tolerance:g}. Raise tolerance to accept this, or give a smaller n_predict"
+            f"Chosen was {model}, {chosen.kl:.2g} nats per row from the exact GP on {chosen.n_probes} rows held out, "
+            f"above tolerance={self.tolerance:g}: the nearest model that was found affordable for {self.n_predict:,} "
+            f"predictions. Raise tolerance to accept this, or give {cure}"
         )
 
     def to_json(self) -> str:

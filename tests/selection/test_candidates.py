@@ -105,7 +105,8 @@ class TestSizes:
 
     @pytest.mark.parametrize("largest", [2, 31, 100, 700])
     def test_no_candidate_has_more_columns_or_rows_than_allowed(self, largest: int) -> None:
-        found = choices(listed(draw(), replace(OPEN, max_features=largest)))
+        """But for the exact GP, which has all rows."""
+        found = [one for one in choices(listed(draw(), replace(OPEN, max_features=largest))) if one.method != "exact"]
         assert max(choice.size for choice in found) == largest or largest > 400
         for choice in found:
             assert choice.size <= largest
@@ -345,11 +346,11 @@ class TestSeconds:
         assert [choice.method for choice in found] == ["exact"]
 
     def test_as_long_as_256_nearest_rows_is_affordable(self) -> None:
-        of_kernel = replace(OF_KERNEL, neighbours_row=power_law(1e-7, 3))
+        of_kernel = replace(OF_KERNEL, neighbours_row=power_law(1e-8, 3))
         rows = draw(3000)
-        for n_predict, largest in ((10, 1024), (300, 256), (10**6, 256)):
+        for n_predict, largest in ((10, 512), (300, 256), (10**6, 256)):
             found = listed(rows, replace(Allowed(), methods=("nearest_rows",)), n_predict, of_kernel=of_kernel)
-            assert max(choice.size for choice in choices(found)) == (512 if n_predict == 10 else largest)
+            assert max(choice.size for choice in choices(found)) == largest
 
     def test_a_size_is_left_out_where_the_next_one_takes_next_to_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(candidates, "LIMITS", LIMITS)

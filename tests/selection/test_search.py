@@ -159,7 +159,7 @@ class TestModelsWithoutAMap:
         assert bench.built == [(NEAREST_ROWS, 32)]
         assert selection.chosen[4:9] == (0.0, 0.0, 0, 3.0, 0.0)
         assert str(selection).splitlines()[2].split()[:6] == ["*", EXACT, "700", "-", "dtc", "0"]
-        assert selection.shortfall() is None
+        assert selection.shortfall(128) is None
 
     def test_the_largest_affordable_one_is_tried_on_all_probes_where_none_is_near_enough(self) -> None:
         bench = Bench()
@@ -432,7 +432,7 @@ def test_of_real_models_what_is_written_is_true(
 class TestShortfall:
     def of(self, kl: float, change: float, method: str = "orf") -> str | None:
         trials = (Trial(method, 64, None, "dtc", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
-        return Selection(trials, 1e-3, 12_000, 1024, change, 1.0).shortfall()
+        return Selection(trials, 1e-3, 12_000, 1024, change, 1.0).shortfall(128)
 
     def test_none_within_the_tolerance(self) -> None:
         assert self.of(1e-3, 0.0) is None
@@ -445,6 +445,12 @@ class TestShortfall:
         for part in ("12,000 predictions", "tolerance=0.001", "orf of size 64", "0.04 nats", "200 rows", "n_predict"):
             assert part in text
 
+    def test_more_columns_where_these_were_the_limit(self) -> None:
+        trials = (Trial("orf", 128, None, "dtc", 0.04, 0.0, 200, 1.0, 1.0, chosen=True),)
+        text = str(Selection(trials, 1e-3, 10, 1024, 0.0, 1.0).shortfall(128))
+        assert "a larger max_features" in text
+        assert "n_predict" not in text
+
     def test_a_reference_that_is_not_sure_enough(self) -> None:
         text = str(self.of(1e-4, 0.02))
         assert "tolerance=0.001 is below 0.12 nats" in text
@@ -456,6 +462,6 @@ def test_without_a_search_there_is_one_line() -> None:
     selection = at_once(Choice(EXACT, 90, None, None, "fitc"), 1e-3, 5)
     assert [(trial.method, trial.n_features, trial.kl) for trial in selection] == [(EXACT, 90, 0.0)]
     assert selection.chosen is selection[0]
-    assert selection.shortfall() is None
+    assert selection.shortfall(128) is None
     assert "no search" in str(selection)
     assert Selection.from_json(selection.to_json()) == selection
