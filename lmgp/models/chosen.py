@@ -67,7 +67,7 @@ class GPRegressor(GaussianProcess):
         The aim: the divergence from the exact GP, KL per row with noise, in nats. At 1e-3, the predicted means are off
         by about 0.04 predictive standard deviations.
     max_features : int, default=2048
-        The largest number of columns of a map; also the largest number of rows of a model without one.
+        The largest number of columns of a map; also of nearest rows.
     n_predict : int, optional
         The number of rows that will be predicted, which decides what is cheapest. If not given, the number of training
         rows.
@@ -111,18 +111,32 @@ class GPRegressor(GaussianProcess):
 
     Notes
     -----
-    At most 256 training rows, the probes, are held out. The exact GP predicts them: from all other rows, of up to
-    10,000 rows; of more, from the nearest rows, whose number doubles until the predictions settle, up to 4,096. Targets
-    of probes are not used.
+    Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once: 2,400 rows and
+    predictions.
+
+    Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows, of
+    up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
+    these matter (`lmgp.selection.blocks`). Targets of probes are not used.
 
     Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
-    1/4 lengthscales. A cost model, with rates measured on this machine, says what each takes to fit all rows and to
-    predict `n_predict`. Candidates are tried in that order, on the 32 first probes, and on all of them where these are
-    promising. The first one is taken whose mean divergence is within the tolerance with two standard errors added. If
-    there is none, the nearest one of the largest candidates is taken.
+    1/4 lengthscales. A cost model, with rates measured on this machine and for this kernel, says what each takes to fit
+    all rows and to predict `n_predict`. Affordable are 20 seconds, or what predictions from 256 nearest rows take where
+    that is more. A candidate is near enough if its mean divergence, with two standard errors added, is within the
+    tolerance.
+
+    The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in the
+    order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take as
+    long as the model without a map that would be taken instead, but 2 seconds at least and 5 at most, and no map is
+    tried that could not save what its trial takes. So choosing takes some seconds, of a million rows too.
+
+    The cheapest candidate that is near enough is taken. If there is none, as with kernels of many columns and little
+    noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large;
+    a `ToleranceWarning` says how far off it is. Give `n_predict` if you predict fewer rows than you train on: more
+    becomes affordable.
 
     Far from all data, all candidates but Fourier maps return to the prior. Within one process, the measured rates stay
-    the same, and with a seed so does the choice; between processes it can differ where candidates cost about the same.
+    the same, and with a seed so does the choice, unless time ends the trials of maps; between processes it can also
+    differ where candidates cost about the same.
 
     Examples
     --------
