@@ -114,8 +114,8 @@ class GPRegressor(GaussianProcess):
     Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once: 2,400 rows and
     predictions.
 
-    Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows, of
-    up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
+    Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows,
+    of up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
     these matter (`lmgp.selection.blocks`). Targets of probes are not used.
 
     Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
@@ -124,10 +124,11 @@ class GPRegressor(GaussianProcess):
     that is more. A candidate is near enough if its mean divergence, with two standard errors added, is within the
     tolerance.
 
-    The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in the
-    order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take as
-    long as the model without a map that would be taken instead, but 2 seconds at least and 5 at most, and no map is
-    tried that could not save what its trial takes. So choosing takes some seconds, of a million rows too.
+    The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in
+    the order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take
+    as long as the model without a map that would be taken instead, but 2 seconds at least and 5 at most. Seconds in
+    which other programs hold the processor do not count. No map is tried that could not save what its trial takes. So
+    choosing takes some seconds, of a million rows too.
 
     The cheapest candidate that is near enough is taken. If there is none, as with kernels of many columns and little
     noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large;
