@@ -125,7 +125,7 @@ class HeldOut:
         return alone, regions
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
-        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors)
+        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors, share=False)
         mean, variance = nearest.predict(rows.X)
         assert variance is not None  # for the type checker
         variance = variance + (noise_variance if rows.noise_variances is None else rows.noise_variances)
