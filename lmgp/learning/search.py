@@ -74,7 +74,7 @@ class Plan:
     first: Round = Round(500, 16, 8, 3, 0.5)
     second: Round = Round(1200, 30, 8, 2, 0.5)
     last: Round = Round(3000, 30, 12, 2, 0.5)
-    exact: Round = Round(1000, 30, 10, 1, 0.05)
+    exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     behind: float = 5.0
     max_rows: int = 50_000
