@@ -1,6 +1,7 @@
 """The search for a kernel: by successive halving over positions, then by held-out density."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -14,6 +15,7 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
+from lmgp.parallel import single_threaded
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -202,7 +204,9 @@ class Search:
         start = perf_counter()
         one = PLAN.exact
         objective = Exact(rows, found.space, self._likelihood(rows, one))
-        optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
+        # Matrices of few rows gain less from a second thread than its waiting costs on a busy machine.
+        with single_threaded() if len(rows.y) <= PLAN.beside else nullcontext():
+            optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
 
     def decide(self, candidates: Sequence[Found], held_out: HeldOut) -> Found:
