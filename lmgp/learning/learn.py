@@ -165,13 +165,14 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
         tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
         found = _by_search(rows, tried, settings, rng)
     hyperparameters, trials = found
-    n_copies = count_copies(rows).exact
-    if n_copies and not (wanted is None or isinstance(wanted, Kernel)):
+    n_copies, named = count_copies(rows).exact, not (wanted is None or isinstance(wanted, Kernel))
+    collapsed = hyperparameters.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y))
+    if n_copies and collapsed and named:
         _check_copies(rows, hyperparameters, settings, rng)
     learning = Learning(trials, len(rows.y), n_copies, perf_counter() - start)
     learned = Learned(**vars(hyperparameters), learning=learning)
-    # What was warned about is learned again, and said again.
-    if learned.converged and learned.noise_variance >= exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
+    # What may have been warned about is learned again, and said again.
+    if (learned.converged or named) and not (n_copies and collapsed):
         _MEMORY.put(key, learned)
     return learned
 
@@ -186,8 +187,7 @@ def _affordable(rows: Rows, settings: Settings) -> Ard:
 
 def _check_copies(rows: Rows, found: Hyperparameters, settings: Settings, rng: np.random.Generator) -> None:
     """Warn where a learned noise has collapsed because of exact copies: without them it is much larger."""
-    learns_noise = settings.noise_variance is None and rows.noise_variances is None
-    if learns_noise and found.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
+    if settings.noise_variance is None and rows.noise_variances is None:
         again = partial(
             maximize_likelihood,
             kernel=found.kernel,
