@@ -69,6 +69,8 @@ class Plan:
         behind the best of the other kind.
     fewest_to_leave_out : int
         Of at most this number of rows, none is left out.
+    rows_per_parameter : int
+        With fewer rows for each parameter of a sum with one lengthscale a column, ``ard="auto"`` tries no such kernel.
     standard_errors : float
         A kernel with more parameters has to predict better by this number of standard errors.
     """
@@ -86,6 +88,7 @@ class Plan:
     closer: tuple[tuple[int, int], ...] = ((60, 2500), (120, 1800))
     gain: float = 0.02
     fewest_to_leave_out: int = 100
+    rows_per_parameter: int = 3
     standard_errors: float = 1.0
 
 
