@@ -77,7 +77,7 @@ class Plan:
 
     first: Round = Round(500, 16, 8, 3, 0.5)
     second: Round = Round(1200, 30, 8, 2, 0.5)
-    last: Round = Round(3000, 30, 12, 2, 0.5)
+    last: Round = Round(4000, 30, 12, 2, 0.5)
     exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     behind: float = 5.0
@@ -85,7 +85,7 @@ class Plan:
     start_lengthscales: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
     start_noises: tuple[float, ...] = (0.02, 0.3)
     apart: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
-    closer: tuple[tuple[int, int], ...] = ((60, 2500), (120, 1800))
+    closer: tuple[tuple[int, int], ...] = ((60, 3000), (120, 2000))
     gain: float = 0.02
     fewest_to_leave_out: int = 100
     rows_per_parameter: int = 3
