@@ -219,11 +219,13 @@ def _by_exact_rows(
     ard, n = settings.ard is True and kernel is None, min(len(rows.y), settings.max_learning_rows)
     n_free = (0 if kernel is not None else 1 + (rows.X.shape[1] if ard else 1)) + learns_noise
     name = "gaussian" if kernel is None else type(kernel).__name__
-    value, missing = found.log_marginal_likelihood / n, math.nan
-    trial = Trial(
-        name, ard, n_free, "exact", n, 0, value, 0.0, missing, missing, missing, perf_counter() - start, chosen=True
-    )
-    return found, (trial,)
+    return found, (_only_trial(found, name, ard, n_free, n, perf_counter() - start),)
+
+
+def _only_trial(found: Hyperparameters, name: str, ard: bool, n_free: int, n_rows: int, seconds: float) -> Trial:
+    """Return the one line of a maximum of the exact likelihood."""
+    value, missing = found.log_marginal_likelihood / n_rows, math.nan
+    return Trial(name, ard, n_free, "exact", n_rows, 0, value, 0.0, missing, missing, missing, seconds, chosen=True)
 
 
 def _by_form(
@@ -232,11 +234,13 @@ def _by_form(
     """Learn the parameters of a kernel that were declared free."""
     form.kernel.checked(rows.X.shape[1])
     if not form.kernel.can("metric"):
+        start, n_rows = perf_counter(), min(len(rows.y), settings.max_learning_rows)
         found = maximize_likelihood(
             rows, form=form.kernel, noise_variance=settings.noise_variance, rng=rng,
             max_learning_rows=settings.max_learning_rows, max_memory_gib=settings.max_memory_gib,
         )  # fmt: skip
-        return found, ()
+        n_free = form.n_free + (settings.noise_variance is None and rows.noise_variances is None)
+        return found, (_only_trial(found, form.name, False, n_free, n_rows, perf_counter() - start),)
     return _by_search(rows, (form,), settings, rng)
 
 

@@ -1,0 +1,293 @@
+"""`learn`: against the exact likelihood, and what it does with bounds, weights and repetition."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
+
+from lmgp import (
+    ExactGPRegressor,
+    GaussianKernel,
+    GPRegressor,
+    MaternKernel,
+    ModulatedKernel,
+    RationalQuadraticKernel,
+    learn,
+)
+from lmgp.errors import InputError, MemoryLimitError
+from lmgp.kernels.base import Kernel
+from lmgp.learning.record import Learned
+from lmgp.learning.search import Search
+from tests.learning.conftest import Draw
+
+Floats = NDArray[np.float64]
+
+SMOOTH = GaussianKernel([0.7, 2.0], 1.0)
+ROUGH = MaternKernel([1.0, 2.0], 1.0, smoothness=0.5)
+
+
+def _first(X: Floats) -> Floats:
+    return 1.0 + X[:, 0] ** 2
+
+
+def density(X: Floats, y: Floats, kernel: Kernel, noise: float | Floats) -> float:
+    covariance = kernel(X) + np.diag(np.broadcast_to(noise, len(y)))
+    return float(multivariate_normal(np.zeros(len(y)), covariance).logpdf(y - y.mean()))
+
+
+def logarithms(learned: Learned) -> Floats:
+    return np.append(learned.kernel.theta, np.log(learned.noise_variance))
+
+
+def fisher(X: Floats, learned: Learned) -> Floats:
+    """The Fisher information of the exact likelihood, by dense algebra and differences."""
+    at, step = logarithms(learned), 1e-5
+
+    def covariance(values: Floats) -> Floats:
+        return learned.kernel.with_theta(values[:-1])(X) + np.exp(values[-1]) * np.eye(len(X))
+
+    inverse = np.linalg.inv(covariance(at))
+    changes = [
+        inverse @ (covariance(at + unit) - covariance(at - unit)) / (2.0 * step) for unit in step * np.eye(len(at))
+    ]
+    return 0.5 * np.array([[np.sum(a * b.T) for b in changes] for a in changes])
+
+
+@pytest.fixture
+def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Make every further search an error."""
+
+    def fail(*_: object) -> None:
+        raise AssertionError("it learns again")
+
+    return lambda: monkeypatch.setattr(Search, "best_forms", fail)
+
+
+class TestParameters:
+    @pytest.mark.parametrize(
+        ("name", "truth"),
+        [("gaussian", SMOOTH), ("matern12", ROUGH), ("matern32", MaternKernel([0.7, 2.0], 2.0))],
+    )
+    def test_of_all_rows_are_within_two_standard_errors_of_the_exact_optimum(
+        self, name: str, truth: Kernel, draw_from: Draw
+    ) -> None:
+        off, options = [], {"kernel": name, "ard": True, "random_state": 0}
+        for seed in range(3):
+            X, y = draw_from(truth, 200, seed=seed)
+            exact, found = (learn(X, y, likelihood=likelihood, **options) for likelihood in ("exact", "vecchia"))
+            value = density(X, y, exact.kernel, exact.noise_variance)
+            assert exact.log_marginal_likelihood == pytest.approx(value)
+            # What the likelihood loses is not what these rows can show.
+            assert density(X, y, found.kernel, found.noise_variance) > value - 3.0
+            errors = np.sqrt(np.diag(np.linalg.inv(fisher(X, exact))))
+            off.append(np.abs(logarithms(found) - logarithms(exact)) / errors)
+        assert np.mean(np.array(off) < 2.0) >= 0.9
+        assert np.max(off) < 3.0
+
+    @pytest.mark.parametrize("name", ["gaussian", "matern32"])
+    def test_weak_priors_cost_less_than_a_nat(self, name: str, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 120)
+        found = learn(X, y, kernel=name, ard=True, random_state=0)
+        free = {"lengthscale_bounds": (1e-2, 1e2), "variance_bounds": (1e-2, 1e2)}
+        form: Kernel = (GaussianKernel if name == "gaussian" else MaternKernel)([1.0, 1.0], **free)
+        other = learn(X, y, kernel=form, random_state=0)
+        assert found.log_marginal_likelihood == pytest.approx(other.log_marginal_likelihood, abs=0.5)
+        if name == "gaussian":
+            best = learn(X, y, kernel=None, ard=True, random_state=0)
+            assert best.log_marginal_likelihood - 1.0 < found.log_marginal_likelihood <= best.log_marginal_likelihood
+
+    @pytest.mark.parametrize("truth", [SMOOTH, ROUGH])
+    def test_the_kernel_of_the_rows_is_taken_where_likelihoods_tell(self, truth: Kernel, draw_from: Draw) -> None:
+        X, y = draw_from(truth, 150, noise=0.01)
+        alone = {
+            name: learn(X, y, kernel=name, ard=True, random_state=0).log_marginal_likelihood
+            for name in ("gaussian", "matern12")
+        }
+        best = max(alone, key=alone.get)  # type: ignore[arg-type]
+        assert abs(alone["gaussian"] - alone["matern12"]) > 5.0
+        assert best == ("gaussian" if truth is SMOOTH else "matern12")
+        found = learn(X, y, kernel=["gaussian", "matern12"], ard=True, random_state=0)
+        assert found.learning.chosen.kernel == best
+
+    @pytest.mark.usefixtures("small")
+    def test_above_max_learning_rows_what_is_left_out_decides(self, draw_from: Draw) -> None:
+        X, y = draw_from(ROUGH, 500, noise=0.01)
+        found = learn(X, y, kernel=["gaussian", "matern12"], max_learning_rows=100, random_state=0)
+        assert found.learning.chosen.kernel == "matern12"
+        likelihoods = {(one.likelihood, one.n_rows) for one in found.learning}
+        assert ("exact", 100) in likelihoods
+        scored = [one for one in found.learning if np.isfinite(one.alone)]
+        assert {one.likelihood for one in scored} == {"exact", "vecchia"}
+        assert found.learning.chosen in scored
+        assert found.learning.n_rows == 500
+
+    @pytest.mark.usefixtures("small")
+    @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
+    def test_one_likelihood_alone(self, likelihood: str, draw_from: Draw) -> None:
+        X, y = draw_from(ROUGH, 300)
+        found = learn(X, y, kernel="matern12", likelihood=likelihood, max_learning_rows=100, random_state=0)
+        assert found.learning.chosen.likelihood == likelihood
+
+    def test_an_irrelevant_column_has_a_long_but_finite_lengthscale(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 150)
+        X = np.column_stack((X, np.random.default_rng(5).normal(size=150)))
+        model = ExactGPRegressor("gaussian", ard=True, random_state=0).fit(X, y)
+        relevance = model.relevance_
+        np.testing.assert_allclose(relevance, X.std(axis=0) / model.kernel_.lengthscale)
+        assert 0.0 < relevance[2] < 0.1 * relevance[:2].min()
+        assert model.kernel_.lengthscale[2] < 1e4
+
+
+class TestGiven:
+    def test_only_parameters_with_bounds_change_and_within_them(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 120)
+        kernel = MaternKernel([0.7, 2.0], 3.0, variance_bounds=(0.5, 0.6)) + RationalQuadraticKernel(
+            1.0, 0.2, alpha=1.5, lengthscale_bounds=(0.2, 5.0)
+        )
+        found = learn(X, y, kernel=kernel, random_state=0).kernel
+        before, after = kernel.get_params(), found.get_params()
+        changed = {one.name for one in found.parameters if not np.array_equal(before[one.name], after[one.name])}
+        assert changed == {"left__variance", "right__lengthscale"}
+        assert 0.5 - 1e-9 <= after["left__variance"] <= 0.6 + 1e-9
+        assert 0.2 <= after["right__lengthscale"] <= 5.0
+        assert kernel.left.variance == 3.0
+
+    def test_a_kernel_without_a_metric_is_learned_by_the_exact_likelihood(self) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(60, 2))
+        y = (1.0 + X[:, 0] ** 2) * np.sin(X[:, 1]) + 0.1 * rng.normal(size=60)
+        kernel = ModulatedKernel(GaussianKernel(1.5, variance_bounds=(1e-3, 1e3)), _first)
+        assert not kernel.can("metric")
+        found = learn(X, y, kernel=kernel, random_state=0)
+        best = density(X, y, found.kernel, found.noise_variance)
+        assert found.log_marginal_likelihood == pytest.approx(best)
+        assert found.learning.chosen.n_free == 2
+        assert "ModulatedKernel" in str(found.learning)
+        free = found.kernel.kernel.variance
+        for factor in (0.9, 1.1):
+            other = ModulatedKernel(GaussianKernel(1.5, factor * free), _first)
+            assert density(X, y, other, found.noise_variance) < best
+
+    def test_a_given_noise_is_kept(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 100)
+        found = learn(X, y, kernel="gaussian", noise_variance=0.3, random_state=0)
+        assert found.noise_variance == 0.3
+        assert found.learning.chosen.n_free == 2 * (1 + found.learning.chosen.ard) - found.learning.chosen.ard
+
+    def test_noise_variances_of_rows_are_kept(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 100)
+        own = np.random.default_rng(1).uniform(0.02, 0.3, 100)
+        found = learn(X, y, noise_variances=own, kernel="gaussian", ard=True, random_state=0)
+        assert found.noise_variance == pytest.approx(own.mean())
+        assert found.log_marginal_likelihood == pytest.approx(density(X, y, found.kernel, own))
+        for i in range(3):
+            for sign in (1.0, -1.0):
+                other = found.kernel.with_theta(found.kernel.theta + 0.3 * sign * np.eye(3)[i])
+                assert density(X, y, other, own) < found.log_marginal_likelihood + 0.1
+
+    def test_weights_are_repetitions(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 70)
+        counts = np.random.default_rng(1).integers(1, 4, 70)
+        given = {"kernel": "gaussian", "noise_variance": 0.05, "ard": True, "random_state": 0}
+        weighted = learn(X, y, sample_weight=counts, **given)
+        many, targets = np.repeat(X, counts, axis=0), np.repeat(y, counts)
+        repeated = learn(many, targets, **given)
+        assert weighted.log_marginal_likelihood == pytest.approx(density(many, targets, weighted.kernel, 0.05))
+        assert weighted.log_marginal_likelihood == pytest.approx(repeated.log_marginal_likelihood, abs=0.1)
+        # And not as if every row were one.
+        single = learn(X, y, **given)
+        assert density(many, targets, single.kernel, 0.05) < weighted.log_marginal_likelihood - 0.1
+        assert repeated.learning.n_copies == weighted.learning.n_copies == counts.sum() - 70
+
+    def test_a_linear_trend_is_taken_out_before(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 120)
+        plain = ExactGPRegressor("gaussian", trend="linear", random_state=0).fit(X, y)
+        tilted = ExactGPRegressor("gaussian", trend="linear", random_state=0).fit(X, y + X @ [30.0, -50.0])
+        np.testing.assert_allclose(tilted.kernel_.theta, plain.kernel_.theta, rtol=1e-3, atol=1e-3)
+
+    def test_units_of_columns_do_not_matter(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 100)
+        first = learn(X, y, kernel=["gaussian", "matern32"], random_state=0)
+        second = learn(X * [1e3, 1e-3] + 5.0, 7.0 * y - 4.0, kernel=["gaussian", "matern32"], random_state=0)
+        assert second.learning.chosen.kernel == first.learning.chosen.kernel
+        lengthscale = np.broadcast_to(first.kernel.lengthscale, 2)
+        np.testing.assert_allclose(second.kernel.lengthscale, lengthscale * [1e3, 1e-3], rtol=1e-3)
+        assert second.noise_variance == pytest.approx(49.0 * first.noise_variance, rel=1e-3)
+
+
+@pytest.mark.usefixtures("small")
+class TestRepetition:
+    def test_is_deterministic(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y = draw_from(SMOOTH, 300)
+        given = {"kernel": "gaussian", "max_learning_rows": 100, "max_memory_gib": 4.0}
+        first = learn(X, y, random_state=3, **given)
+        # The memory is of settings, too: another limit is learned anew, with the same result.
+        again = learn(X, y, random_state=3, **{**given, "max_memory_gib": 3.9})
+        assert again is not first
+        np.testing.assert_array_equal(logarithms(first), logarithms(again))
+        assert not np.array_equal(logarithms(first), logarithms(learn(X, y, random_state=4, **given)))
+
+    def test_the_same_rows_and_settings_are_learned_once(self, draw_from: Draw, never: Callable[[], None]) -> None:
+        X, y = draw_from(SMOOTH, 120, seed=11)
+        first = learn(X, y, kernel=["gaussian", "matern12"], random_state=0)
+        never()
+        assert learn(X.copy(), list(y), kernel=["gaussian", "matern12"], random_state=0) is first
+        changed = y.copy()
+        changed[0] += 1e-9
+        for other in (
+            {"y": changed}, {"random_state": 1}, {"kernel": "gaussian"}, {"ard": True}, {"noise_variance": 0.1},
+            {"sample_weight": np.full(120, 2.0)},
+        ):  # fmt: skip
+            with pytest.raises(AssertionError, match="learns again"):
+                learn(**{"X": X, "y": y, "kernel": ["gaussian", "matern12"], "random_state": 0, **other})
+
+    def test_models_of_other_sizes_share_what_was_learned(self, draw_from: Draw, never: Callable[[], None]) -> None:
+        X, y = draw_from(SMOOTH, 120, seed=12)
+        first = GPRegressor(kernel="matern32", random_state=0).fit(X, y)
+        never()
+        second = GPRegressor(1e-2, kernel="matern32", random_state=0).fit(X, y)
+        np.testing.assert_array_equal(second.kernel_.theta, first.kernel_.theta)
+
+    def test_smooth_targets_almost_without_noise_are_remembered(
+        self, draw_from: Draw, never: Callable[[], None]
+    ) -> None:
+        X, _ = draw_from(SMOOTH, 100, seed=13)
+        y = np.sin(X[:, 0])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            first = learn(X, y, kernel="gaussian", random_state=0)
+        assert first.noise_variance < 1e-4 * y.var()
+        never()
+        assert learn(X, y, kernel="gaussian", random_state=0) is first
+
+    def test_what_was_learned_is_passed_on(self, draw_from: Draw, never: Callable[[], None]) -> None:
+        X, y = draw_from(SMOOTH, 100, seed=14)
+        learned = learn(X, y, kernel="matern52", random_state=0)
+        never()
+        model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
+        assert model.log_marginal_likelihood_ == pytest.approx(learned.log_marginal_likelihood)
+        assert "matern52" in str(learned.learning)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"kernel": "matern"}, "no kernel that can be named"),
+        ({"likelihood": "laplace"}, "likelihood must be 'auto', 'exact' or 'vecchia'; got 'laplace'"),
+        ({"kernel": MaternKernel([1.0, 2.0, 3.0], variance_bounds=(1.0, 2.0))}, r"shape \(2,\)"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, object], message: str, draw_from: Draw) -> None:
+    X, y = draw_from(SMOOTH, 30)
+    with pytest.raises(InputError, match=message):
+        learn(X, y, **given)
+
+
+def test_memory_is_checked_before_anything_is_allocated() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30_000, 2)), rng.normal(size=30_000)
+    with pytest.raises(MemoryLimitError, match="Lower max_learning_rows"):
+        learn(X, y, max_learning_rows=30_000, max_memory_gib=1.0)
