@@ -283,7 +283,8 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
     if settings.likelihood != "exact":
         candidates = [search.by_all_rows(one) for one in best]
     if settings.likelihood != "vecchia":
-        order = np.random.default_rng(seed).permutation(len(search.rows.y))[: settings.max_learning_rows]
+        most = settings.max_learning_rows if not candidates else min(settings.max_learning_rows, PLAN.beside)
+        order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]
         some = search.rows.take(np.sort(order))
         starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
         candidates += parallel_map(lambda one: search.by_exact_likelihood(one, some), starts)
