@@ -1,6 +1,7 @@
 """The search for a kernel: by successive halving over positions, then by held-out density."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -14,6 +15,7 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
+from lmgp.parallel import single_threaded
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -67,6 +69,8 @@ class Plan:
         behind the best of the other kind.
     fewest_to_leave_out : int
         Of at most this number of rows, none is left out.
+    rows_per_parameter : int
+        With fewer rows for each parameter of a sum with one lengthscale a column, ``ard="auto"`` tries no such kernel.
     standard_errors : float
         A kernel with more parameters has to predict better by this number of standard errors.
     """
@@ -74,7 +78,7 @@ class Plan:
     first: Round = Round(500, 16, 8, 3, 0.5)
     second: Round = Round(1200, 30, 8, 2, 0.5)
     last: Round = Round(3000, 30, 12, 2, 0.5)
-    exact: Round = Round(1000, 30, 10, 1, 0.05)
+    exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     behind: float = 5.0
     max_rows: int = 50_000
@@ -84,6 +88,7 @@ class Plan:
     closer: tuple[tuple[int, int], ...] = ((60, 2500), (120, 1800))
     gain: float = 0.02
     fewest_to_leave_out: int = 100
+    rows_per_parameter: int = 3
     standard_errors: float = 1.0
 
 
@@ -202,7 +207,9 @@ class Search:
         start = perf_counter()
         one = PLAN.exact
         objective = Exact(rows, found.space, self._likelihood(rows, one))
-        optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
+        # Matrices of few rows gain less from a second thread than its waiting costs on a busy machine.
+        with single_threaded() if len(rows.y) <= PLAN.beside else nullcontext():
+            optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
 
     def decide(self, candidates: Sequence[Found], held_out: HeldOut) -> Found:
