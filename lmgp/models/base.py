@@ -300,7 +300,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
-        return not isinstance(self.kernel, Kernel) and not self.ard
+        if isinstance(self.kernel, Kernel):
+            return False
+        return not self.ard or (self.kernel is None and self.ard == "auto")  # None is one Gaussian, not both
 
     def _estimated_trend(self) -> TrendFit | None:
         """Return the trend with its estimated coefficients; None of a constant."""
@@ -318,7 +320,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         """Say what is to be learned from rows of `n_inputs` columns."""
         return Settings(
             kernel=self.kernel,
-            ard=self.ard,
+            ard=self.ard if isinstance(self.ard, str) else bool(self.ard),
             noise_variance=None if self.noise_variance is None else float(self.noise_variance),
             standardize=False,
             max_learning_rows=self.max_learning_rows,

@@ -1,5 +1,7 @@
 """The model to start with on columns as they come: their units, and longitude and latitude."""
 
+from typing import Literal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -146,13 +148,20 @@ class TestUnits:
         np.testing.assert_allclose(in_deviations, in_deviations[0], rtol=1e-10)
         assert model.score(X, y) > 0.9
 
-    def test_none_learns_from_columns_as_they_are(self) -> None:
+    @pytest.mark.parametrize("ard", [False, "auto"])
+    def test_none_learns_from_columns_as_they_are(self, ard: Literal["auto"] | bool) -> None:
         X, y = self.table()
         with pytest.warns(ScaleWarning, match="column 2 of X is .* column 0 is"):
-            model = GPRegressor(kernel=None, ard=False, methods=["exact"], random_state=0).fit(X, y)
+            model = GPRegressor(kernel=None, ard=ard, methods=["exact"], random_state=0).fit(X, y)
         with pytest.warns(ScaleWarning):
             exact = ExactGPRegressor(random_state=0).fit(X, y)
         assert model.kernel_.lengthscale == exact.kernel_.lengthscale
+
+    def test_numpy_s_truth_is_truth(self) -> None:
+        X, y = self.table()
+        model, same = (ExactGPRegressor(ard=ard, random_state=0).fit(X, y) for ard in (np.True_, True))
+        np.testing.assert_array_equal(model.kernel_.lengthscale, same.kernel_.lengthscale)
+        assert model.kernel_.lengthscale.shape == (3,)
 
     def test_a_given_kernel_is_used_as_it_is(self) -> None:
         X, y = self.table()
