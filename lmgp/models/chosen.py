@@ -85,7 +85,7 @@ class GPRegressor(GaussianProcess):
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
-        `ExactGPRegressor`. With ``metric="sphere"`` the columns are "x", "y" and "z", in km, and then the others.
+        `ExactGPRegressor`.
     metric : "sphere" or None, default=None
         "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
         lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
@@ -127,7 +127,7 @@ class GPRegressor(GaussianProcess):
 
     The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in
     the order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take
-    as long as the model without a map that would be taken instead, but 2 seconds at least and 5 at most. Seconds in
+    as long as the model without a map that would be taken instead, but 2 seconds at least and 3 at most. Seconds in
     which other programs hold the processor do not count. No map is tried that could not save what its trial takes. So
     choosing takes some seconds, of a million rows too.
 
