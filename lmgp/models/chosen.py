@@ -127,7 +127,7 @@ class GPRegressor(GaussianProcess):
 
     The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in
     the order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take
-    as long as the model without a map that would be taken instead, but 2 seconds at least and 5 at most. Seconds in
+    as long as the model without a map that would be taken instead, but 2 seconds at least and 3 at most. Seconds in
     which other programs hold the processor do not count. No map is tried that could not save what its trial takes. So
     choosing takes some seconds, of a million rows too.
 
