@@ -111,7 +111,7 @@ def learn(
 
     Notes
     -----
-    The forms go through rounds of the subsampled Vecchia likelihood, on 500, 1,200 and 4,000 positions, and only the
+    The forms go through rounds of the subsampled Vecchia likelihood, on more and more positions, and only the
     best of each round go on (`lmgp.learning.search.PLAN`). What is maximised has weak Gaussian priors on the logarithms
     of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
 
