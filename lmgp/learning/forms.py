@@ -96,10 +96,10 @@ def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None 
     ties: list[int] = []
     for part in name.split("+"):
         if part not in PARTS:
-            known = nearest_names(part, (*PARTS, "auto"))
+            known = nearest_names(part, PARTS if "+" in name else (*PARTS, "auto"))
             raise InputError(
-                f"kernel={name!r} has the part {part!r}, which is no kernel that can be named; "
-                f'{known.rstrip(".")}. Sums are joined by "+".'
+                f"kernel={name!r} has the part {part!r}, which is no kernel that can be named (sums are joined by "
+                f'"+"); {known}'
             )
         made = PARTS[part](np.ones(n_inputs))
         first = max(ties, default=-1) + 1
