@@ -212,7 +212,8 @@ def draw(results, path):
             colour, marker, size = STYLES[method]
             for axes, value in zip(panels, values, strict=True):
                 if value is not None:
-                    axes.plot(value, line, marker, color=colour, markersize=size, alpha=0.85, label=LABELS[method])
+                    order = 3 if method == OURS else 2
+                    axes.plot(value, line, marker, color=colour, markersize=size, label=LABELS[method], zorder=order)
         for run in runs:
             if "cap_s" in run:
                 panels[3].plot(run["cap_s"], line, "x", color=STYLES[run["method"]][0], markersize=8)
@@ -228,6 +229,8 @@ def draw(results, path):
     panels[2].axvspan(92.0, 98.0, color="#009e73", alpha=0.12)
     panels[2].axvline(95.0, color="black", linewidth=0.8)
     panels[3].set_xscale("log")
+    panels[3].xaxis.set_major_formatter("{x:g}")
+    panels[3].xaxis.set_minor_formatter("")
     panels[0].set_yticks(range(len(results)), list(results))
     panels[0].invert_yaxis()
     handles = {}
