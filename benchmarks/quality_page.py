@@ -214,9 +214,8 @@ def draw(results, path):
                 if value is not None:
                     order = 3 if method == OURS else 2
                     axes.plot(value, line, marker, color=colour, markersize=size, label=LABELS[method], zorder=order)
-        for run in runs:
-            if "cap_s" in run:
-                panels[3].plot(run["cap_s"], line, "x", color=STYLES[run["method"]][0], markersize=8)
+        for number, run in enumerate(run for run in runs if "cap_s" in run):  # beside each other
+            panels[3].plot(run["cap_s"] * 1.25**number, line, "x", color=STYLES[run["method"]][0], markersize=8)
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, fontsize=10)
         axes.grid(alpha=0.25)
@@ -232,7 +231,7 @@ def draw(results, path):
     panels[3].xaxis.set_major_formatter("{x:g}")
     panels[3].xaxis.set_minor_formatter("")
     panels[0].set_yticks(range(len(results)), list(results))
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(results) - 0.5, -0.5)
     handles = {}
     for axes in panels:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
