@@ -134,6 +134,14 @@ def sizes_table(results):
     return grid(["set", "training rows", "test rows", "columns"], rows)
 
 
+def load_note(results):
+    """Say what else the machine did: seconds of runs that share it are too long."""
+    loads = [run["load"] for runs in results.values() for run in runs if "load" in run]
+    if not loads:
+        return ""
+    return f"The machine's load average just before the runs: {min(loads):.1f} to {max(loads):.1f}."
+
+
 def ours(results, name):
     return next((run for run in results.get(name, ()) if run["method"] == OURS and answered(run)), None)
 
@@ -174,7 +182,7 @@ def write_page(results, path):
     """Put the tables into the page docs/quality.md, each between its marks, and write it to `path`."""
     parts = {
         "sizes": sizes_table(results),
-        "scores": "\n\n".join(score_table(results, score) for score in SCORES),
+        "scores": "\n\n".join([*(score_table(results, score) for score in SCORES), load_note(results)]).rstrip(),
         "wang": wang_table(results),
         "heaton": heaton_table(results),
     }
