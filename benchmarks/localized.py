@@ -41,6 +41,7 @@ from lmgp import (
     GaussianKernel,
     GPRegressor,
     LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
     TaylorFeatures,
 )
 from lmgp.datasets import load_dataset, split
@@ -148,7 +149,7 @@ def methods(n_columns, n_test):
         yield featurized("orthogonal Fourier", lmgp.OrthogonalFourierFeatures(size))
         yield featurized("Nyström", lmgp.NystroemFeatures(size))
     for k in (32, 128):
-        model = LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=k)
+        model = NearestNeighborsGPRegressor(k)
         yield Method("nearest rows", str(k), ours(model), grows=True)
     yield from (boost("Vecchia", str(k), gp_approx="vecchia", num_neighbors=k) for k in (30, 60))
     yield boost("FITC", "200", gp_approx="fitc", num_ind_points=200)

@@ -22,17 +22,20 @@ from .features.taylor import TaylorFeatures
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from .learning.learn import learn
 from .locality.clustering import farthest_point_clustering
 from .models.chosen import GPRegressor
 from .models.exact import ExactGPRegressor
 from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
+from .models.nearest import NearestNeighborsGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
 from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+from .sphere import SphericalCoordinates
 
 __version__: str
 
@@ -51,6 +54,7 @@ __all__ = [
     "MaternKernel",
     "ModulatedFeatures",
     "ModulatedKernel",
+    "NearestNeighborsGPRegressor",
     "NystroemFeatures",
     "OptimizedMaclaurinFeatures",
     "OrthogonalFourierFeatures",
@@ -63,6 +67,7 @@ __all__ = [
     "RationalQuadraticKernel",
     "ScaledFeatures",
     "ScaledKernel",
+    "SphericalCoordinates",
     "SphericalFourierFeatures",
     "StructuredOrthogonalFourierFeatures",
     "SumFeatures",
@@ -77,6 +82,7 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "learn",
     "load_dataset",
     "metrics",
     "rbf_expansion",

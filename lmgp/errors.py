@@ -45,6 +45,10 @@ class KernelWarning(UserWarning):
     """A part of a model keeps another kernel than the model's; the message says which."""
 
 
+class ScaleWarning(UserWarning):
+    """The columns of X differ a thousandfold in scale and one lengthscale serves all; the message names two of them."""
+
+
 class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 

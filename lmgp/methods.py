@@ -87,6 +87,7 @@ class Method:
         """
         made = self.make(n_features, allocation, random_state)
         if self.chooses:
+            parameters.pop("approximation", None)  # it has one only
             return made.set_params(**parameters)
         if threshold is None:
             return lmgp.FeaturizedGPRegressor(made, random_state=random_state, **parameters)

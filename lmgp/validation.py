@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_array, validate_data
 
+from lmgp.columns import refuse_other_than_numbers
 from lmgp.errors import InputError
 
 if TYPE_CHECKING:
@@ -91,6 +93,47 @@ class Rows:
     def mean(self) -> float:
         """The weighted mean of y."""
         return float(np.average(self.y, weights=self.weights))
+
+
+def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
+    """Check rows as scikit-learn's `validate_data` does, with messages that name columns and rows.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        It gets ``n_features_in_`` and ``feature_names_in_``, or X is checked against them with ``reset=False``.
+    X : array-like of shape (n, d)
+    **options
+        Those of `validate_data`.
+
+    Returns
+    -------
+    ndarray or sparse array of shape (n, d), of float64
+    """
+    refuse_other_than_numbers(X, "X")
+    return validate_data(estimator, X, dtype=np.float64, **options)
+
+
+def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
+    """Check rows and numeric targets, one a row; see `validated`.
+
+    Returns
+    -------
+    X : ndarray or sparse array of shape (n, d)
+    y : ndarray of shape (n,)
+        Both of float64.
+    """
+    refuse_other_than_numbers(X, "X")
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise InputError(
+            f"y should be a 1d array, got an array of shape {shape} instead. Fit one model for each target, or use "
+            "sklearn.multioutput.MultiOutputRegressor."
+        )
+    refuse_other_than_numbers(y, "y")
+    inputs, target = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, **options)
+    # Objects and strings become numbers only here.
+    return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
 
 
 def check_rows(

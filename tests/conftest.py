@@ -18,6 +18,7 @@ from lmgp import (
     GaussianKernel,
     LocalizedGPRegressor,
     MaternKernel,
+    NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
@@ -178,6 +179,19 @@ def around(
     return LocalPosterior(kernel, rows, noise, centroids, features=made, prune=prune, **parameters)
 
 
+ARGUMENTS = ["plain", "weights", "noises", "both"]
+
+
+def rows_and_noises(X: np.ndarray, y: np.ndarray, arguments: str) -> tuple[Rows, np.ndarray]:
+    """Rows with positive weights and noise variances of their own, or not, and the noise that they amount to."""
+    counts, noises = counts_and_noises(len(y))
+    weights = counts + 1.0 if arguments in ("weights", "both") else None
+    own = noises if arguments in ("noises", "both") else None
+    return centred(X, y, weights, own), (NOISE if own is None else own) / (
+        np.ones(len(y)) if weights is None else weights
+    )
+
+
 # The contract of the regressors: each with its parameters given, so that nothing is learned.
 GIVEN = {"kernel": GaussianKernel(1.2, 1.5), "noise_variance": 0.1}
 REGRESSORS: dict[str, GaussianProcess] = {
@@ -193,11 +207,11 @@ REGRESSORS: dict[str, GaussianProcess] = {
     "localized_nystroem": LocalizedGPRegressor(NystroemFeatures(20), **GIVEN, random_state=0),
     "localized_dual": LocalizedGPRegressor(TaylorFeatures(40), solver="dual", **GIVEN),
     "localized_test_rows": LocalizedGPRegressor(TaylorFeatures(40), centroids="test_rows", **GIVEN),
-    "localized_nearest_rows": LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=20, **GIVEN),
+    "nearest_rows": NearestNeighborsGPRegressor(20, **GIVEN),
 }
 # Those whose map is drawn from the rows themselves: repeated rows make another map.
 OF_ROWS = [name for name in REGRESSORS if "maclaurin" in name or "nystroem" in name]
-CLASSES = [ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor]
+CLASSES = [ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor]
 
 every_regressor = pytest.mark.parametrize("name", REGRESSORS)
 every_class = pytest.mark.parametrize("regressor", CLASSES)
@@ -218,3 +232,25 @@ def changed(values: Floats, value: float) -> Floats:
     values = values.copy()
     values.flat[4] = value
     return values
+
+
+def universal_kriging(
+    covariance: Floats, cross: Floats, prior: Floats, y: Floats, noise: Floats, H: Floats, h: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Predict with a trend Hβ under a flat prior, by numpy's general solver: the textbook's formulas.
+
+    Parameters are those of `dense_gp` with y as it is, and the columns of the trend of training and new rows, shape
+    (n, p) and (m, p). Returns the mean and the latent variance of the new rows, β and its covariance.
+    """
+    solved = np.linalg.solve(covariance + np.diag(noise), np.column_stack((y, H, cross)))
+    of_y, of_columns, of_cross = np.split(solved, [1, 1 + H.shape[1]], axis=1)
+    spread = np.linalg.inv(H.T @ of_columns)
+    beta = spread @ (H.T @ of_y[:, 0])
+    r = h - cross.T @ of_columns
+    variance = prior - np.sum(cross * of_cross, axis=0) + np.einsum("ij,jk,ik->i", r, spread, r)
+    return r @ beta + cross.T @ of_y[:, 0], variance, beta, spread
+
+
+def with_ones(X: Floats) -> Floats:
+    """The columns of a linear trend: 1, and those of X."""
+    return np.column_stack((np.ones(len(X)), X))

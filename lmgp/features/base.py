@@ -12,7 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.features.operators import Composable
@@ -23,7 +23,7 @@ from lmgp.locality.clustering import nearest_centroids
 from lmgp.memory import check_memory
 from lmgp.noise import Noise
 from lmgp.statistics import Source, Statistics
-from lmgp.validation import RandomState, Rows, as_tensor, generator
+from lmgp.validation import RandomState, Rows, as_tensor, generator, validated
 
 Floats = NDArray[np.float64]
 
@@ -160,7 +160,7 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
         ndarray of shape (n, n_features_out_)
         """
         check_is_fitted(self)
-        return self.evaluate(as_tensor(validate_data(self, X, dtype=np.float64, reset=False))).numpy()
+        return self.evaluate(as_tensor(validated(self, X, reset=False))).numpy()
 
     def work(self, n_inputs: int) -> Work:
         """Return what this map will cost for rows of `n_inputs` columns. It need not be fitted."""
@@ -169,7 +169,7 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
     def _start(self, X: ArrayLike) -> tuple[Floats, np.random.Generator]:
         """Check parameters and rows; return the rows and the generator that `random_state` names."""
         self._validate_params()
-        rows: Floats = validate_data(self, X, dtype=np.float64, accept_sparse="csr" if self._accepts_sparse else False)
+        rows: Floats = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
         return rows, generator(self.random_state)
 
     @abstractmethod

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, KernelFit, KernelMap, same_kernel
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
 from lmgp.fitted import OfFit
-from lmgp.validation import as_tensor
+from lmgp.validation import as_tensor, validated
 
 Floats = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ class FourierMap(KernelMap):
         A. Cotter, J. Keshet and N. Srebro, *Explicit Approximations of the Gaussian Kernel*, 2011, section 4.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
+        rows = validated(self, X, accept_sparse="csr", reset=False)
         return np.asarray(self.n_features_out_ * non_zeros(rows), dtype=np.float64)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102

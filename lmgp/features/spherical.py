@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import ortho_group
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, MapFit
 from lmgp.features.radial import RadialFit, fit_radial
 from lmgp.features.sparse import non_zeros
 from lmgp.fitted import OfFit
-from lmgp.validation import RandomState, as_tensor
+from lmgp.validation import RandomState, as_tensor, validated
 
 Floats = NDArray[np.float64]
 
@@ -198,7 +198,7 @@ class SphericalFourierFeatures(FeatureMap):
         return polynomial_kernel(left, right, degree=self.radial_.degree, gamma=gamma, coef0=1.0 - gamma)
 
     def _checked(self, X: ArrayLike, name: str) -> Floats:
-        return self._of_unit_norm(validate_data(self, X, dtype=np.float64, reset=False), name)
+        return self._of_unit_norm(validated(self, X, reset=False), name)
 
     def _of_unit_norm(self, rows: Floats, name: str = "X") -> Floats:
         """Bring rows to unit norm, or check that they have it."""

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, hstack, issparse
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
@@ -27,7 +27,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.memory import check_memory
 from lmgp.statistics import Source, Statistics, TargetSums
-from lmgp.validation import RandomState, Rows, as_tensor
+from lmgp.validation import RandomState, Rows, as_tensor, validated
 
 Floats = NDArray[np.float64]
 
@@ -266,7 +266,7 @@ class TaylorFeatures(TruncatedMap):
         return hstack([part.transform(rows) for part in self.parts], format="csr")
 
     def _checked(self, X: ArrayLike) -> Any:
-        return validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
+        return validated(self, X, accept_sparse="csr", reset=False)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

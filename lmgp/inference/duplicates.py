@@ -1,8 +1,81 @@
 """Exact copies of rows, which look like measurements without noise."""
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from lmgp.validation import Rows
+
+# The constants of the generator SplitMix64, whose last step makes 64 random bits of any 64 bits.
+_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+
+
+class Copies(NamedTuple):
+    """How many rows repeat an earlier one.
+
+    Attributes
+    ----------
+    exact : int
+        Rows with the X and the y of an earlier row.
+    equal_inputs : int
+        Rows with the X of an earlier row, those above included.
+    """
+
+    exact: int
+    equal_inputs: int
+
+
+def count_copies(rows: Rows) -> Copies:
+    """Count the rows that repeat an earlier one, without moving any.
+
+    Parameters
+    ----------
+    rows : Rows
+        A row of weight w > 1 stands for ⌈w⌉ rows.
+
+    Returns
+    -------
+    Copies
+
+    Notes
+    -----
+    Rows are compared by 64 random bits of each. Of a million different rows, two have the same bits with a probability
+    of 3e-8. It takes 32 bytes a row.
+
+    References
+    ----------
+    G. L. Steele, D. Lea and C. H. Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014 (SplitMix64).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp.validation import Rows
+    >>> X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> count_copies(Rows(X, np.array([5.0, 5.0, 6.0])))
+    Copies(exact=1, equal_inputs=2)
+    """
+    n_rows = len(rows.y) if rows.weights is None else int(np.ceil(np.maximum(rows.weights, 1.0)).sum())
+    bits = np.zeros(len(rows.y), dtype=np.uint64)
+    for column in rows.X.T:
+        bits = _mixed(bits, column)
+    n_inputs, n_both = _n_distinct(bits), _n_distinct(_mixed(bits, rows.y))
+    return Copies(n_rows - n_both, n_rows - n_inputs)
+
+
+def _n_distinct(bits: NDArray[np.uint64]) -> int:
+    ordered = np.sort(bits)
+    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _mixed(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Mix a column into the bits of each row."""
+    # −0.0 + 0.0 is 0.0; the odd constant makes the order of columns count.
+    mixed = (values + 0.0).view(np.uint64) + bits * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in _STEPS:
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    return mixed
 
 
 def without_copies(rows: Rows) -> tuple[Rows, int]:

@@ -1,17 +1,16 @@
-"""The exact Gaussian process given some rows: all of them, or the nearest ones to each test row."""
+"""The exact Gaussian process given rows: one set of them, or a batch of sets."""
 
 import math
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
+from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
-from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
@@ -19,8 +18,9 @@ Floats = NDArray[np.float64]
 # Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20
 
-# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
-BATCH_BYTES = 4 * 2**20
+
+# The rows from which a trend is estimated where no posterior has all rows: about a second of factorisation.
+TREND_ROWS = 4000
 
 
 class Conditional:
@@ -35,25 +35,42 @@ class Conditional:
     y : Tensor of shape (..., n)
     noise : Tensor of shape (..., n)
         The noise variance of each row.
+    columns : Tensor of shape (..., n, p), optional
+        Further targets, which share the factorisation: the columns H of a trend.
+
+    Attributes
+    ----------
+    whitened : Tensor of shape (..., n)
+        L⁻¹y.
+    whitened_columns : Tensor of shape (..., n, p) or None
+        L⁻¹H.
 
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 1.
     """
 
-    def __init__(self, kernel: Kernel, X: torch.Tensor, y: torch.Tensor, noise: torch.Tensor) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        noise: torch.Tensor,
+        columns: torch.Tensor | None = None,
+    ) -> None:
         self.kernel, self.X = kernel, X
         covariance = kernel.evaluate(X, X)
         covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
         least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
         self.factor = cholesky(covariance, float(least)) if least.ndim == 0 else _batched_cholesky(covariance, least)
         self.whitened = solve_lower(self.factor, y[..., None])[..., 0]
+        self.whitened_columns = None if columns is None else solve_lower(self.factor, columns)
 
     def coefficients(self) -> torch.Tensor:
         """Return α = (K + Σ)⁻¹y, shape (..., n)."""
         return solve_upper(self.factor.mT, self.whitened[..., None])[..., 0]
 
-    def predict(self, X: torch.Tensor, prior: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def predict(self, X: torch.Tensor, prior: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Predict rows.
 
         Parameters
@@ -65,11 +82,14 @@ class Conditional:
         Returns
         -------
         mean, variance : Tensor of shape (..., m)
+        of_columns : Tensor of shape (..., m, p) or None
+            The means from the further targets.
         """
-        columns = solve_lower(self.factor, self.kernel.evaluate(self.X, X))
-        mean = (self.whitened[..., None, :] @ columns)[..., 0, :]
+        solved = solve_lower(self.factor, self.kernel.evaluate(self.X, X))
+        mean = (self.whitened[..., None, :] @ solved)[..., 0, :]
+        of_columns = None if self.whitened_columns is None else solved.mT @ self.whitened_columns
         # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
-        return mean, (prior - columns.square().sum(dim=-2)).clamp(min=0.0)
+        return mean, (prior - solved.square().sum(dim=-2)).clamp(min=0.0), of_columns
 
 
 def _batched_cholesky(covariances: torch.Tensor, least: torch.Tensor) -> torch.Tensor:
@@ -121,6 +141,13 @@ class RowPosterior:
     noise : Noise
     max_memory_gib : float, optional
         For the two n × n matrices, in GiB; the machine's memory if not given.
+    trend : Trend, optional
+        Of which y are the residuals. It is estimated from these rows, unless it is a `TrendFit`. Means are less the
+        trend; variances have its uncertainty.
+
+    Attributes
+    ----------
+    trend : TrendFit or None
 
     Raises
     ------
@@ -128,20 +155,35 @@ class RowPosterior:
         If the matrices take more.
     """
 
-    def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, max_memory_gib: float | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, rows: Rows, noise: Noise, max_memory_gib: float | None = None, trend: Trend | None = None
+    ) -> None:
         n = len(rows.y)
         check_exact(n, max_memory_gib)
         self.kernel, self.X = kernel, rows.X
+        columns = None if trend is None else torch.from_numpy(trend.columns(rows.X))
         self._conditional = (
-            Conditional(kernel, as_tensor(rows.X), as_tensor(rows.y), noise.of_weighted_rows(rows)) if n else None
+            Conditional(kernel, as_tensor(rows.X), as_tensor(rows.y), noise.of_weighted_rows(rows), columns)
+            if n
+            else None
         )
+        self.trend = None if trend is None else self._take_out(trend)
         self._coefficients: torch.Tensor | None = None
+
+    def _take_out(self, trend: Trend) -> TrendFit:
+        """Return the estimated trend, after it was taken out of the targets."""
+        H = None if self._conditional is None else self._conditional.whitened_columns
+        if self._conditional is None or H is None:
+            return trend.estimated(np.zeros((trend.n_columns, trend.n_columns)), np.zeros(trend.n_columns))
+        fit = trend.estimated((H.T @ H).numpy(), (H.T @ self._conditional.whitened).numpy())
+        self._conditional.whitened -= H @ torch.from_numpy(fit.change)
+        return fit
 
     @property
     def n_bytes(self) -> int:
         """The memory that this posterior holds, in bytes."""
         n, d = self.X.shape
-        return 8 * (n * n + 2 * n + n * d)
+        return 8 * (n * n + 2 * n + n * d + (0 if self.trend is None else n * self.trend.n_columns))
 
     @property
     def surprise(self) -> float:
@@ -174,6 +216,8 @@ class RowPosterior:
         mean = np.zeros(len(X))
         prior = self.kernel.diagonal(X) if variance and len(X) else np.zeros(len(X))
         if self._conditional is None:
+            if variance and self.trend is not None:
+                prior = prior + self.trend.variance(X)
             return mean, prior if variance else None
         found = np.empty(len(X)) if variance else None
         section = None if variance else self.kernel.sections(self.X)
@@ -181,44 +225,47 @@ class RowPosterior:
             if section is not None:
                 mean[part] = section(X[part]) @ self.coefficients
             elif found is not None:
-                of_part = self._conditional.predict(as_tensor(X[part]), as_tensor(prior[part]))
-                mean[part], found[part] = (values.numpy() for values in of_part)
+                own, left, of_columns = self._conditional.predict(as_tensor(X[part]), as_tensor(prior[part]))
+                mean[part], found[part] = own.numpy(), left.numpy()
+                if self.trend is not None and of_columns is not None:
+                    found[part] += self.trend.variance(X[part], of_columns.numpy())
         return mean, found
 
 
-def predict_from_neighbours(
-    kernel: Kernel, rows: Rows, noise: Noise, tree: KDTree, X: Floats, n_neighbors: int
-) -> tuple[Floats, Floats]:
-    """Predict each row from the training rows nearest to it: the nearest-neighbour Gaussian process.
+def estimate_trend(
+    trend: Trend,
+    kernel: Kernel,
+    rows: Rows,
+    noise: Noise,
+    rng: np.random.Generator,
+    max_memory_gib: float | None = None,
+) -> TrendFit:
+    """Estimate a trend for models that have no posterior of all rows: by the exact one of some.
+
+    The estimate is the generalised least-squares one of at most `TREND_ROWS` rows, with their own covariance: it
+    is unbiased, and its uncertainty is right. More rows of the same extent say little more about a trend, because what
+    the process adds to it is much the same for all of them.
 
     Parameters
     ----------
+    trend : Trend
+        Of which y are the residuals.
     kernel : Kernel
     rows : Rows
-        With y centred.
     noise : Noise
-    tree : KDTree
-        Of the training rows in the kernel's metric.
-    X : ndarray of shape (m, d)
-    n_neighbors : int
-        At most the number of training rows.
+    rng : numpy.random.Generator
+        Draws the rows, where there are more.
+    max_memory_gib : float, optional
+        For two matrices of these rows, in GiB; fewer rows are taken where it asks for that.
 
     Returns
     -------
-    mean, variance : ndarray of shape (m,)
-        Of the latent function.
+    TrendFit
     """
-    _, nearest = tree.query(kernel.scale(X), k=np.arange(1, n_neighbors + 1), workers=torch.get_num_threads())
-    own_noise = noise.of_weighted_rows(rows)
-    inputs, targets, tests = as_tensor(rows.X), as_tensor(rows.y), as_tensor(X)[:, None, :]
-    prior = as_tensor(kernel.diagonal(X))[:, None]
-    mean, variance = np.empty(len(X)), np.empty(len(X))
-
-    def predict_batch(part: slice) -> None:
-        near = torch.from_numpy(nearest[part])
-        conditional = Conditional(kernel, inputs[near], targets[near], own_noise[near])
-        of_part = conditional.predict(tests[part], prior[part])
-        mean[part], variance[part] = (values[:, 0].numpy() for values in of_part)
-
-    parallel_map(predict_batch, list(chunks(len(X), n_neighbors**2, BATCH_BYTES)))
-    return mean, variance
+    n, most = len(rows.y), TREND_ROWS
+    if max_memory_gib is not None:
+        most = min(most, max_rows_within(max_memory_gib))
+    sample = rows if n <= most else rows.take(rng.choice(n, most, replace=False))
+    fit = RowPosterior(kernel, sample, noise, max_memory_gib, trend).trend
+    assert fit is not None  # for the type checker: a trend was given
+    return fit

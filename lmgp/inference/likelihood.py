@@ -117,12 +117,16 @@ class ExactLikelihood:
         NotPositiveDefiniteError
             If float64 does not allow a Cholesky factorisation.
         """
-        logarithms = torch.from_numpy(np.array(free, dtype=np.float64)).requires_grad_()
+        logarithms = torch.from_numpy(np.array(free, dtype=np.float64))
         noise = torch.exp(logarithms[-1]).expand_as(self.y) if self.row_noise is None else self.row_noise
-        covariance = kernel.evaluate(self.X, self.X, logarithms[:-1])
-        value = log_density(covariance, noise / self.weights, self.y) - 0.5 * repetitions(noise, self.weights)
-        (gradient,) = torch.autograd.grad(value, logarithms, materialize_grads=True)
-        return value.item(), gradient.numpy()
+        with torch.no_grad():
+            covariance, gradient = kernel.gradients_at(self.X, logarithms[:-1])
+            value, weights = log_density(covariance, noise / self.weights, self.y)
+            by_noise = 0.0
+            if self.row_noise is None:
+                by_noise = float(weights.diagonal() @ (noise / self.weights)) - 0.5 * float((self.weights - 1.0).sum())
+            slopes = np.append(gradient(weights).numpy(), by_noise)
+        return float(value - 0.5 * repetitions(noise, self.weights)), slopes
 
     @staticmethod
     def n_bytes(n: int, kernel: Kernel) -> int:

@@ -5,15 +5,23 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.inference.cache import Cache
-from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
+from lmgp.inference.function_space import RowPosterior
+from lmgp.inference.trend import TrendFit
 from lmgp.inference.truncation import expected_divergence
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate, prior_variance
+from lmgp.inference.weight_space import (
+    ColumnSums,
+    WeightPosterior,
+    accumulate,
+    accumulate_columns,
+    check_model,
+    evaluate,
+    prior_variance,
+)
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.clustering import nearest_centroids
@@ -116,8 +124,6 @@ class LocalPosterior:
         Fitted (`fitted_map`). Without one, the rows themselves make the posteriors.
     solver : {"primal", "dual", "auto"}, default="primal"
         By features, D × D; by rows, n × n; or, around each centroid, by the smaller of the two.
-    n_neighbors : int, optional
-        Posteriors of rows use the nearest ones to the centroid, at most this number.
     prune : float, default=1e-3
         Rows out of a centroid's reach are left out as far as that changes no mean by more than this number of
         predictive standard deviations, and no standard deviation by more than this share. 0 keeps all rows. Maps
@@ -126,12 +132,15 @@ class LocalPosterior:
         For one posterior while it is solved, and for all that are kept, in GiB. The machine's memory if not given.
     neighbourhoods : Neighbourhoods, optional
         Of the rows in the kernel's metric, where they are made already.
+    trend : TrendFit, optional
+        Of which y are the residuals. Means are less the trend. Variances have its uncertainty, by what each posterior
+        makes of the columns of the trend.
 
     Attributes
     ----------
     reach : float
         The distance from a centroid, in lengthscales, beyond which rows are left out.
-    kernel, noise, centroids, features, n_neighbors
+    kernel, noise, centroids, features, trend
         As given.
 
     Notes
@@ -156,22 +165,21 @@ class LocalPosterior:
         *,
         features: KernelMap | None = None,
         solver: Solver = "primal",
-        n_neighbors: int | None = None,
         prune: float = PRUNE,
         max_memory_gib: float | None = None,
         neighbourhoods: Neighbourhoods | None = None,
+        trend: TrendFit | None = None,
     ) -> None:
         require(kernel, "metric", "A model around centroids")
         self._metric = kernel.checked(rows.X.shape[1]).metric(rows.X.shape[1])
-        self.kernel, self.noise, self.centroids, self.features = kernel, noise, centroids, features
+        self.kernel, self.noise, self.centroids, self.features, self.trend = kernel, noise, centroids, features, trend
         self.reach = float("inf")
         if features is not None and prune:
             self.reach = features.reach(negligible_share(rows, kernel, noise, prune))
-        self._rows, self._solver, self.n_neighbors, self._max_memory_gib = rows, solver, n_neighbors, max_memory_gib
+        self._rows, self._solver, self._max_memory_gib = rows, solver, max_memory_gib
         if neighbourhoods is None and np.isfinite(self.reach):
             neighbourhoods = Neighbourhoods(kernel.scale(rows.X))
         self._neighbourhoods = neighbourhoods
-        self._tree = None if n_neighbors is None else KDTree(kernel.scale(rows.X))
         self._solved: Cache[Posterior] = Cache(np.inf if max_memory_gib is None else max_memory_gib * 2**30)
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
@@ -188,10 +196,6 @@ class LocalPosterior:
         mean : ndarray of shape (n,)
         variance : ndarray of shape (n,) or None
         """
-        if not len(self.centroids) and self._tree is not None and self._solver == "dual":
-            k = min(self.n_neighbors or 0, len(self._rows.y))
-            both = predict_from_neighbours(self.kernel, self._rows, self.noise, self._tree, X, k)
-            return both if variance else (both[0], None)
         mean, found = np.empty(len(X)), np.empty(len(X))
 
         def predict(posterior: Posterior, centroid: Floats, part: Indices) -> None:
@@ -304,20 +308,22 @@ class LocalPosterior:
             raise InputError("A model of rows in place of features has no statistics of features.")
         return accumulate(self.features, rows, centroid, self.noise, origin=0.0)
 
+    def _sum_columns(self, centroid: Floats, rows: Rows) -> ColumnSums | None:
+        if self.features is None or self.trend is None:
+            return None
+        return accumulate_columns(self.features, rows, centroid, self.noise, self.trend)
+
     def _solve(self, centroid: Floats) -> Posterior:
         rows = self._rows.take(self._within_reach(centroid))
         if self._map_for(len(rows.y)) is not None:
-            return WeightPosterior(self._sum(centroid, rows), center=0.0)
-        if self.n_neighbors is not None and self.n_neighbors < len(rows.y) and self._tree is not None:
-            _, nearest = self._tree.query(centroid / self._metric, k=np.arange(1, self.n_neighbors + 1))
-            rows = self._rows.take(nearest)
-        elif len(rows.y) == len(self._rows.y):
+            return WeightPosterior(self._sum(centroid, rows), 0.0, self._sum_columns(centroid, rows))
+        if len(rows.y) == len(self._rows.y):
             # The exact GP of all rows is the same around every centroid.
             return self._solved.get(ALL, lambda: self._of_rows(self._rows))
         return self._of_rows(rows)
 
     def _of_rows(self, rows: Rows) -> RowPosterior:
-        return RowPosterior(self.kernel, rows, self.noise, self._max_memory_gib)
+        return RowPosterior(self.kernel, rows, self.noise, self._max_memory_gib, self.trend)
 
     def _within_reach(self, centroid: Floats) -> Indices | slice:
         if self._neighbourhoods is None:

@@ -87,15 +87,15 @@ def units_of(rows: Rows, learns_kernel: bool) -> Units:
     InputError
         If a kernel is to be learned and X or y has no spread, or one beyond the range of float64.
     """
-    deviation = _deviation(rows.y, "y")
-    if learns_kernel and deviation == 0.0:
+    spread_of_y = deviation(rows.y, "y")
+    if learns_kernel and spread_of_y == 0.0:
         raise InputError(
             f"y is constant in the random sample of {len(rows.y)} rows from which hyper-parameters are learned. Raise "
             "max_learning_rows, or give kernel and noise_variance."
         )
     if not learns_kernel:
-        return Units(1.0, np.ones(rows.X.shape[1]), deviation**2 or 1.0)
-    deviations = np.array([_deviation(column - column[0], "X") for column in rows.X.T])
+        return Units(1.0, np.ones(rows.X.shape[1]), spread_of_y**2 or 1.0)
+    deviations = np.array([deviation(column - column[0], "X") for column in rows.X.T])
     distances = pdist(rows.X)
     positive = distances[distances > 0.0]
     if len(positive) == 0:
@@ -107,10 +107,10 @@ def units_of(rows: Rows, learns_kernel: bool) -> Units:
     distance = float(np.median(distances)) or float(positive.mean())
     spread = deviations[deviations > 0.0]
     columns = np.where(deviations > 0.0, deviations / np.sqrt(np.mean(spread**2)), 1.0) * distance
-    return Units(distance, columns, deviation**2)
+    return Units(distance, columns, spread_of_y**2)
 
 
-def _deviation(values: Floats, name: str) -> float:
+def deviation(values: Floats, name: str) -> float:
     """Return the standard deviation of values; InputError where its square leaves the range of float64."""
     largest = float(np.max(np.abs(values)))
     low, high = RANGES.magnitude

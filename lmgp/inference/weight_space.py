@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
 from lmgp.features.sparse import as_float
+from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
@@ -26,6 +28,28 @@ Floats = NDArray[np.float64]
 MATRICES = 3
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnSums:
+    """Sums over rows that involve the columns h of a trend, with the precision ρ of each row relative to the noise.
+
+    Attributes
+    ----------
+    trend : Trend
+        Of which the targets y are the residuals.
+    features : Tensor of shape (D, p)
+        Σ ρφhᵀ.
+    gram : Tensor of shape (p, p)
+        Σ ρhhᵀ.
+    cross : Tensor of shape (p,)
+        Σ ρhy.
+    """
+
+    trend: Trend
+    features: torch.Tensor
+    gram: torch.Tensor
+    cross: torch.Tensor
+
+
 class WeightPosterior:
     """The Gaussian posterior over the weights w of f(x) = φ(x)ᵀw, with prior w ~ N(0, I).
 
@@ -38,10 +62,14 @@ class WeightPosterior:
         Sums over the training rows. They are not changed.
     center : float, optional
         What is subtracted from y; the weighted mean of y in the statistics if not given.
+    columns : ColumnSums, optional
+        Of a trend, with y less the center. The trend is estimated from these rows, unless it is a `TrendFit`.
+        Predictions are less the trend.
 
     Attributes
     ----------
     center : float
+    trend : TrendFit or None
     factor : Tensor of shape (D, D)
         L, lower triangular.
     coefficients : Tensor of shape (D,)
@@ -49,16 +77,17 @@ class WeightPosterior:
     weights : Tensor of shape (D,)
         The posterior mean of w, L⁻ᵀβ.
     log_marginal_likelihood : float
-        log p(y − center) under the featurized model, in nats.
+        log p(y − center) under the featurized model, in nats; of the residuals of the estimated trend.
     surprise : float
-        yᵀ(ΦΦᵀ + Σ)⁻¹y/n of the n centred targets: 1 ± √(2/n) where they are as the model expects.
+        yᵀ(ΦΦᵀ + Σ)⁻¹y/n of the n centred targets: 1 ± √(2/n) where they are as the model expects. Of a trend, its
+        residuals.
 
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 2.
     """
 
-    def __init__(self, statistics: Statistics, center: float | None = None) -> None:
+    def __init__(self, statistics: Statistics, center: float | None = None, columns: ColumnSums | None = None) -> None:
         noise_variance = statistics.source.noise.variance
         self.center = statistics.mean if center is None else center
         targets = statistics.targets.about(self.center)
@@ -67,18 +96,34 @@ class WeightPosterior:
         precision.diagonal().add_(1.0)
         self.factor = cholesky(precision, noise_variance, diagonal_share=1.0)
         self.coefficients = solve_lower(self.factor, sums.cross[:, :1] / noise_variance)[:, 0]
+        squares = targets.squares / noise_variance - float(self.coefficients @ self.coefficients)
+        self.trend: TrendFit | None = None
+        self._of_columns: torch.Tensor | None = None
+        if columns is not None:
+            squares += self._take_out(columns, noise_variance)
         self.weights = solve_upper(self.factor.T, self.coefficients[:, None])[:, 0]
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
-        squares = targets.squares / noise_variance - float(self.coefficients @ self.coefficients)
         self.surprise = squares / targets.n if targets.n else 0.0
         self.log_marginal_likelihood = -0.5 * (
             targets.n * math.log(2.0 * math.pi * noise_variance) - targets.log_precision + log_determinant + squares
         )
 
+    def _take_out(self, columns: ColumnSums, noise_variance: float) -> float:
+        """Estimate a trend and take it out of the targets; return by how much yᵀC⁻¹y changes."""
+        whitened = solve_lower(self.factor, columns.features / noise_variance)
+        # C⁻¹ = (I − Φ A⁻¹ Φᵀ/σ²)/σ²
+        normal = (columns.gram / noise_variance - whitened.T @ whitened).numpy()
+        cross = (columns.cross / noise_variance - whitened.T @ self.coefficients).numpy()
+        self.trend = fit = columns.trend.estimated(normal, cross)
+        self.coefficients -= whitened @ torch.from_numpy(fit.change)
+        self._of_columns = solve_upper(self.factor.T, whitened)
+        return float(fit.change @ (normal @ fit.change - 2.0 * cross))
+
     @property
     def n_bytes(self) -> int:
         """The memory that this posterior holds, in bytes."""
-        return self.factor.nbytes + 2 * self.coefficients.nbytes
+        own = self.factor.nbytes + 2 * self.coefficients.nbytes
+        return own if self._of_columns is None else own + self._of_columns.nbytes
 
     def whiten(self, features: torch.Tensor) -> torch.Tensor:
         """Return v = L⁻¹φ of each row, as columns of shape (D, n), for features of shape (n, D)."""
@@ -92,6 +137,12 @@ class WeightPosterior:
     def predict_mean(self, features: torch.Tensor) -> torch.Tensor:
         """Return the latent mean alone, shape (n,): O(D) a row in place of O(D²)."""
         return features @ self.weights
+
+    def trend_variance(self, X: Floats, features: torch.Tensor) -> Floats | float:
+        """Return what the uncertainty of the trend adds to the variance of rows with these features, shape (n,)."""
+        if self.trend is None or self._of_columns is None:
+            return 0.0
+        return self.trend.variance(X, (features @ self._of_columns).numpy())
 
 
 def prior_variance(features: KernelMap | None, kernel: Kernel, X: Floats, centre: Floats) -> Floats:
@@ -193,6 +244,41 @@ def accumulate(
     return statistics
 
 
+def accumulate_columns(features: KernelMap, rows: Rows, centre: Floats, noise: Noise, trend: Trend) -> ColumnSums:
+    """Sum what a trend adds to the statistics of X − centre, chunk by chunk.
+
+    Parameters
+    ----------
+    features : KernelMap
+        Fitted.
+    rows : Rows
+        With the residuals of the trend for y.
+    centre : ndarray of shape (d,)
+        Of the map.
+    noise : Noise
+    trend : Trend
+
+    Returns
+    -------
+    ColumnSums
+    """
+    shapes = (features.n_features_out_, trend.n_columns), (trend.n_columns, trend.n_columns), (trend.n_columns,)
+    totals = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
+
+    def sum_chunk(part: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        chunk = rows.take(part)
+        X, h, y = as_tensor(chunk.X - centre), torch.from_numpy(trend.columns(chunk.X)), as_tensor(chunk.y)
+        mapped = features.evaluate(X)
+        missing = features.missing_variance(X, mapped) if noise.counts_missing else None
+        weighted = h * (noise.variance / noise.of_weighted_rows(chunk, missing))[:, None]
+        return mapped.T @ weighted, h.T @ weighted, weighted.T @ y
+
+    for sums in parallel_map(sum_chunk, list(chunks(len(rows.y), features.n_features_out_))):
+        for total, one in zip(totals, sums, strict=True):
+            total += one
+    return ColumnSums(trend, *totals)
+
+
 @overload
 def evaluate(
     posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise
@@ -235,4 +321,6 @@ def evaluate(
         mean, own = posterior.predict(columns)
         missing = features.missing_variance(rows, columns) if noise.predicts_missing else None
         means[part], variances[part] = mean.numpy(), noise.predicted(own, missing).numpy()
+        if posterior.trend is not None:
+            variances[part] += posterior.trend_variance(X[part], columns)
     return means, variances

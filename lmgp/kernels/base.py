@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.inputs import checked_scales
 from lmgp.kernels.parameters import Parametrized
 from lmgp.validation import as_tensor
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from lmgp.kernels.stationary import GaussianKernel
 
 Floats = NDArray[np.float64]
+Pullback = Callable[[torch.Tensor], dict[str, torch.Tensor]]
+Gradient = Callable[[torch.Tensor], torch.Tensor]
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
 # The capabilities of kernels: what each is, and which kernels have it.
@@ -121,15 +124,73 @@ class Kernel(Parametrized, ABC):
         X : Tensor of shape (..., n, d)
             Finite float64 rows; they are not checked again.
         Z : Tensor of shape (..., m, d)
-        theta : Tensor of shape (n_free,), optional
+        theta : Tensor of shape (n_free,) or (b, n_free), optional
             Logarithms of the free parameters, see `theta`; the kernel's own if not given. The result is once
-            differentiable in it.
+            differentiable in it. With b rows, the i-th of b sets of rows has the i-th parameters: X and Z have shapes
+            (b, n, d) and (b, m, d).
 
         Returns
         -------
         Tensor of shape (..., n, m)
         """
         return self.evaluate_at(X, Z, self._values(theta, X.device))
+
+    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:
+        """Evaluate k(X, X), and make the function that takes derivatives of it.
+
+        For several weighted sums of one matrix: what their derivatives share is computed once.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, d) or (b, n, d)
+        values : mapping of str to Tensor
+            By the names of `parameters`, without a gradient; see `evaluate_at`. With b sets of rows, of shape
+            (b, 1, 1) or (b, 1, d).
+
+        Returns
+        -------
+        covariance : Tensor of shape (n, n) or (b, n, n)
+        pullback : callable
+            Takes symmetric weights G of that shape; returns the derivatives of Σ G ∘ k(X, X) by the logarithm of each
+            parameter, of the shape of its values.
+        """
+        own = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
+        with torch.enable_grad():
+            covariance = self.evaluate_at(X, X, own)
+
+        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
+            slopes = torch.autograd.grad(
+                covariance, list(own.values()), weights, retain_graph=True, materialize_grads=True
+            )
+            return {name: slope * values[name] for name, slope in zip(own, slopes, strict=True)}
+
+        return covariance.detach(), pullback
+
+    def gradients_at(
+        self, X: torch.Tensor, theta: torch.Tensor
+    ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+        """Evaluate k(X, X), and make the function that takes derivatives of it by `theta`.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, d) or (b, n, d)
+        theta : Tensor of shape (n_free,) or (b, n_free)
+            See `evaluate`.
+
+        Returns
+        -------
+        covariance : Tensor of shape (n, n) or (b, n, n)
+        gradient : callable
+            Takes symmetric weights G of that shape; returns the derivatives of Σ G ∘ k(X, X), of the shape of theta.
+        """
+        covariance, pullback = self.with_pullback(X, self._values(theta, X.device))
+        free = [one.name for one in self._free()]
+
+        def gradient(weights: torch.Tensor) -> torch.Tensor:
+            pulled = pullback(weights)
+            return torch.cat([theta[..., :0], *(pulled[name].reshape(*theta.shape[:-1], -1) for name in free)], dim=-1)
+
+        return covariance, gradient
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
         """Return the function x ↦ k(x, Z).
@@ -227,6 +288,40 @@ class Kernel(Parametrized, ABC):
         """
         rows: Floats = check_array(X, dtype=np.float64)
         return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
+
+    def rescaled(self, scales: ArrayLike) -> "Kernel":
+        """Return the kernel of columns in other units: k(x/scales, z/scales), a function of x and z.
+
+        What is learned from columns in standard deviations comes out in the caller's units. A single lengthscale
+        becomes one a column where the scales differ. Bounds of lengthscales grow with them: one pair then reaches from
+        the lower bound in the smallest unit to the upper one in the largest.
+
+        Parameters
+        ----------
+        scales : array-like of shape (d,)
+            Positive: what one unit of each column of this kernel is in the new units.
+
+        Returns
+        -------
+        Kernel
+            A new one of the same form.
+
+        Raises
+        ------
+        InputError
+            If the kernel has no such form, or a scale is not positive and finite.
+
+        Examples
+        --------
+        >>> from lmgp import GaussianKernel
+        >>> GaussianKernel(2.0).rescaled([1.0, 1000.0]).lengthscale
+        array([   2., 2000.])
+        """
+        checked_scales(scales)
+        raise InputError(
+            f"{type(self).__name__} cannot be given in other units of its columns: it does not say how it depends on "
+            "them. Scale the columns before fitting."
+        )
 
     def prior_variance(self) -> float:
         """Return k(x, x), where it is the same at every row.

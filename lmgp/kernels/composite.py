@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.kernels.base import CAPABILITIES, Kernel, require, unsupported
+from lmgp.kernels.base import CAPABILITIES, Kernel, Pullback, require, unsupported
 from lmgp.kernels.parameters import Parameter
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class ComposedKernel(Kernel):
                 raise InputError(f"In the {name} part of {type(self).__name__}: {error}") from None
         return self
 
+    def rescaled(self, scales: ArrayLike) -> Kernel:  # noqa: D102
+        scaled = {name: part.rescaled(scales) for name, part in zip(self._part_names, self.parts, strict=True)}
+        return type(self)(**{**self.get_params(deep=False), **scaled})
+
     def can(self, capability: str) -> bool:  # noqa: D102
         return capability in self._capabilities and all(part.can(capability) for part in self.parts)
 
@@ -62,9 +66,7 @@ class ComposedKernel(Kernel):
     ) -> Iterator[torch.Tensor]:
         """Evaluate each part, with its own values of the parameters."""
         for name, part in zip(self._part_names, self.parts, strict=True):
-            prefix = f"{name}__"
-            own = {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
-            yield part.evaluate_at(X, Z, own)
+            yield part.evaluate_at(X, Z, _of_part(name, values))
 
     def _metrics(self, n_inputs: int) -> list[Floats]:
         metrics = [part.metric(n_inputs) for part in self.parts if part.can("metric")]
@@ -96,6 +98,20 @@ class SumKernel(ComposedKernel):
     def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left + right
+
+    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
+        (left, pull_left), (right, pull_right) = (
+            part.with_pullback(X, _of_part(name, values))
+            for name, part in zip(self._part_names, self.parts, strict=True)
+        )
+
+        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {
+                **{f"left__{name}": slope for name, slope in pull_left(weights).items()},
+                **{f"right__{name}": slope for name, slope in pull_right(weights).items()},
+            }
+
+        return left + right, pullback
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
         left, right = (part.sections(Z) for part in self.parts)
@@ -268,6 +284,12 @@ class ScaledKernel(ComposedKernel):
     def _part(self) -> Kernel:
         (part,) = self.parts
         return part
+
+
+def _of_part(name: str, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the values of the parameters of one part, by their names in that part."""
+    prefix = f"{name}__"
+    return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
 
 
 def checked_kernel(kernel: Any) -> Kernel:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.inputs import checked_scales
 from lmgp.kernels.base import Kernel, require, same_columns
 from lmgp.kernels.composite import ComposedKernel
 from lmgp.validation import as_tensor
@@ -60,6 +61,11 @@ class LinearKernel(Kernel):
         rows: Floats = check_array(X, dtype=np.float64)
         return np.einsum("ij,ij->i", rows, self._weighted(rows))
 
+    def rescaled(self, scales: ArrayLike) -> "LinearKernel":  # noqa: D102
+        factors = checked_scales(scales)
+        matrix = np.eye(len(factors)) if self.matrix is None else checked_matrix(self.matrix, len(factors))
+        return LinearKernel(matrix / factors / factors[:, None])
+
     def can(self, capability: str) -> bool:  # noqa: D102
         return capability == "gpytorch" and self.matrix is None
 
@@ -108,6 +114,10 @@ class ModulatedKernel(ComposedKernel):
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
         (part,) = self.parts
         return row_values(self.function, X) ** 2 * part.diagonal(X)
+
+    def rescaled(self, scales: ArrayLike) -> Kernel:
+        """Refuse: what the function makes of other units is not known."""
+        return Kernel.rescaled(self, scales)
 
     def _at(self, X: torch.Tensor) -> torch.Tensor:
         values = as_tensor(row_values(self.function, X.reshape(-1, X.shape[-1]).cpu().numpy()))

@@ -1,7 +1,7 @@
 """The numeric parameters of a kernel: their values, their bounds, and which are free."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -92,16 +92,38 @@ class Parametrized(BaseEstimator):
         return (one for one in self.parameters if not one.fixed)
 
     def _values(self, theta: torch.Tensor | None, device: torch.device) -> dict[str, torch.Tensor]:
-        """Return the value of each parameter by its name; of the free ones from `theta`, where it is given."""
+        """Return the value of each parameter by its name; of the free ones from `theta`, where it is given.
+
+        `theta` has shape (n_free,), or (b, n_free) for values of shape (b, 1, 1) or (b, 1, d): one set for each of b
+        sets of rows.
+        """
         values, start = {}, 0
         n_free = sum(one.value.size for one in self._free())
-        if theta is not None and theta.shape != (n_free,):
+        if theta is not None and (theta.ndim not in (1, 2) or theta.shape[-1] != n_free):
             raise InputError(f"theta must have shape ({n_free},) for {self!r}; got {tuple(theta.shape)}.")
         for one in self.parameters:
             if theta is None or one.fixed:
                 values[one.name] = as_tensor(np.array(one.value)).to(device)
             else:
-                part = torch.exp(theta[start : start + one.value.size])
+                part = torch.exp(theta[..., start : start + one.value.size])
                 start += one.value.size
-                values[one.name] = part.reshape(one.value.shape)
+                values[one.name] = part[:, None, :] if theta.ndim == 2 else part.reshape(one.value.shape)
         return values
+
+
+def check_bounds(name: str, bounds: Any) -> None:
+    """Check that the bounds of a parameter are None, "fixed", or two positive numbers, the lower one first.
+
+    Raises
+    ------
+    InputError
+        If they are not; `name` is the parameter's name in the message.
+    """
+    if bounds is None or (isinstance(bounds, str) and bounds == "fixed"):
+        return
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not 0.0 < low < high < np.inf:
+        raise InputError(f"{name} must be two positive numbers, the lower one first, 'fixed' or None; got {bounds!r}.")

@@ -3,18 +3,20 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, kve
+from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
-from lmgp.kernels.distances import squared_distances
-from lmgp.kernels.parameters import Bounds
+from lmgp.inputs import checked_scales
+from lmgp.kernels.base import CAPABILITIES, Kernel, Pullback, same_columns
+from lmgp.kernels.distances import CLOSE, squared_distances
+from lmgp.kernels.parameters import Bounds, check_bounds
 from lmgp.parallel import parallel_map
 from lmgp.validation import as_tensor
 
@@ -50,6 +52,7 @@ class StationaryKernel(Kernel):
 
     lengthscale: float | ArrayLike
     variance: float
+    lengthscale_bounds: Bounds
 
     @abstractmethod
     def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -81,6 +84,36 @@ class StationaryKernel(Kernel):
         if X.ndim == Z.ndim == 2 and not needs_gradient:
             return self._in_blocks(left, right, values)
         return values["variance"] * self.correlation(squared_distances(left, right), values)
+
+    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
+        scaled = X / values["lengthscale"]
+        squares = squared_distances(scaled, scaled).requires_grad_()
+        # Further parameters of the correlation, such as alpha, one for each pair of rows: their derivatives stay apart.
+        others = [name for name in self.parameter_names if name not in ("lengthscale", "variance")]
+        pairs = {name: values[name].expand(squares.shape).clone().requires_grad_() for name in others}
+        with torch.enable_grad():
+            correlation = self.correlation(squares, {**values, **pairs})
+            slope, *other_slopes = torch.autograd.grad(correlation.sum(), [squares, *pairs.values()])
+        covariance = values["variance"] * correlation.detach()
+        centred = scaled - scaled.mean(dim=-2, keepdim=True)
+        # A rough kernel's slope grows without bound as two rows approach, where its product with r² vanishes: products
+        # of matrices would lose it.
+        far = squares.detach() >= CLOSE * centred.square().sum(dim=-1).mean()
+        slope = torch.where(far, -2.0 * values["variance"] * slope, 0.0)
+
+        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
+            pulled = weights * slope
+            by_column = centred.square() * pulled.sum(dim=-1, keepdim=True) - centred * (pulled @ centred)
+            found = {"lengthscale": 2.0 * by_column.sum(dim=-2, keepdim=X.ndim == 3)}
+            found["variance"] = (weights * covariance).sum(dim=(-2, -1), keepdim=X.ndim == 3)
+            for name, other in zip(others, other_slopes, strict=True):
+                derivative = weights * values["variance"] * other * values[name]
+                found[name] = derivative.sum(dim=(-2, -1), keepdim=X.ndim == 3)
+            if values["lengthscale"].shape != found["lengthscale"].shape:  # one for all columns
+                found["lengthscale"] = found["lengthscale"].sum(dim=-1, keepdim=X.ndim == 3)
+            return found
+
+        return covariance, pullback
 
     def _in_blocks(self, left: torch.Tensor, right: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Evaluate the kernel of scaled rows, block by block: nothing but the result has its size."""
@@ -143,11 +176,21 @@ class StationaryKernel(Kernel):
             if not (np.isfinite(value) and value > 0):
                 raise InputError(f"{other} must be positive and finite; got {value!r} in {name}.")
         for parameter in self.parameter_names:
-            _check_bounds(f"{parameter}_bounds", getattr(self, f"{parameter}_bounds"))
+            check_bounds(f"{parameter}_bounds", getattr(self, f"{parameter}_bounds"))
         return self
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.broadcast_to(np.asarray(self.lengthscale, dtype=np.float64), (n_inputs,)).copy()
+
+    def rescaled(self, scales: ArrayLike) -> Self:  # noqa: D102
+        factors = checked_scales(scales)
+        lengthscale = np.asarray(self.checked(len(factors)).lengthscale, dtype=np.float64)
+        low, high = float(factors.min()), float(factors.max())
+        bounds: Bounds = self.lengthscale_bounds
+        if bounds is not None and not isinstance(bounds, str):
+            bounds = (bounds[0] * low, bounds[1] * high)
+        scaled = lengthscale * (low if low == high else factors)
+        return clone(self).set_params(lengthscale=scaled if scaled.ndim else float(scaled), lengthscale_bounds=bounds)
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         rows: Floats = check_array(frequencies, dtype=np.float64)
@@ -373,14 +416,3 @@ class RationalQuadraticKernel(StationaryKernel):
         from lmgp.kernels.gpytorch import counterpart
 
         return counterpart("RQKernel", self)
-
-
-def _check_bounds(name: str, bounds: Any) -> None:
-    if bounds is None or (isinstance(bounds, str) and bounds == "fixed"):
-        return
-    try:
-        low, high = (float(bound) for bound in bounds)
-    except (TypeError, ValueError):
-        low = high = 0.0
-    if not 0.0 < low < high < np.inf:
-        raise InputError(f"{name} must be two positive numbers, the lower one first, 'fixed' or None; got {bounds!r}.")

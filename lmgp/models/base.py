@@ -2,23 +2,32 @@
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
-from lmgp.inference.learning import Hyperparameters, maximize_likelihood
+from lmgp.inference.function_space import estimate_trend
+from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
+from lmgp.inputs import column_scales, far_apart
 from lmgp.kernels.base import Kernel
-from lmgp.validation import RandomState, Rows, check_rows, generator, spawn
+from lmgp.learning.forms import Ard, declared_free
+from lmgp.learning.learn import Settings, Wanted, learn_rows
+from lmgp.learning.record import Learned, Learning
+from lmgp.noise import Noise
+from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
+TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,8 @@ class Plausible:
     A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
     extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
     deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
-    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`.
+    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`. Where the model has a trend of its own, all of
+    this is about what the process adds to it, and y are the residuals.
     """
 
     target_ranges: float = 2.0
@@ -37,6 +47,9 @@ class Plausible:
 
 
 PLAUSIBLE = Plausible()
+
+# The largest residual of a trend, as a share of the farthest target, that rounding explains.
+EXACT_TREND = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,30 +63,47 @@ class GPFit:
     center : float
         The weighted mean of y.
     farthest_target : float
-        The largest |y − center|.
+        The largest |y − center|; of a trend, the largest of its least-squares residuals.
+    trend : Trend or None
+        A `TrendFit` where `fit` estimates it; None of a constant.
+    learning : Learning
+        What was tried to learn the hyper-parameters.
+    column_scales : ndarray of shape (d,)
+        The standard deviation of each column that the kernel sees.
     """
 
     kernel: Kernel
     noise_variance: float
     center: float
     farthest_target: float
+    trend: Trend | None
+    learning: Learning
+    column_scales: Floats
 
 
 class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
-    """Gaussian-process regression: y = f(x) + noise, y centred by its training mean.
+    """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
     Subclasses implement `_fit` and `_predict`, and add their parameters.
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of the exact GP.
+    kernel : Kernel, str, list of str or None
+        A kernel is used as it is, but for parameters with a pair of bounds, which are learned. A name, such as
+        "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all rows, see
+        `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows` rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function. "constant" is the weighted mean of y, as if it were known. "linear" has an intercept and a
+        slope for each column, a list for the columns at these indices or, of a data frame, with these names; an empty
+        list is an intercept alone. They are estimated by generalised least squares under a flat prior, and predictions
+        have their uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares
+        fit of the trend.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -85,22 +115,31 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     noise_variance_ : float
     center_ : float
         The mean of y, weighted by `sample_weight`.
+    trend_ : TrendEstimate or None
+        The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
+    learning_ : Learning
+        What was tried to learn the hyper-parameters. Printed, it is a table.
+    relevance_ : ndarray of shape (d,)
+        The standard deviation of each column over its lengthscale, the shortest one of a sum: how much the column
+        counts. For kernels with a lengthscale.
     n_features_in_ : int
         The number of input columns, d.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [Kernel, None],
+        "kernel": [Kernel, str, "array-like", None],
         "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
-        "ard": ["boolean"],
+        "trend": [StrOptions({"constant", "linear"}), "array-like"],
+        "ard": ["boolean", StrOptions({"auto"})],
         "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
         "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
     }
 
-    kernel: Kernel | None
+    kernel: Wanted
     noise_variance: float | None
-    ard: bool
+    trend: TrendColumns
+    ard: Ard
     max_learning_rows: int
     max_memory_gib: float
     random_state: RandomState
@@ -108,8 +147,30 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     kernel_ = OfFit[Kernel]()
     noise_variance_ = OfFit[float]()
     center_ = OfFit[float]()
+    learning_ = OfFit[Learning]()
 
     _fitted: GPFit
+
+    @property
+    def relevance_(self) -> Floats:
+        """How much each column counts: its standard deviation over its lengthscale."""
+        scales = self._of_fit("relevance_").column_scales
+        if not self.kernel_.can("metric"):
+            raise AttributeError(f"{type(self).__name__} has no relevance_: its kernel has no lengthscale.")
+        relevance: Floats = scales / self.kernel_.metric(len(scales))
+        return relevance
+
+    def _of_fit(self, name: str) -> GPFit:
+        if "_fitted" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name}: it is not fitted.")
+        return self._fitted
+
+    @property
+    def trend_(self) -> TrendEstimate | None:
+        """The estimated trend, in the units of X and y; None of a constant."""
+        self._of_fit("trend_")
+        trend = self._estimated_trend()
+        return None if trend is None else trend.estimate(self.center_)
 
     def fit(
         self,
@@ -142,16 +203,30 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             out of its range. `lmgp.errors.InputError`, which is one, if the data or the kernel do not allow a fit.
         MemoryLimitError
             If the model needs more than `max_memory_gib`.
+
+        Warns
+        -----
+        ScaleWarning
+            If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
         """
         with unchanged_on_failure(self):
             self._validate_params()
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
+            trend, rows = self._without_trend(rows)
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
             learned = self._learn(rows, learning)
-            common = GPFit(learned.kernel, learned.noise_variance, center, float(np.abs(rows.y).max()))
+            common = GPFit(
+                learned.kernel,
+                learned.noise_variance,
+                center,
+                farthest_target=float(np.abs(rows.y).max()),
+                trend=trend,
+                learning=learned.learning,
+                column_scales=column_scales(rows),
+            )
             self._fitted = self._fit(rows, learned, common, drawing)
         return self
 
@@ -193,12 +268,13 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             If means are impossible under the model itself, see `Plausible`; the message names the cure.
         """
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = self._coordinates(validated(self, X, reset=False))
         # First, so that a model without one says so before it predicts.
         error = self._expected_divergence(rows) if return_error else None
         mean, variance = self._predict(rows, return_std)
         self._check_plausible(rows, mean)
-        result = [mean + self.center_]
+        trend = self._estimated_trend()
+        result = [(mean if trend is None else mean + trend.values(rows)) + self.center_]
         if variance is not None:
             result.append(np.sqrt(variance + self.noise_variance_ if include_noise else variance))
         if error is not None:
@@ -208,35 +284,78 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     def _checked_rows(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
     ) -> Rows:
-        inputs, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        # Objects and strings become numbers only here: a missing value among them has not been seen yet.
-        target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
-        rows = check_rows(inputs, target, sample_weight, noise_variances)
-        if self.kernel is not None:
-            self.kernel.checked(inputs.shape[1])
+        inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
+        if isinstance(self.kernel, Kernel):
+            self.kernel.checked(rows.X.shape[1])
         learns_noise = self.noise_variance is None and rows.noise_variances is None
-        if (self.kernel is None or learns_noise) and np.ptp(rows.y) == 0:
+        learns_kernel = not isinstance(self.kernel, Kernel)
+        if (learns_kernel or learns_noise) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
             )
+        if self._one_lengthscale():
+            self._check_scales(rows)
         return rows
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
-        """Return the hyper-parameters: as given, and learned where they are not."""
-        if self.kernel is not None and self.noise_variance is not None:
-            return Hyperparameters(clone(self.kernel), float(self.noise_variance), float("nan"), True)
-        return self._maximize(rows, rng)
+    def _coordinates(self, X: Floats) -> Floats:
+        """Return the columns that the kernel sees."""
+        return X
 
-    def _maximize(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
-        return maximize_likelihood(
-            rows,
-            kernel=None if self.kernel is None else clone(self.kernel),
-            noise_variance=self.noise_variance,
+    def _one_lengthscale(self) -> bool:
+        """Say whether one learned lengthscale serves all columns as they come."""
+        return not isinstance(self.kernel, Kernel) and not self.ard
+
+    def _check_scales(self, rows: Rows) -> None:
+        """Warn where columns differ a thousandfold in scale."""
+        told = far_apart(rows, getattr(self, "feature_names_in_", None))
+        if told is not None:
+            warnings.warn(
+                f"{told}. One lengthscale serves all columns: the second one will hardly count. Standardise them "
+                "(sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use GPRegressor, which takes "
+                "columns as they come.",
+                ScaleWarning,
+                stacklevel=4,  # the line that calls fit
+            )
+
+    def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
+        """Fit the trend by least squares; return it, and the rows with its residuals."""
+        names = getattr(self, "feature_names_in_", None)
+        index = chosen_columns(self.trend, None if names is None else names.tolist(), rows.X.shape[1])
+        if index is None:
+            return None, rows
+        trend, residuals = fit_trend(rows, index, names)
+        learns = not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
+        if learns and np.abs(residuals.y).max() <= EXACT_TREND * np.abs(rows.y).max():
+            raise InputError(
+                f"y is a linear function of {', '.join(trend.names) or 'nothing'}, to the last digits: no "
+                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
+                "use trend='constant'."
+            )
+        return trend, residuals
+
+    def _estimated_trend(self) -> TrendFit | None:
+        """Return the trend with its estimated coefficients; None of a constant."""
+        trend = self._fitted.trend
+        return trend if isinstance(trend, TrendFit) else None
+
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
+        """Return the hyper-parameters: as given, and learned where they are not."""
+        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
+        if given and self.noise_variance is not None:
+            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)
+        return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
+
+    def _settings(self, n_inputs: int) -> Settings:
+        """Say what is to be learned from rows of `n_inputs` columns."""
+        return Settings(
+            kernel=self.kernel,
             ard=self.ard,
+            noise_variance=None if self.noise_variance is None else float(self.noise_variance),
+            standardize=False,
             max_learning_rows=self.max_learning_rows,
             max_memory_gib=self.max_memory_gib,
-            rng=rng,
         )
 
     def _check_plausible(self, X: Floats, mean: Floats) -> None:
@@ -265,9 +384,21 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             "that repeat each other, or give a larger noise_variance."
         )
 
+    def _with_trend(
+        self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator
+    ) -> tuple[GPFit, TrendFit | None]:
+        """Estimate the trend from some rows, for models that have no posterior of all; return the state with it."""
+        if common.trend is None:
+            return common, None
+        trend = estimate_trend(common.trend, common.kernel, rows, noise, rng, self.max_memory_gib)
+        return replace(common, trend=trend), trend
+
     @abstractmethod
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> GPFit:
-        """Fit to checked rows with centred y, at given hyper-parameters; return the fitted state."""
+        """Fit to checked rows at given hyper-parameters; return the fitted state, with the estimated trend.
+
+        y is centred; of a trend, `common.trend`, it is the residuals of the least-squares fit.
+        """
 
     @abstractmethod
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
@@ -279,4 +410,4 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     @abstractmethod
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
-        """Return the mean, without the centre, and the variance of the latent function where it is asked for."""
+        """Return the mean without centre and trend, and the variance, with the trend's, where it is asked for."""

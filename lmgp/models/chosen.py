@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -16,24 +16,34 @@ from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
+from lmgp.inference.nearest import NearestPosterior
+from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Settings, Wanted
+from lmgp.learning.record import Learned
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
-from lmgp.noise import APPROXIMATIONS, Approximation, Noise
+from lmgp.models.nearest import NearestNeighborsGPRegressor
+from lmgp.noise import Approximation, Noise
 from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, families
 from lmgp.selection.costs import measured_costs
 from lmgp.selection.families import Choice
 from lmgp.selection.prices import Prices
 from lmgp.selection.probes import PLAN, Probes
 from lmgp.selection.search import Selection, select
+from lmgp.sphere import Metric, lengthscale_groups, on_sphere, places
 from lmgp.validation import RandomState, Rows, generator, spawn
 
 Floats = NDArray[np.float64]
-Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor
+# What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
+APPROXIMATION: Approximation = "fitc"
+
+Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor | NearestNeighborsGPRegressor
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,17 +76,25 @@ class GPRegressor(GaussianProcess):
         "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
         "local_maclaurin_tensor_srht"; and models without a map: "nearest_rows", "exact". All other names in
         `lmgp.methods.METHODS` can be given as well. Methods whose map cannot serve the kernel are left out.
-    kernel : Kernel, optional
-        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
-        the exact GP.
+    kernel : Kernel, str, list of str or None, default="auto"
+        A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
+        name, such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from
+        all rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None:
+        a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows` rows, of columns as they are.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    approximation : {"dtc", "sor", "fitc"}, default="fitc"
-        What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    metric : "sphere" or None, default=None
+        "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
+        lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
+        three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
+        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km.
+    ard : bool or "auto", default="auto"
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory for the matrices of a model, in GiB. Models that need more are no candidates.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -84,11 +102,11 @@ class GPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    model_ : ExactGPRegressor, FeaturizedGPRegressor or LocalizedGPRegressor
+    model_ : ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor or NearestNeighborsGPRegressor
         The chosen model, fitted to all rows.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
@@ -124,7 +142,7 @@ class GPRegressor(GaussianProcess):
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
-        "approximation": [StrOptions(set(APPROXIMATIONS))],
+        "metric": [StrOptions({"sphere"}), None],
     }
 
     selection_ = OfFit[Selection]()
@@ -139,10 +157,11 @@ class GPRegressor(GaussianProcess):
         max_features: int = 2048,
         n_predict: int | None = None,
         methods: Sequence[str] | None = None,
-        kernel: Kernel | None = None,
+        kernel: Wanted = "auto",
         noise_variance: float | None = None,
-        approximation: Approximation = "fitc",
-        ard: bool = False,
+        trend: TrendColumns = "constant",
+        metric: Metric = None,
+        ard: Ard = "auto",
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -153,19 +172,34 @@ class GPRegressor(GaussianProcess):
         self.methods = methods
         self.kernel = kernel
         self.noise_variance = noise_variance
-        self.approximation = approximation
+        self.trend = trend
+        self.metric = metric
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         checked_methods(self.methods)  # before the time that learning takes
         return super()._learn(rows, rng)
 
+    def _settings(self, n_inputs: int) -> Settings:
+        # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
+        groups = lengthscale_groups(self.metric, n_inputs)
+        return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
+
+    def _coordinates(self, X: Floats) -> Floats:
+        if self.metric is None:
+            return X
+        return on_sphere(X, *places(X.shape[1], getattr(self, "feature_names_in_", None)))
+
+    def _one_lengthscale(self) -> bool:
+        # What is named is learned from columns in their standard deviations: any scales will do.
+        return self.kernel is None and super()._one_lengthscale()
+
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ChosenFit:
         require(common.kernel, "metric", type(self).__name__)
-        noise = Noise(common.noise_variance, self.approximation)
+        noise = Noise(common.noise_variance, APPROXIMATION)
         plan = PLAN.within(self.max_memory_gib)
         probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
         seed = int(rng.integers(2**31))
@@ -178,7 +212,8 @@ class GPRegressor(GaussianProcess):
                 stacklevel=3,  # the line that calls fit
             )
         model = self._regressor(choice, common, seed)
-        model.fit(rows.X, rows.y + common.center, rows.weights, rows.noise_variances)
+        trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
+        model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
@@ -190,7 +225,9 @@ class GPRegressor(GaussianProcess):
         most = LIMITS.max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
-        def build(choice: Choice) -> LocalPosterior:
+        def build(choice: Choice) -> LocalPosterior | NearestPosterior:
+            if choice.n_neighbors is not None:
+                return NearestPosterior(kernel, rest, noise, choice.n_neighbors, self.max_memory_gib)
             centroids: Floats = mean if choice.threshold is None else covers(choice.threshold)
             features = None
             if choice.features is not None:
@@ -201,16 +238,15 @@ class GPRegressor(GaussianProcess):
                 kernel,
                 rest,
                 Noise(noise.variance, choice.approximation),
-                centroids if choice.n_neighbors is None else centroids[:0],
+                centroids,
                 features=features,
                 solver=choice.solver,
-                n_neighbors=choice.n_neighbors,
                 max_memory_gib=self.max_memory_gib,
                 neighbourhoods=neighbourhoods,
             )
 
         allowed = Allowed(
-            checked_methods(self.methods), int(self.max_features), self.approximation, float(self.max_memory_gib)
+            checked_methods(self.methods), int(self.max_features), APPROXIMATION, float(self.max_memory_gib)
         )
         share = negligible_share(rest, kernel, noise, PRUNE)
         prices = Prices(rest, n_rows, kernel, share, n_predict, measured_costs())
@@ -222,20 +258,22 @@ class GPRegressor(GaussianProcess):
         shared: dict[str, Any] = {
             "kernel": common.kernel,
             "noise_variance": common.noise_variance,
+            "trend": "constant" if common.trend is None else common.trend.index.tolist(),
             "max_learning_rows": self.max_learning_rows,
             "max_memory_gib": self.max_memory_gib,
             "random_state": seed,
         }
         if choice.n_neighbors is not None:
-            return LocalizedGPRegressor(
-                centroids="test_rows", solver=choice.solver, n_neighbors=choice.n_neighbors, **shared
-            )
+            return NearestNeighborsGPRegressor(choice.n_neighbors, **shared)
         if choice.features is None:
             return ExactGPRegressor(**shared)
         shared["approximation"] = choice.approximation
         if choice.threshold is None:
             return FeaturizedGPRegressor(choice.features, **shared)
         return LocalizedGPRegressor(choice.features, choice.threshold, solver=choice.solver, **shared)
+
+    def _estimated_trend(self) -> TrendFit | None:
+        return self.model_._estimated_trend()
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)

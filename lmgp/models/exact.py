@@ -10,8 +10,11 @@ from lmgp.fitted import OfFit
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.learning import Hyperparameters
-from lmgp.kernels.base import Kernel
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.inference.trend import TrendFit
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted, learn_rows
+from lmgp.learning.record import Learned
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
@@ -36,14 +39,22 @@ class ExactGPRegressor(GaussianProcess):
 
     Parameters
     ----------
-    kernel : Kernel, optional
-        Any kernel, used as it is; a `GaussianKernel` is learned if not given.
+    kernel : Kernel, str, list of str or None, default=None
+        Any kernel, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned if not given.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function. "constant" is the mean of y, as if it were known. "linear" has an intercept and a slope for
+        each column, a list for the columns at these indices or, of a data frame, with these names; an empty list is an
+        intercept alone. They are estimated by generalised least squares under a flat prior, and predictions have their
+        uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares fit.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned; of more rows, a random sample of this size.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory that a prediction may take for its two n × n matrices, in GiB: 4 are enough for 16,384 rows.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -55,9 +66,12 @@ class ExactGPRegressor(GaussianProcess):
     noise_variance_ : float
     center_ : float
         The mean of y.
+    trend_ : lmgp.inference.trend.TrendEstimate or None
+        The coefficients of the trend with their standard errors, in the units of X and y; None of a constant. Printed,
+        it is a table.
     log_marginal_likelihood_ : float
-        Of the centred y of the rows from which hyper-parameters are learned (all, where there are at most
-        `max_learning_rows`), in nats.
+        Of the centred y, or of the least-squares residuals of a trend, of the rows from which hyper-parameters are
+        learned (all, where there are at most `max_learning_rows`), in nats.
     converged_ : bool
         Whether the likelihood was maximised to convergence; True where nothing was to be learned.
     n_features_in_ : int
@@ -66,6 +80,7 @@ class ExactGPRegressor(GaussianProcess):
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 1.
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 2.42 (the trend).
 
     Examples
     --------
@@ -88,35 +103,37 @@ class ExactGPRegressor(GaussianProcess):
 
     def __init__(
         self,
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
         *,
-        ard: bool = False,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
     def dual_coefficients(self) -> tuple[Floats, Floats]:
-        """Return the training rows and their weights: the mean at x is center_ + Σ αᵢ k(xᵢ, x).
+        """Return the training rows and their weights: the mean at x is trend(x) + Σ αᵢ k(xᵢ, x).
 
         Returns
         -------
         X : ndarray of shape (n, d)
         alpha : ndarray of shape (n,)
-            (K + Σ)⁻¹(y − center_).
+            (K + Σ)⁻¹(y − trend), where the trend is center_, or the estimated one.
         """
         posterior = self._posterior()
         return posterior.X, posterior.coefficients
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Hyperparameters:
-        return self._maximize(rows, rng)  # for its likelihood, whatever was given
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
+        return learn_rows(rows, self._settings(rows.X.shape[1]), rng)  # for its likelihood, whatever was given
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ExactFit:
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for
@@ -131,9 +148,13 @@ class ExactGPRegressor(GaussianProcess):
 
     def _posterior(self) -> RowPosterior:
         def solve() -> RowPosterior:
-            return RowPosterior(self.kernel_, self._fitted.rows, Noise(self.noise_variance_), self.max_memory_gib)
+            fit = self._fitted
+            return RowPosterior(fit.kernel, fit.rows, Noise(fit.noise_variance), self.max_memory_gib, fit.trend)
 
         return self._fitted.solved.get("posterior", solve)
+
+    def _estimated_trend(self) -> TrendFit | None:
+        return None if self._fitted.trend is None else self._posterior().trend
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._posterior().predict(X, variance)

@@ -16,9 +16,18 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.truncation import check_series, expected_divergence
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate, prior_variance
+from lmgp.inference.weight_space import (
+    WeightPosterior,
+    accumulate,
+    accumulate_columns,
+    check_model,
+    evaluate,
+    prior_variance,
+)
 from lmgp.kernels.base import Kernel
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
 
@@ -37,7 +46,7 @@ class FeaturizedFit(GPFit):
 
     @property
     def log_marginal_likelihood(self) -> float:
-        """Of the centred y of all rows, in nats."""
+        """Of the centred y of all rows, or of the residuals of the trend, in nats."""
         return self.posterior.log_marginal_likelihood
 
 
@@ -52,19 +61,24 @@ class FeaturizedGPRegressor(GaussianProcess):
         Cloned, given the kernel, and fitted to X less its mean. Any other transformer is fitted to X as it is, and its
         columns times σ are the features. If not given, ``OrthogonalFourierFeatures(512)`` for stationary kernels and
         their sums and products, and ``NystroemFeatures(512)`` for all others.
-    kernel : Kernel, optional
-        Any kernel that the map can serve, used as it is. If not given, a `GaussianKernel` is learned by maximum
-        marginal likelihood of the exact GP.
+    kernel : Kernel, str, list of str or None, default=None
+        Any kernel that the map can serve, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     approximation : {"dtc", "sor", "fitc"}, default="fitc"
         What becomes of the prior variance that the map leaves out at a row (zero for Fourier features). "sor" ignores
         it, as the paper's formula does; "dtc" adds it to the prediction's variance, which keeps that honest far from
         the centre of the map; "fitc" also adds it to the noise of the training rows.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory that the D × D matrices and the parameters of the map may take, in GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -75,8 +89,8 @@ class FeaturizedGPRegressor(GaussianProcess):
     features_ : FeatureMap
         The fitted map. Other transformers come as `lmgp.features.adapter.TransformerFeatures`.
     log_marginal_likelihood_ : float
-        Of the centred y of all rows under the featurized model, in nats.
-    kernel_, noise_variance_, center_, n_features_in_
+        Of the centred y of all rows under the featurized model, or of the residuals of the estimated trend, in nats.
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     References
@@ -108,10 +122,11 @@ class FeaturizedGPRegressor(GaussianProcess):
         self,
         features: TransformerMixin | None = None,
         *,
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
         approximation: Approximation = "fitc",
-        ard: bool = False,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -120,6 +135,7 @@ class FeaturizedGPRegressor(GaussianProcess):
         self.kernel = kernel
         self.noise_variance = noise_variance
         self.approximation = approximation
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -132,14 +148,17 @@ class FeaturizedGPRegressor(GaussianProcess):
         check_model(made, len(rows.y), rows.X.shape[1], self.max_memory_gib)
         centre = made.centre_of(rows.X, rows.weights)
         made.fit_around(rows.X, centre[None, :])
-        statistics = accumulate(made, rows, centre, noise, origin=0.0)
+        statistics, columns = accumulate(made, rows, centre, noise, origin=0.0), None
+        if common.trend is not None:
+            columns = accumulate_columns(made, rows, centre, noise, common.trend)
+        posterior = WeightPosterior(statistics, 0.0, columns)
         box = rows.X.min(axis=0), rows.X.max(axis=0)
         return FeaturizedFit(
-            **vars(common),
+            **{**vars(common), "trend": posterior.trend},
             features=made,
             noise=noise,
             map_centre=centre,
-            posterior=WeightPosterior(statistics, center=0.0),
+            posterior=posterior,
             box=box,
         )
 

@@ -1,7 +1,7 @@
 """Localized Gaussian processes: one model around each of many centroids."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,10 +18,14 @@ from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
+from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
 from lmgp.locality.placement import cover
-from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.featurized import FeaturizedGPRegressor, cure
+from lmgp.models.nearest import no_estimate
 from lmgp.noise import Approximation, Noise
 from lmgp.validation import RandomState, Rows
 
@@ -31,7 +35,7 @@ Floats = NDArray[np.float64]
 LOW_DIMENSION = 4
 
 # The nearest rows that predict a row by default, for kernels that no localized map serves.
-NEIGHBORS = 128
+NEIGHBORS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,31 +44,25 @@ class LocalizedFit(GPFit):
 
     Attributes
     ----------
-    posterior : LocalPosterior
+    posterior : LocalPosterior or NearestPosterior
+    features : KernelMap or None
+        Fitted; None where rows take its place.
+    centroids : ndarray of shape (n_centroids, d)
+        In the units of X; of no rows where every test row is its own.
+    reach : float
+        In lengthscales.
     places : ndarray of shape (n_places, d)
         Where training rows are: each of them is within `radius` of one of these points, in the units of X.
     radius : float
         In lengthscales.
     """
 
-    posterior: LocalPosterior
+    posterior: LocalPosterior | NearestPosterior
+    features: KernelMap | None
+    centroids: Floats
+    reach: float
     places: Floats
     radius: float
-
-    @property
-    def centroids(self) -> Floats:
-        """In the units of X, shape (n_centroids, d)."""
-        return self.posterior.centroids
-
-    @property
-    def features(self) -> KernelMap | None:
-        """The fitted map; None where rows take its place."""
-        return self.posterior.features
-
-    @property
-    def reach(self) -> float:
-        """In lengthscales."""
-        return self.posterior.reach
 
 
 class LocalizedGPRegressor(GaussianProcess):
@@ -80,9 +78,8 @@ class LocalizedGPRegressor(GaussianProcess):
     features : FeatureMap or scikit-learn transformer, optional
         Cloned, given the kernel, and fitted to differences between rows and centroids. If not given,
         ``TaylorFeatures(512)`` up to 4 input columns and ``OptimizedMaclaurinFeatures(512)`` above. These maps serve
-        sums of Gaussians only. With any other kernel, and unless ``solver="dual"`` asks for all rows, each test row is
-        predicted from its `n_neighbors` nearest rows, 128 if not given (given centroids: from those nearest to its
-        centroid).
+        sums of Gaussians only. With any other kernel, each test row is predicted from its 100 nearest rows, as by
+        `NearestNeighborsGPRegressor`; with ``solver="dual"`` or given centroids, from all rows.
     threshold : float, default=1.0
         In lengthscales of the kernel's metric: every training row is closer than this to a centroid. For
         farthest-point clustering only.
@@ -94,22 +91,24 @@ class LocalizedGPRegressor(GaussianProcess):
         How the model around a centroid is solved: with the features, D × D; or with the kernel itself on the rows
         within reach, n × n, which is nearer to the exact GP, and cheaper where these rows are few; or each centroid in
         the smaller of the two.
-    n_neighbors : int, optional
-        The dual form uses at most this number of rows, the nearest ones to the centroid. With
-        ``centroids="test_rows"`` and ``solver="dual"`` this is the nearest-neighbour GP, solved in batches.
     approximation : {"dtc", "sor", "fitc"}, default="fitc"
         What becomes of the prior variance that a map leaves out at a row, see `FeaturizedGPRegressor`. With "dtc" and
         "fitc", rows far from all centroids are predicted by the prior. With "dtc" and "sor", training rows at the edge
         of a map's reach, which it represents only in part, distort the fit where the noise is small.
-    kernel : Kernel, optional
-        With a lengthscale, used as it is. If not given, a `GaussianKernel` is learned by maximum marginal likelihood of
-        the exact GP.
+    kernel : Kernel, str, list of str or None, default=None
+        With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    ard : bool, default=False
-        Whether a learned kernel has one lengthscale a column.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
-        The largest number of rows from which hyper-parameters are learned.
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of one model while it is solved, and of all solved models that are kept from one prediction to the
         next, in GiB.
@@ -125,13 +124,16 @@ class LocalizedGPRegressor(GaussianProcess):
     reach_ : float
         The distance from a centroid, in lengthscales, beyond which rows are left out. Leaving them out changes no mean
         by more than 1e-3 predictive standard deviations: see `lmgp.inference.local.LocalPosterior`.
-    kernel_, noise_variance_, center_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes
     -----
     `fit` finds the centroids; a centroid's model is solved when the first row is predicted from it. Predictions may run
     in several threads.
+
+    A trend is estimated once, for all centroids, by the exact process of all rows, or of 4,000 random ones
+    (`lmgp.inference.function_space.estimate_trend`).
 
     References
     ----------
@@ -141,19 +143,11 @@ class LocalizedGPRegressor(GaussianProcess):
     Examples
     --------
     >>> import numpy as np
-    >>> from lmgp import GaussianKernel, LocalizedGPRegressor, MaternKernel, TaylorFeatures
+    >>> from lmgp import GaussianKernel, LocalizedGPRegressor, TaylorFeatures
     >>> X = np.linspace(0, 100, 2000)[:, None]
     >>> model = LocalizedGPRegressor(TaylorFeatures(20), kernel=GaussianKernel(1.0), noise_variance=0.01)
     >>> model.fit(X, np.sin(X[:, 0])).predict([[50.0], [1000.0]], return_std=True)[1].round(3)
     array([0.0..., 1.   ])
-
-    The nearest 32 rows of each test row, with another kernel:
-
-    >>> near = LocalizedGPRegressor(
-    ...     centroids="test_rows", solver="dual", n_neighbors=32, kernel=MaternKernel(2.0), noise_variance=0.01
-    ... )
-    >>> bool(abs(near.fit(X, np.sin(X[:, 0])).predict([[50.0]])[0] - np.sin(50.0)) < 0.1)
-    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -161,7 +155,6 @@ class LocalizedGPRegressor(GaussianProcess):
         "threshold": [Interval(Real, 0, None, closed="neither")],
         "centroids": [StrOptions({"farthest_point", "test_rows"}), "array-like"],
         "solver": [StrOptions({"primal", "dual", "auto"})],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     features_ = OfFit[KernelMap | None]()
@@ -177,11 +170,11 @@ class LocalizedGPRegressor(GaussianProcess):
         *,
         centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
         solver: Solver = "primal",
-        n_neighbors: int | None = None,
         approximation: Approximation = "fitc",
-        kernel: Kernel | None = None,
+        kernel: Wanted = None,
         noise_variance: float | None = None,
-        ard: bool = False,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         random_state: RandomState = None,
@@ -190,10 +183,10 @@ class LocalizedGPRegressor(GaussianProcess):
         self.threshold = threshold
         self.centroids = centroids
         self.solver = solver
-        self.n_neighbors = n_neighbors
         self.approximation = approximation
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
@@ -202,30 +195,45 @@ class LocalizedGPRegressor(GaussianProcess):
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
         kernel, rows = common.kernel, rows.copy()
         require(kernel, "metric", type(self).__name__)
-        features, solver, n_neighbors, placed = self.features, self.solver, self.n_neighbors, self.centroids
-        nearest = solver == "dual" and n_neighbors is not None and isinstance(placed, str) and placed == "test_rows"
-        if features is None and not nearest and kernel.can("gaussian_components"):  # the nearest rows need no reach
+        noise = Noise(common.noise_variance, self.approximation)
+        features, placed = self.features, self.centroids
+        if features is None and kernel.can("gaussian_components"):
             features = TaylorFeatures() if rows.X.shape[1] <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
-        elif features is None and solver != "dual":
-            solver, n_neighbors = "dual", n_neighbors or NEIGHBORS
-            placed = "test_rows" if isinstance(placed, str) else placed
+        elif features is None and self.solver != "dual" and isinstance(placed, str):
+            return self._of_nearest_rows(rows, noise, common, rng)
         centroids = self._place_centroids(placed, kernel, rows)
         made = None
         if features is not None:
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
+        common, trend = self._with_trend(rows, noise, common, rng)
         posterior = LocalPosterior(
             kernel,
             rows,
-            Noise(common.noise_variance, self.approximation),
+            noise,
             centroids,
             features=made,
-            solver=solver,
-            n_neighbors=n_neighbors,
+            solver=self.solver,
             max_memory_gib=self.max_memory_gib,
+            trend=trend,
         )
         covered = isinstance(placed, str) and placed == "farthest_point"
-        places, radius = (centroids, float(self.threshold)) if covered else (rows.X, 1.0)
-        return LocalizedFit(**vars(common), posterior=posterior, places=places, radius=radius)
+        return LocalizedFit(
+            **vars(common),
+            posterior=posterior,
+            features=made,
+            centroids=centroids,
+            reach=posterior.reach,
+            places=centroids if covered else rows.X,
+            radius=float(self.threshold) if covered else 1.0,
+        )
+
+    def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
+        common, trend = self._with_trend(rows, noise, common, rng)
+        posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib, trend)
+        none, reach = np.empty((0, rows.X.shape[1])), float("inf")
+        return LocalizedFit(
+            **vars(common), posterior=posterior, features=None, centroids=none, reach=reach, places=rows.X, radius=1.0
+        )
 
     def _place_centroids(self, placed: str | ArrayLike, kernel: Kernel, rows: Rows) -> Floats:
         """Return the centroids in the units of X, shape (n_centroids, d); none if every test row is its own."""
@@ -251,11 +259,8 @@ class LocalizedGPRegressor(GaussianProcess):
         return cure(fit.posterior.noise, fit.features) if fit.features is not None else super()._cure()
 
     def _expected_divergence(self, X: Floats) -> Floats:
-        fit, n_neighbors = self._fitted, self._fitted.posterior.n_neighbors
-        if n_neighbors is not None:
-            raise InputError(
-                f"return_error cannot say what the rows beyond the nearest {n_neighbors} would change. Compare with "
-                "ExactGPRegressor on some rows instead."
-            )
+        fit = self._fitted
+        if isinstance(fit.posterior, NearestPosterior):
+            raise no_estimate(fit.posterior)
         distance, _ = KDTree(fit.kernel.scale(fit.places)).query(fit.kernel.scale(X))
         return fit.posterior.expected_divergence(X, distance - fit.radius)

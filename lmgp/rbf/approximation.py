@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags, RegressorTags, Tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import ValidityWarning
 from lmgp.fitted import Fitted, OfFit
@@ -19,6 +19,7 @@ from lmgp.memory import chunks
 from lmgp.rbf.estimators import rbf_expansion
 from lmgp.rbf.expansion import RBFExpansion, has_decision
 from lmgp.rbf.readouts import Classification, Readout, Regression
+from lmgp.validation import validated
 
 Floats = NDArray[np.float64]
 
@@ -234,7 +235,7 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
     def _outputs(self, Z: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
         check_is_fitted(self)
         fit: ApproximationFit = self._fitted
-        rows = validate_data(self, Z, dtype=np.float64, reset=False)
+        rows = validated(self, Z, reset=False)
         outputs, distances = np.empty((len(rows), len(fit.intercept))), np.empty(len(rows))
         # A row too far away for its square in float64 is infinitely far, which is what it should be.
         with np.errstate(over="ignore", under="ignore"):

@@ -8,13 +8,13 @@ from time import perf_counter
 
 import numpy as np
 import torch
-from scipy.spatial import KDTree
 from threadpoolctl import threadpool_limits
 
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
+from lmgp.inference.function_space import RowPosterior
+from lmgp.inference.nearest import NearestPosterior
 from lmgp.inference.weight_space import WeightPosterior, accumulate, evaluate
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.noise import Noise
@@ -156,9 +156,9 @@ class _Stopwatch:
         ]
         exact = [partial(RowPosterior, self.kernel, self.rows(size), self.noise) for size in SAMPLING.rows]
         predict_exact = [partial(posterior().predict, self.X[:256]) for posterior in exact]
-        near, tree = self.rows(2048, 2), KDTree(self.X[:, :2])
+        near = self.rows(2048, 2)
         neighbours = [
-            partial(predict_from_neighbours, self.kernel, near, self.noise, tree, near.X[:32], k)
+            partial(NearestPosterior(self.kernel, near, self.noise, k).predict, near.X[:32])
             for k in SAMPLING.neighbours
         ]
         moments = [(2 * degree + 1) ** 2 for degree in SAMPLING.degrees]

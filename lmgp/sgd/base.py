@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_regressor
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError, NumericalError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
@@ -22,7 +22,7 @@ from lmgp.parallel import single_threaded
 from lmgp.sgd.functions import Expansion, Primal, expand, outputs
 from lmgp.sgd.losses import LOSSES, SCHEDULES, Schedule, row_order
 from lmgp.sgd.strategies import STRATEGIES, StrategyName, make_source
-from lmgp.validation import RandomState, generator, spawn
+from lmgp.validation import RandomState, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
 
@@ -170,7 +170,10 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         if self.schedule == "pegasos" and self.regularization == 0.0:
             raise InputError("schedule='pegasos' takes steps 1/(regularization · t): regularization must be positive.")
         self._check_layout(X)
-        rows, labels = validate_data(self, X, y, dtype=np.float64, accept_sparse="csr", y_numeric=is_regressor(self))
+        if is_regressor(self):
+            rows, labels = validated_pair(self, X, y, accept_sparse="csr")
+        else:
+            rows, labels = validated(self, X, y=y, accept_sparse="csr")
         targets = self._targets(np.asarray(labels))
         n_steps = 10 * len(labels) if self.n_steps is None else int(self.n_steps)
         # Rows have been checked: what is called at every step need not do so again.
@@ -221,7 +224,7 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         """Evaluate f at new rows, shape (n, K)."""
         check_is_fitted(self)
         self._check_layout(X)
-        rows = validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
+        rows = validated(self, X, accept_sparse="csr", reset=False)
         fit = self._fitted
         if isinstance(fit, PrimalFit):
             return outputs(fit.features, fit.coef, rows)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lmgp import FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor
+from lmgp import FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, NearestNeighborsGPRegressor
 from lmgp.errors import InputError, LmgpError
 from tests.conftest import CLASSES, GIVEN, changed, every_class
 from tests.conftest import draw_normal as draw
@@ -65,7 +65,7 @@ OF_SOME = [
     *((LocalizedGPRegressor, "threshold", value, r"\(0\.0, inf\)") for value in (0.0, -1.0, np.nan, "far", None)),
     *((LocalizedGPRegressor, "centroids", value, "farthest_point.*array-like") for value in ("k_means", None, 5)),
     *((LocalizedGPRegressor, "solver", value, "'(auto|dual|primal)'") for value in ("exact", None)),
-    *((LocalizedGPRegressor, "n_neighbors", value, r"int in the range \[1, inf\)") for value in (0, 2.5)),
+    *((NearestNeighborsGPRegressor, "n_neighbors", value, r"int in the range \[1, inf\)") for value in (0, 2.5)),
 ]
 
 

@@ -138,7 +138,7 @@ def test_no_kernel_is_learned_from_rows_that_are_all_the_same(regressor: type, g
 
 
 # scikit-learn's Nyström map would have the same landmarks only; 20 rows at the same distance are any of the 40.
-@pytest.mark.parametrize("name", sorted(set(REGRESSORS) - {"featurized_sklearn_nystroem", "localized_nearest_rows"}))
+@pytest.mark.parametrize("name", sorted(set(REGRESSORS) - {"featurized_sklearn_nystroem", "nearest_rows"}))
 def test_rows_that_are_all_the_same_with_given_hyperparameters(name: str) -> None:
     _, y = draw()
     mean, std = make(name).fit(np.full((40, 3), 0.1), y).predict(np.full((2, 3), 0.1), return_std=True)
@@ -161,7 +161,7 @@ def test_constant_columns(name: str) -> None:
     ("name", "of_three", "of_four"),
     [
         ("exact", {}, {}),
-        ("localized_nearest_rows", {}, {}),
+        ("nearest_rows", {}, {}),
         # As many columns as take the same degree, 8, of three and of four inputs.
         ("featurized_taylor", {"features__n_features": 165}, {"features__n_features": 495}),
         ("localized_taylor", {"features__n_features": 165}, {"features__n_features": 495}),

@@ -16,6 +16,7 @@ from lmgp import (
     LinearKernel,
     LocalizedGPRegressor,
     MaternKernel,
+    NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
@@ -33,10 +34,9 @@ from tests.conftest import APPROXIMATIONS, KERNELS, NOISE, counts_and_noises, de
 N = 80
 EXACT: dict[str, GaussianProcess] = {
     "exact": ExactGPRegressor(),
-    "nearest rows": LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=N),
+    "nearest rows": NearestNeighborsGPRegressor(N),
     "nearest rows, by default": LocalizedGPRegressor(),
     "all rows around centroids": LocalizedGPRegressor(solver="dual"),
-    "nearest to centroids": LocalizedGPRegressor(solver="dual", n_neighbors=N),
     **{
         f"nystroem, {approximation}": FeaturizedGPRegressor(
             NystroemFeatures(N), approximation=approximation, random_state=0
@@ -153,7 +153,7 @@ REFUSED: list[tuple[GaussianProcess, Kernel, str, str]] = [
     (FeaturizedGPRegressor(TaylorFeatures(10)), LINEAR, SERIES, "TaylorFeatures"),
     (LocalizedGPRegressor(), LINEAR, METRIC, "LocalizedGPRegressor"),
     (LocalizedGPRegressor(NystroemFeatures(10)), ExponentialKernel(LINEAR), METRIC, "LocalizedGPRegressor"),
-    (LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=5), LINEAR, METRIC, "LocalizedGPRegressor"),
+    (NearestNeighborsGPRegressor(5), LINEAR, METRIC, "NearestNeighborsGPRegressor"),
     (GPRegressor(), LINEAR, METRIC, "GPRegressor"),
 ]
 

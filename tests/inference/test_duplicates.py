@@ -7,7 +7,7 @@ import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.errors import DuplicateRowsWarning
-from lmgp.inference.duplicates import without_copies
+from lmgp.inference.duplicates import count_copies, without_copies
 from lmgp.validation import Rows
 
 
@@ -74,3 +74,33 @@ def test_a_given_noise_is_left_alone() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DuplicateRowsWarning)
         ExactGPRegressor(GaussianKernel(0.5, 1.0), 1e-6).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+
+
+def repeats(values: np.ndarray) -> int:
+    return len(values) - len({tuple(row) for row in values})
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("n_values", [2, 10, 1000])
+def test_copies_are_counted_as_by_a_set(d: int, n_values: int) -> None:
+    rng = np.random.default_rng(n_values)
+    X = rng.integers(-n_values, n_values, (3000, d)) / 7.0
+    y = rng.integers(0, 3, 3000) * 1.0
+    found = count_copies(Rows(X, y))
+    assert found.equal_inputs == repeats(X)
+    assert found.exact == repeats(np.column_stack((X, y)))
+
+
+def test_zeros_of_either_sign_are_equal() -> None:
+    assert count_copies(Rows(np.array([[0.0], [-0.0]]), np.array([1.0, 1.0]))) == (1, 1)
+
+
+def test_exchanged_columns_are_no_copies() -> None:
+    X = np.random.default_rng(0).normal(size=(500, 2))
+    assert count_copies(Rows(np.vstack((X, X[:, ::-1])), np.zeros(1000))) == (0, 0)
+
+
+def test_a_weight_counts_as_copies_of_its_row() -> None:
+    X, y = rows(4)
+    assert count_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == (3, 3)
+    assert without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5])))[1] == 3

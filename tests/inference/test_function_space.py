@@ -1,28 +1,15 @@
-"""Exact predictions from rows, all of them or the nearest ones, against dense algebra, for any kernel."""
+"""Exact predictions from rows, against dense algebra, for any kernel."""
 
 import numpy as np
 import pytest
-from scipy.spatial import KDTree
 
 import lmgp.inference.function_space as function_space
 from lmgp import GaussianKernel
-from lmgp.errors import MemoryLimitError, NumericalError
-from lmgp.inference.function_space import RowPosterior, predict_from_neighbours
+from lmgp.errors import MemoryLimitError
+from lmgp.inference.function_space import RowPosterior
 from lmgp.noise import Noise
 from lmgp.validation import Rows
-from tests.conftest import KERNELS, NOISE, centred, counts_and_noises, dense_gp, distances, draw
-
-ARGUMENTS = ["plain", "weights", "noises", "both"]
-
-
-def rows_and_noises(X: np.ndarray, y: np.ndarray, arguments: str) -> tuple[Rows, np.ndarray]:
-    """Rows with positive weights and noise variances of their own, or not, and the noise that they amount to."""
-    counts, noises = counts_and_noises(len(y))
-    weights = counts + 1.0 if arguments in ("weights", "both") else None
-    own = noises if arguments in ("noises", "both") else None
-    return centred(X, y, weights, own), (NOISE if own is None else own) / (
-        np.ones(len(y)) if weights is None else weights
-    )
+from tests.conftest import ARGUMENTS, KERNELS, NOISE, centred, dense_gp, draw, rows_and_noises
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -40,24 +27,6 @@ class TestAgainstDenseAlgebra:
         np.testing.assert_allclose(variance, expected[1], rtol=0, atol=1e-8)
         np.testing.assert_allclose(posterior.predict(T, variance=False)[0], mean, rtol=0, atol=1e-10)
         np.testing.assert_allclose(formula(T, X) @ posterior.coefficients, expected[0], rtol=0, atol=1e-8)
-
-    @pytest.mark.parametrize("k", [1, 7, 80])
-    def test_of_the_nearest_rows(self, name: str, arguments: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In batches of several sizes, with repeated new rows."""
-        kernel, formula = KERNELS[name]
-        X, y, T = draw()
-        T = np.concatenate((T, T[:2]))
-        rows, noise = rows_and_noises(X, y, arguments)
-        monkeypatch.setattr(function_space, "BATCH_BYTES", 8 * 7**2 * 4)
-        tree = KDTree(kernel.scale(X))
-        mean, variance = predict_from_neighbours(kernel, rows, Noise(NOISE), tree, T, k)
-        nearest = np.argsort(distances(T, X, kernel.metric(2)), axis=1, kind="stable")[:, :k]
-        for row, near, found in zip(T, nearest, zip(mean, variance, strict=True), strict=True):
-            Z, own = X[near], row[None, :]
-            expected = dense_gp(
-                formula(Z, Z), formula(Z, own), np.diag(formula(own, own)), rows.y[near], noise[near], 0.0
-            )
-            np.testing.assert_allclose(found, (expected[0][0], expected[1][0]), rtol=0, atol=1e-8)
 
 
 class TestTheMeanAlone:
@@ -130,11 +99,3 @@ def test_more_rows_than_fit_are_refused_before_anything_is_made(monkeypatch: pyt
     monkeypatch.setattr(function_space, "Conditional", None)
     with pytest.raises(MemoryLimitError, match=r"80 rows take .*max_memory_gib=1e-05. At most 25 rows fit"):
         RowPosterior(GaussianKernel(1.0), centred(X, y), Noise(NOISE), max_memory_gib=1e-5)
-
-
-def test_repeated_rows_without_noise_to_speak_of_are_refused() -> None:
-    X, y, T = draw(30)
-    rows = centred(np.repeat(X, 3, axis=0), np.repeat(y, 3))
-    kernel = GaussianKernel([11.0, 6.0], 2.0)
-    with pytest.raises(NumericalError, match=r"noise_variance=1e-17.*smallest noise_variance that works here is about"):
-        predict_from_neighbours(kernel, rows, Noise(1e-17), KDTree(kernel.scale(rows.X)), T, 60)

@@ -222,7 +222,6 @@ def counted(monkeypatch: pytest.MonkeyPatch, posterior: type) -> list[object]:
 SOLVED = {
     "primal": (MAPS["taylor"], {}, WeightPosterior, 25_000),
     "dual": (MAPS["taylor"], {"solver": "dual", "prune": 0.5}, RowPosterior, 16 * 150**2),
-    "dual, nearest": (None, {"solver": "dual", "n_neighbors": 40}, RowPosterior, 40_000),
     "dual, all rows": (None, {}, RowPosterior, 16 * 201**2),
 }
 

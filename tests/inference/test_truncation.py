@@ -13,6 +13,7 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
@@ -251,9 +252,8 @@ class TestWhatIsReturned:
             model.predict(T, return_error=True)
         assert model.predict(T).shape == (60,)
 
-    @pytest.mark.parametrize("centroids", ["test_rows", "farthest_point"])
-    def test_a_number_of_neighbours_is_an_error(self, centroids: str) -> None:
+    def test_the_nearest_rows_are_an_error(self) -> None:
         X, y, T = draw()
-        model = around(TaylorFeatures(15), solver="dual", n_neighbors=9, centroids=centroids).fit(X, y)
+        model = NearestNeighborsGPRegressor(9, kernel=GaussianKernel(1.0), noise_variance=NOISE).fit(X, y)
         with pytest.raises(InputError, match="beyond the nearest 9 would change"):
             model.predict(T, return_error=True)

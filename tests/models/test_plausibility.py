@@ -13,6 +13,7 @@ from lmgp import (
     GaussianKernel,
     LinearKernel,
     LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
@@ -128,7 +129,7 @@ ORDINARY = {
     "taylor": FeaturizedGPRegressor(TaylorFeatures(60)),
     "localized": LocalizedGPRegressor(TaylorFeatures(60)),
     "nystroem": FeaturizedGPRegressor(NystroemFeatures(60), random_state=0),
-    "neighbours": LocalizedGPRegressor(centroids="test_rows", solver="dual", n_neighbors=20),
+    "neighbours": NearestNeighborsGPRegressor(20),
 }
 
 

@@ -131,7 +131,7 @@ class TestThreads:
             seen.append(torch.get_num_threads())
             raise RuntimeError("no luck")
 
-        monkeypatch.setattr(costs, "predict_from_neighbours", fail)
+        monkeypatch.setattr(costs, "NearestPosterior", fail)
         with pytest.raises(RuntimeError, match="no luck"):
             few_repeats(threads)
         assert seen == [1]

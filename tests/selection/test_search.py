@@ -333,8 +333,8 @@ def test_of_real_models_what_is_written_is_true(
     X = rng.uniform(0, 8, (350, 2))
     y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
     kernel = GaussianKernel(lengthscale, 1.0)
-    parameters = {"max_features": max_features, "approximation": approximation, "random_state": 0}
-    GPRegressor(kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
+    monkeypatch.setattr(chosen, "APPROXIMATION", approximation)
+    GPRegressor(max_features=max_features, kernel=kernel, noise_variance=noise, random_state=0).fit(X, y)
     (selection,) = selections
     assert (approximation == "sor") or any(trial.n_probes == 0 for trial in selection)
 

@@ -1,0 +1,223 @@
+"""Columns as they come: what in them is not a finite number is refused by name, with what to do."""
+
+import datetime
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from lmgp.errors import InputError
+
+NUMBERS = "biuf"
+# pandas is no dependency: its types are known by their names.
+MISSING_TYPES = ("NoneType", "NAType", "NaTType")
+DATE_TYPES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+
+# How many columns or rows a message lists.
+SHOWN = 5
+
+
+class Column(NamedTuple):
+    """One column of a table.
+
+    Attributes
+    ----------
+    label : str
+        As messages name it: ``column 'age' of X``.
+    code : str
+        What selects it, in a line of code: ``df['age']``.
+    values : ndarray of shape (n,)
+    kind : str
+        NumPy's letter for the kind of values; "M" for dates and "m" for durations, also among objects.
+    """
+
+    label: str
+    code: str
+    values: NDArray[Any]
+    kind: str
+
+
+def refuse_other_than_numbers(table: Any, name: str) -> None:
+    """Check that a table or a column of a table has nothing but finite numbers, or text that reads as such.
+
+    Sparse matrices and what is no table are left to scikit-learn's checks, which follow.
+
+    Parameters
+    ----------
+    table : array-like of shape (n, d) or (n,)
+        An array, a data frame, or lists.
+    name : str
+        ``"X"`` or ``"y"``, for messages.
+
+    Raises
+    ------
+    InputError
+        If there are dates, durations, complex numbers, text, missing or infinite values. The message names the columns
+        and the first rows.
+    TypeError
+        If there is an object of another type.
+    """
+    table = _with_columns(table)
+    if isinstance(table, np.ndarray) and table.dtype.kind in NUMBERS:
+        _refuse_not_finite(table, table, name)
+        return
+    if getattr(table, "ndim", 0) not in (1, 2) or 0 in table.shape:
+        return
+    columns = list(_columns(table, name))
+    for kind, refuse in REFUSALS.items():
+        if found := [column for column in columns if column.kind == kind]:
+            refuse(found)
+    numbers = [_converted(column, table) for column in columns]
+    _refuse_not_finite(np.column_stack(numbers) if table.ndim == 2 else numbers[0], table, name)
+
+
+def _with_columns(table: Any) -> Any:
+    """Return a data frame, a series or an array; None for what is none of these."""
+    if table is None or issparse(table) or hasattr(table, "iloc"):
+        return None if issparse(table) else table
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            array = np.asarray(table)
+            # In an array of text, the numbers and booleans of a list would be text, too.
+            return np.asarray(table, dtype=object) if array.dtype.kind in "US" and array is not table else array
+    except (ValueError, TypeError, Warning):  # lists of different lengths, say
+        return None
+
+
+def _columns(table: Any, name: str) -> Iterator[Column]:
+    """Split a table into its columns."""
+    if table.ndim == 1:
+        code = f"df[{table.name!r}]" if hasattr(table, "iloc") and table.name is not None else name
+        yield Column(name, code, np.asarray(table), _kind(table))
+        return
+    for j in range(table.shape[1]):
+        if hasattr(table, "iloc"):
+            one, label = table.iloc[:, j], table.columns[j]
+            yield Column(f"column {label!r} of {name}", f"df[{label!r}]", np.asarray(one), _kind(one))
+        else:
+            yield Column(f"column {j} of {name}", f"{name}[:, {j}]", table[:, j], _kind(table[:, j]))
+
+
+def _kind(values: Any) -> str:
+    """Return NumPy's letter for the kind of values, where objects may be dates or durations."""
+    kind: str = getattr(values.dtype, "kind", "O")
+    if kind != "O":
+        return kind
+    types = {one for one in map(type, np.asarray(values)) if one.__name__ not in MISSING_TYPES}
+    if any(issubclass(one, datetime.timedelta | np.timedelta64) for one in types):
+        return "m"
+    if any(issubclass(one, DATE_TYPES) or one.__name__ == "Period" for one in types):
+        return "M"
+    return "c" if any(issubclass(one, complex | np.complexfloating) for one in types) else "O"
+
+
+def _refuse_dates(columns: list[Column]) -> None:
+    first = columns[0]
+    frame, is_object = first.code.startswith("df"), first.values.dtype.kind == "O"
+    if first.kind == "m":
+        what = "durations"
+        cure = f"{first.code}.dt.total_seconds()" if frame else f'{first.code} / np.timedelta64(1, "s")'
+        days = f"their length in a unit that you choose, such as seconds, {cure}"
+    else:
+        what = "dates"
+        times = f"pd.to_datetime({first.code})" if frame and is_object else first.code
+        times = f'{times}.astype("datetime64[D]")' if is_object and not frame else times
+        in_days = ".dt.days" if frame else ' / np.timedelta64(1, "D")'
+        days = f"the days since the first one, ({times} - {times}.min()){in_days}"
+    raise InputError(f"{_listed(columns)} {_has(columns)} {what}, which are not numbers: give {days}.")
+
+
+def _refuse_complex(columns: list[Column]) -> None:
+    raise InputError(
+        f"{_listed(columns)} {_has(columns)} complex numbers. Complex data not supported: give the real and the "
+        "imaginary part as two columns, or the absolute value."
+    )
+
+
+REFUSALS = {"M": _refuse_dates, "m": _refuse_dates, "c": _refuse_complex}
+
+
+def _converted(column: Column, table: Any) -> NDArray[np.float64]:
+    """Return a column as floats, with NaN where a value is missing."""
+    try:
+        return column.values.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    numbers = np.empty(len(column.values))
+    for i, value in enumerate(column.values):
+        try:
+            missing = type(value).__name__ in MISSING_TYPES or (isinstance(value, str) and not value.strip())
+            numbers[i] = np.nan if missing else float(str(value) if isinstance(value, str) else value)
+        except (TypeError, ValueError) as error:
+            told = f"{_listed([column])} is not numeric: {error} (row {_row(table, i)}). {_numbers_instead(column)}"
+            # A type that is no number is a TypeError to scikit-learn, and to its checks of estimators.
+            raise (InputError(told) if isinstance(error, ValueError) else TypeError(told)) from None
+    return numbers
+
+
+def _numbers_instead(column: Column) -> str:
+    text = next((value for value in column.values if isinstance(value, str) and value.strip()), None)
+    if text is not None and _reads_as_date(text):
+        times = f"pd.to_datetime({column.code})"
+        return f"Text that reads as dates becomes days by {times}, ({times} - {times}.min()).dt.days."
+    if column.label == "y":
+        return "This is regression: targets are numbers. For classes use a classifier."
+    return "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
+
+
+def _reads_as_date(text: str) -> bool:
+    try:
+        datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse_not_finite(numbers: NDArray[Any], table: Any, name: str) -> None:
+    """Raise an InputError that says where numbers are missing or infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if numbers.dtype.kind != "f" or np.isfinite(numbers.sum()):
+            return
+    bad = ~np.isfinite(numbers)
+    if not bad.any() or bad.ndim > 2:
+        return
+    missing = bool(np.isnan(numbers).any())
+    rows = np.flatnonzero(bad.any(axis=1) if bad.ndim == 2 else bad)
+    what = "NaN (missing values)" if missing else "infinity"
+    told = f"Input {name} contains {what} in {len(rows):,} of {len(numbers):,} rows"
+    shown = ", ".join(_row(table, i) for i in rows[:SHOWN])
+    told += f" ({'the first: ' if len(rows) > SHOWN else ''}{shown})"
+    if bad.ndim == 2:
+        counts = [(j, count) for j, count in enumerate(bad.sum(axis=0)) if count]
+        labels = [f"{_label(table, j)} ({count:,})" for j, count in counts[:SHOWN]]
+        more = f" and {len(counts) - SHOWN:,} more" if len(counts) > SHOWN else ""
+        told += f", in column{'s' * (len(counts) > 1)} {', '.join(labels)}{more}"
+    cure = "Leave these rows out of X and y."
+    if name == "X":
+        filling = "Fill them in, for instance with sklearn.impute.SimpleImputer, or leave these rows out."
+        cure = filling if missing else "Mend these values, or leave these rows out."
+    raise InputError(f"{told}. {cure}")
+
+
+def _label(table: Any, j: int) -> str:
+    return repr(table.columns[j]) if hasattr(table, "iloc") else str(j)
+
+
+def _row(table: Any, i: int) -> str:
+    """Name a row: by its index in a data frame, by its place elsewhere."""
+    return str(table.index[i]) if hasattr(table, "iloc") else str(i)
+
+
+def _listed(columns: list[Column]) -> str:
+    labels = [column.label for column in columns[:SHOWN]]
+    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
+    text = ", ".join(labels) + more
+    return text if text == "y" else text[0].upper() + text[1:]
+
+
+def _has(columns: list[Column]) -> str:
+    return "has" if len(columns) == 1 else "have"

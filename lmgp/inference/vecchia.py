@@ -1,0 +1,259 @@
+"""The likelihood of all rows from a sample of their positions: a subsampled Vecchia approximation."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from lmgp.kernels.base import Kernel
+from lmgp.memory import chunks
+from lmgp.parallel import parallel_map
+from lmgp.validation import Rows, as_tensor
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
+BATCH_BYTES = 2**19
+
+# How many times the number of neighbours is looked for, so that enough of them come before the position.
+MARGIN = 4
+
+# Neighbours stay the same until the ratio of two columns' lengthscales has changed by more than this factor.
+RENEWED = 1.35
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The log likelihood of a sample of positions, and how it changes.
+
+    Attributes
+    ----------
+    terms : ndarray of shape (n_positions,)
+        log p(y_t | y of its neighbours) of each position, in nats.
+    gradient : ndarray of shape (n_free + 1,)
+        Of their sum, by the logarithms of the kernel's free parameters and of the noise variance.
+    information : ndarray of shape (n_free + 1, n_free + 1)
+        The expected Fisher information of the sample.
+    """
+
+    terms: Floats
+    gradient: Floats
+    information: Floats
+
+    @property
+    def total(self) -> float:
+        """The sum of the terms."""
+        return float(self.terms.sum())
+
+
+class VecchiaLikelihood:
+    """The Vecchia log likelihood of rows in a random order, from a sample of positions.
+
+    log p(y) ≈ Σₜ log p(yₜ | y of the m nearest rows among those before t). The sum over a random sample of positions,
+    times n over their number, is an unbiased estimate of it; its cost does not depend on n but for the k-d trees.
+
+    Parameters
+    ----------
+    rows : Rows
+        With y centred.
+    n_positions : int
+        At most this number of positions is drawn.
+    n_neighbors : int
+        m.
+    rng : numpy.random.Generator
+        Draws the order and the positions: the same order for the same state.
+
+    Attributes
+    ----------
+    n_positions, n_neighbors : int
+
+    Notes
+    -----
+    One k-d tree holds the first 2^l rows, for each l. A position t looks for 4m nearest rows in the smallest tree that
+    holds it, of which half or more come before t, and takes the m nearest of these.
+
+    References
+    ----------
+    M. Katzfuss, J. Guinness and E. Lawrence, *Scaled Vecchia Approximation for Fast Computer-Model Emulation*, SIAM/ASA
+    Journal on Uncertainty Quantification, 2022.
+
+    J. Guinness, *Gaussian Process Learning via Fisher Scoring of Vecchia's Approximation*, Statistics and Computing,
+    2021.
+    """
+
+    def __init__(self, rows: Rows, n_positions: int, n_neighbors: int, rng: np.random.Generator) -> None:
+        n = len(rows.y)
+        self._n, self.n_neighbors = n, min(n_neighbors, n - 1)
+        self._rows = rows.take(rng.permutation(n))
+        self._positions = np.sort(rng.permutation(n)[: min(n_positions, n)])
+        self.n_positions = len(self._positions)
+        self._metric: Floats | None = None
+
+    def standard_error(self, terms: Floats) -> float:
+        """Return the standard error of the mean of some terms as an estimate of the mean over all positions."""
+        share = 1.0 - self.n_positions / self._n
+        return float(np.std(terms) * math.sqrt(share / self.n_positions))
+
+    def look_for_neighbours(self, metric: Floats) -> bool:
+        """Find the nearest rows of all positions.
+
+        Parameters
+        ----------
+        metric : ndarray of shape (d,)
+            The lengthscale of each column in which distances are measured.
+
+        Returns
+        -------
+        bool
+            Whether neighbours were looked for: those that are known stay while the ratios of the lengthscales do.
+        """
+        relative = np.log(metric) - np.log(metric).mean()
+        if self._metric is not None and np.ptp(relative - self._metric) < math.log(RENEWED):
+            return False
+        self._metric = relative
+        scaled, positions = self._rows.X / metric, self._positions
+        nearest = np.zeros((self.n_positions, self.n_neighbors), dtype=np.intp)
+        present = np.zeros(nearest.shape, dtype=bool)
+        levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
+        for level in np.unique(levels):
+            (members,) = np.nonzero(levels == level)
+            nearest[members], present[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
+        index = np.column_stack((nearest, positions))
+        self._sets = as_tensor(self._rows.X)[index]
+        self._present = torch.from_numpy(np.column_stack((present, np.ones(len(index), dtype=bool))))
+        self._y = torch.where(self._present, as_tensor(self._rows.y)[index], 0.0)
+        self._index = torch.from_numpy(index)
+        return True
+
+    def _earlier(self, scaled: Floats, positions: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+        """Return the nearest rows before each position, and which of them there are."""
+        k = min(MARGIN * self.n_neighbors, len(scaled))
+        tree = KDTree(scaled, balanced_tree=False, compact_nodes=False)
+        _, found = tree.query(scaled[positions], k=np.arange(1, k + 1), workers=torch.get_num_threads())
+        later = found >= positions[:, None]
+        order = np.argsort(later, axis=1, kind="stable")[:, : self.n_neighbors]
+        present = ~np.take_along_axis(later, order, axis=1)
+        missing = ((0, 0), (0, self.n_neighbors - order.shape[1]))
+        nearest = np.where(present, np.take_along_axis(found, order, axis=1), 0)
+        return np.pad(nearest, missing), np.pad(present, missing)
+
+    def __call__(self, kernel: Kernel, free: Floats) -> Value:
+        """Evaluate the sample and its derivatives.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        free : ndarray of shape (n_free + 1,)
+            Logarithms of the kernel's free parameters and of the noise variance.
+
+        Returns
+        -------
+        Value
+            With terms that are not finite where float64 does not allow a Cholesky factorisation.
+        """
+        theta = torch.from_numpy(np.array(free, dtype=np.float64))
+
+        @torch.no_grad()
+        def evaluate(part: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            # A copy of the parameters for each position: its derivatives come apart from those of the others.
+            own = theta[:-1].expand(len(self._y[part]), -1)
+            covariance, gradient = kernel.gradients_at(self._sets[part], own)
+            mean, variance, u, v = self._conditional(covariance, float(free[-1]), part)
+            by_mean = self._slopes(gradient, u, v, float(free[-1]), part)
+            by_variance = self._slopes(gradient, u, u, float(free[-1]), part)
+            residual = self._y[part, -1] - mean
+            squared = residual.square() / variance
+            terms = -0.5 * (torch.log(2.0 * math.pi * variance) + squared)
+            score = by_mean * (residual / variance)[:, None] + 0.5 * by_variance * ((squared - 1.0) / variance)[:, None]
+            relative = by_variance / variance[:, None]
+            information = by_mean.T @ (by_mean / variance[:, None]) + 0.5 * relative.T @ relative
+            return terms, score.sum(dim=0), information
+
+        terms, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
+        value = Value(torch.cat(terms).numpy(), sum(scores).numpy(), sum(informations).numpy())
+        return self._with_repetitions(value, float(free[-1]))
+
+    def terms(self, kernel: Kernel, free: Floats) -> Floats:
+        """Evaluate the terms alone, see `Value`; in a third of the time."""
+        theta = torch.from_numpy(np.array(free[:-1], dtype=np.float64))
+
+        @torch.no_grad()
+        def evaluate(part: slice) -> torch.Tensor:
+            covariance = kernel.evaluate(self._sets[part], self._sets[part], theta.expand(len(self._y[part]), -1))
+            mean, variance, _, _ = self._conditional(covariance, float(free[-1]), part)
+            return -0.5 * (torch.log(2.0 * math.pi * variance) + (self._y[part, -1] - mean).square() / variance)
+
+        terms: Floats = torch.cat(parallel_map(evaluate, self._chunks())).numpy()
+        return terms - self._repetitions(float(free[-1]))
+
+    def _chunks(self) -> list[slice]:
+        return list(chunks(self.n_positions, (self.n_neighbors + 1) ** 2, BATCH_BYTES))
+
+    def _noise(self, log_noise: float, part: slice) -> torch.Tensor:
+        """Return the noise variance of each row of each set, for its weight."""
+        rows, index = self._rows, self._index[part]
+        own = rows.noise_variances
+        noise = (
+            torch.full(index.shape, math.exp(log_noise), dtype=torch.float64) if own is None else as_tensor(own)[index]
+        )
+        return noise if rows.weights is None else noise / as_tensor(rows.weights)[index]
+
+    def _conditional(
+        self, covariance: torch.Tensor, log_noise: float, part: slice
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the mean and the variance of the last value of each set given the others, and their derivatives.
+
+        With C the covariance of m values, k that with the last one, w = C⁻¹k and α = C⁻¹y, u = (−w, 1) and v = (α, 0):
+        the mean changes by uᵀ dC v and the variance by uᵀ dC u.
+        """
+        m, present = self.n_neighbors, self._present[part]
+        if not present.all():
+            # A neighbour that is absent is independent of the others; its value is 0.
+            covariance = torch.where(present[:, :, None] & present[:, None, :], covariance, 0.0)
+        noisy = covariance + torch.diag_embed(self._noise(log_noise, part))
+        y, section = self._y[part], noisy[:, :m, m:]
+        factor, failed = torch.linalg.cholesky_ex(noisy[:, :m, :m])
+        weights, coefficients = torch.cholesky_solve(torch.cat((section, y[:, :m, None]), dim=2), factor).unbind(-1)
+        mean = (section[..., 0] * coefficients).sum(dim=1)
+        variance = noisy[:, m, m] - (section[..., 0] * weights).sum(dim=1)
+        # What float64 cannot factorise is no value: a search turns back.
+        variance = torch.where((failed == 0) & (variance > 0.0), variance, torch.nan)
+        u = torch.where(present, torch.nn.functional.pad(-weights, (0, 1), value=1.0), 0.0)
+        v = torch.where(present, torch.nn.functional.pad(coefficients, (0, 1)), 0.0)
+        return mean, variance, u, v
+
+    def _slopes(
+        self, gradient: Callable[[torch.Tensor], torch.Tensor], u: torch.Tensor, v: torch.Tensor, log_noise: float,
+        part: slice,
+    ) -> torch.Tensor:  # fmt: skip
+        """Return the derivatives of uᵀCv of each set by all logarithms, shape (n_sets, n_free + 1)."""
+        product = u[:, :, None] * v[:, None, :]
+        by_noise = torch.zeros(len(u), 1, dtype=torch.float64)
+        if self._rows.noise_variances is None:
+            by_noise = (u * v * self._noise(log_noise, part)).sum(dim=1, keepdim=True)
+        return torch.cat((gradient(0.5 * (product + product.mT)), by_noise), dim=1)
+
+    def _with_repetitions(self, value: Value, log_noise: float) -> Value:
+        """Add what w equal rows say beyond one row with the noise σ²/w."""
+        if self._rows.weights is None:
+            return value
+        gradient = value.gradient.copy()
+        information = value.information.copy()
+        if self._rows.noise_variances is None:
+            # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
+            gradient[-1] -= 0.5 * float((self._rows.weights[self._positions] - 1.0).sum())
+        return Value(value.terms - self._repetitions(log_noise), gradient, information)
+
+    def _repetitions(self, log_noise: float) -> Floats | float:
+        rows = self._rows
+        if rows.weights is None:
+            return 0.0
+        weights = rows.weights[self._positions]
+        noise = np.exp(log_noise) if rows.noise_variances is None else rows.noise_variances[self._positions]
+        repeated: Floats = 0.5 * ((weights - 1.0) * np.log(2.0 * math.pi * noise) + np.log(weights))
+        return repeated

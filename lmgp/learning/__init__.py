@@ -1,0 +1,1 @@
+"""Learning the kernel and the noise from all rows."""

@@ -1,0 +1,162 @@
+"""Forms of kernels that can be named: what `kernel="matern12+gaussian"` and `kernel="auto"` stand for."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from lmgp.errors import InputError, nearest_names
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
+
+Indices = NDArray[np.intp]
+Ard = bool | Literal["auto"]
+
+# Each with a lengthscale; from rough to smooth.
+PARTS: dict[str, Callable[[ArrayLike], StationaryKernel]] = {
+    "matern12": partial(MaternKernel, smoothness=0.5),
+    "matern32": partial(MaternKernel, smoothness=1.5),
+    "matern52": partial(MaternKernel, smoothness=2.5),
+    "rational_quadratic": RationalQuadraticKernel,
+    "gaussian": GaussianKernel,
+}
+
+# The names that "auto" stands for: four kernels, and the sums of two of them.
+SINGLE = ("matern12", "matern32", "matern52", "gaussian")
+AUTO = (*SINGLE, *("+".join(pair) for pair in combinations(SINGLE, 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A kernel whose free parameters are to be learned.
+
+    Attributes
+    ----------
+    name : str
+        ``"matern12+gaussian"``; of a kernel that was given, its class.
+    ard : bool
+        Whether each column has a lengthscale of its own.
+    kernel : Kernel
+        With the parameters that are free; of a named form their values say nothing.
+    ties : ndarray of shape (n_theta,)
+        The free number that stands behind each entry of ``kernel.theta``: columns may share one.
+    named : bool
+        Whether it was named; a kernel that was given starts from its own values.
+    """
+
+    name: str
+    ard: bool
+    kernel: Kernel
+    ties: Indices
+    named: bool = True
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the terms of the sum."""
+        return tuple(self.name.split("+"))
+
+    @property
+    def n_free(self) -> int:
+        """The number of free numbers."""
+        return int(self.ties.max()) + 1 if len(self.ties) else 0
+
+
+def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None = None) -> Form:
+    """Make the form of a name.
+
+    Parameters
+    ----------
+    name : str
+        Names of `PARTS`, joined by "+".
+    ard : bool
+        Whether each column, or each group of columns, has a lengthscale of its own.
+    n_inputs : int
+        d.
+    groups : sequence of int, optional
+        The group of each column: columns of a group always share a lengthscale, as the three coordinates of a sphere.
+
+    Returns
+    -------
+    Form
+
+    Raises
+    ------
+    InputError
+        If a part has no such name.
+    """
+    labels = np.unique(np.arange(n_inputs) if groups is None else np.asarray(groups), return_inverse=True)[1]
+    if not ard:
+        labels = np.zeros(n_inputs, dtype=np.intp)
+    kernel: Kernel | None = None
+    ties: list[int] = []
+    for part in name.split("+"):
+        if part not in PARTS:
+            known = nearest_names(part, (*PARTS, "auto"))
+            raise InputError(
+                f"kernel={name!r} has the part {part!r}, which is no kernel that can be named; {known} Join names "
+                'by "+" for sums.'
+            )
+        made = PARTS[part](np.ones(n_inputs))
+        first = max(ties, default=-1) + 1
+        ties += [*(first + labels), *(first + labels.max() + 1 + np.arange(len(made.parameters) - 1))]
+        kernel = made if kernel is None else kernel + made
+    assert kernel is not None  # for the type checker: a split has a part
+    return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
+
+
+def declared_free(kernel: Kernel) -> Form | None:
+    """Return the form of a kernel of which single parameters were declared free, by a pair of bounds; None if none was.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Returns
+    -------
+    Form or None
+    """
+    one: Kernel = clone(kernel)
+    one.set_params(**{f"{name}_bounds": "fixed" for name, _, bounds, _ in one.parameters if bounds is None})
+    n_theta = len(one.theta)
+    return Form(type(kernel).__name__, False, one, np.arange(n_theta), named=False) if n_theta else None
+
+
+def forms(
+    kernel: str | Iterable[str], ard: Ard, n_inputs: int, groups: Sequence[int] | None = None
+) -> tuple[Form, ...]:
+    """Return the forms that a parameter `kernel` of a model names.
+
+    Parameters
+    ----------
+    kernel : str or iterable of str
+        A name, several, or "auto", which stands for `AUTO`.
+    ard : bool or "auto"
+        Whether each column has a lengthscale of its own; "auto" for both.
+    n_inputs : int
+    groups : sequence of int, optional
+        See `make_form`.
+
+    Returns
+    -------
+    tuple of Form
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or there is none.
+    """
+    given = [kernel] if isinstance(kernel, str) else list(kernel)
+    names = [name for one in given for name in (AUTO if one == "auto" else (one,))]
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
+        )
+    options = (False, True) if ard == "auto" else (bool(ard),)
+    found = {(name, one): make_form(name, one, n_inputs, groups) for name in names for one in options}
+    # With one column, or one group of them, both are the same.
+    return tuple(form for (_, one), form in found.items() if form.ard == one or len(options) == 1)

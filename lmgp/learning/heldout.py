@@ -1,0 +1,126 @@
+"""Rows that learning leaves out, to tell kernels apart by how well they predict."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from lmgp.inference.nearest import NearestPosterior
+from lmgp.kernels.base import Kernel
+from lmgp.noise import Noise
+from lmgp.validation import Rows
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Leaving:
+    """What is left out.
+
+    Attributes
+    ----------
+    share : float
+        Of the rows, at most, in each of the two ways.
+    n_alone : int
+        The number of rows drawn at random.
+    n_regions : int
+        The number of whole neighbourhoods, each with about √n rows.
+    n_in_region : int
+        The number of rows of a neighbourhood that are predicted.
+    n_neighbors : int
+        The number of rows from which each is predicted.
+    """
+
+    share: float = 0.1
+    n_alone: int = 1000
+    n_regions: int = 32
+    n_in_region: int = 32
+    n_neighbors: int = 64
+
+
+LEAVING = Leaving()
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Rows left out at random, and whole neighbourhoods left out: between others, and away from others.
+
+    Attributes
+    ----------
+    rest : Rows
+        The rows that were not left out.
+    alone, regions : Rows
+        Those to predict.
+    region : ndarray of int
+        The neighbourhood of each row of `regions`.
+    """
+
+    rest: Rows
+    alone: Rows
+    regions: Rows
+    region: Indices
+
+    @classmethod
+    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> Self:
+        """Leave out rows.
+
+        Parameters
+        ----------
+        rows : Rows
+        scales : ndarray of shape (d,)
+            The unit of each column, in which a neighbourhood is measured.
+        rng : numpy.random.Generator
+        """
+        n = len(rows.y)
+        order = rng.permutation(n)
+        n_alone = min(LEAVING.n_alone, int(LEAVING.share * n))
+        size = max(1, int(np.sqrt(n)))
+        n_regions = min(LEAVING.n_regions, int(LEAVING.share * n / size))
+        alone, centres = order[:n_alone], order[n_alone : n_alone + n_regions]
+        scaled = rows.X / scales
+        tree = KDTree(scaled, balanced_tree=False, compact_nodes=False)
+        around = [np.atleast_1d(near) for near in tree.query(scaled[centres], k=size)[1]]
+        taken = np.zeros(n, dtype=bool)
+        taken[alone] = True
+        predicted, labels = [], []
+        for label, near in enumerate(around):
+            new = near[~taken[near]]
+            taken[near] = True
+            some = rng.permutation(new)[: LEAVING.n_in_region]
+            predicted.append(some)
+            labels += [label] * len(some)
+        in_regions = np.concatenate([np.empty(0, dtype=np.intp), *predicted])
+        return cls(rows.take(~taken), rows.take(alone), rows.take(in_regions), np.array(labels, dtype=np.intp))
+
+    def densities(self, kernel: Kernel, noise_variance: float) -> tuple[Floats, Floats]:
+        """Predict the rows that were left out from the nearest of the others.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        noise_variance : float
+
+        Returns
+        -------
+        alone : ndarray
+            log p(y) of each row left out at random, in nats.
+        regions : ndarray
+            The mean of each neighbourhood's.
+        """
+        alone, regions = self._density(kernel, noise_variance, self.alone), np.empty(0)
+        if len(self.region):
+            each = self._density(kernel, noise_variance, self.regions)
+            counts = np.bincount(self.region)
+            regions = np.bincount(self.region, each)[counts > 0] / counts[counts > 0]
+        return alone, regions
+
+    def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
+        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors)
+        mean, variance = nearest.predict(rows.X)
+        assert variance is not None  # for the type checker
+        variance = variance + (noise_variance if rows.noise_variances is None else rows.noise_variances)
+        density: Floats = -0.5 * (np.log(2.0 * np.pi * variance) + np.square(rows.y - mean) / variance)
+        return density

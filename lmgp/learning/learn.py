@@ -1,0 +1,299 @@
+"""`learn`: the kernel and the noise variance that the data need, from all rows."""
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+
+from lmgp.errors import InputError
+from lmgp.fitted import digest
+from lmgp.inference.duplicates import count_copies
+from lmgp.inference.learning import SEARCH, Hyperparameters, maximize_likelihood
+from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
+from lmgp.kernels.base import Kernel, require
+from lmgp.learning.forms import Ard, Form, declared_free, forms
+from lmgp.learning.heldout import LEAVING, HeldOut
+from lmgp.learning.record import Learned, Learning, Trial
+from lmgp.learning.scoring import DAMPING
+from lmgp.learning.search import PLAN, Found, Likelihood, Search
+from lmgp.learning.space import PRIORS, Units
+from lmgp.memory import check_memory
+from lmgp.parallel import parallel_map
+from lmgp.validation import RandomState, Rows, check_rows, generator, validated_pair
+
+Floats = NDArray[np.float64]
+Wanted = Kernel | str | Iterable[str] | None
+
+# What was learned last, by the rows and the settings: a grid search over sizes or thresholds learns once a fold.
+REMEMBERED = 16
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be learned, and how; see `learn`."""
+
+    kernel: Wanted = "auto"
+    ard: Ard = "auto"
+    noise_variance: float | None = None
+    likelihood: Likelihood = "auto"
+    standardize: bool = True
+    groups: Sequence[int] | None = None
+    max_learning_rows: int = 2000
+    max_memory_gib: float = 4.0
+
+
+def learn(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    noise_variances: ArrayLike | None = None,
+    *,
+    kernel: Wanted = "auto",
+    ard: Ard = "auto",
+    noise_variance: float | None = None,
+    likelihood: Likelihood = "auto",
+    standardize: bool = True,
+    max_learning_rows: int = 2000,
+    max_memory_gib: float = 4.0,
+    random_state: RandomState = None,
+) -> Learned:
+    """Learn the kernel and the noise variance from all rows.
+
+    All models do this in `fit`. To fit several models to the same rows, learn once and pass the result on.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,)
+    sample_weight, noise_variances : array-like of shape (n,), optional
+        As in `ExactGPRegressor.fit`.
+    kernel : str, list of str, Kernel or None, default="auto"
+        Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", sums of these
+        such as "matern12+gaussian", a list of names, or "auto" for the four first ones and the sums of two of them. Of
+        a kernel object, those parameters are learned that have a pair of bounds, such as
+        ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is a Gaussian by the exact likelihood of at most
+        `max_learning_rows` rows, without a prior.
+    ard : bool or "auto", default="auto"
+        Whether each column has a lengthscale of its own; "auto" tries both.
+    noise_variance : float, optional
+        In squared units of y; learned if not given.
+    likelihood : {"auto", "exact", "vecchia"}, default="auto"
+        The exact likelihood of at most `max_learning_rows` rows, the Vecchia likelihood of all rows, or what is best:
+        see the notes.
+    standardize : bool, default=True
+        Whether columns that share a lengthscale share it in their standard deviations. The kernel comes out in the
+        units of X in any case.
+    max_learning_rows : int, default=2000
+        For the exact likelihood.
+    max_memory_gib : float, default=4.0
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+
+    Returns
+    -------
+    Learned
+        With `kernel`, `noise_variance` and `learning`, the table of what was tried.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or X or y has no spread.
+    MemoryLimitError
+        If the exact likelihood needs more than `max_memory_gib`.
+
+    Notes
+    -----
+    The forms go through rounds of the subsampled Vecchia likelihood, on 500, 1,500 and 4,000 positions, and only the
+    best of each round go on (`lmgp.learning.search.PLAN`). What is maximised has weak Gaussian priors on the logarithms
+    of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
+
+    Up to `max_learning_rows` rows, the exact likelihood of the two best forms decides. Above, a tenth of the rows is
+    left out at random and a tenth in whole neighbourhoods. The optima of the Vecchia likelihood of all other rows and
+    of the exact likelihood of a sample predict them from the nearest rows, and the highest density wins. Of kernels
+    within one standard error, the one with the fewest parameters does.
+
+    What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
+    a process.
+
+    References
+    ----------
+    M. Katzfuss, J. Guinness and E. Lawrence, *Scaled Vecchia Approximation for Fast Computer-Model Emulation*, SIAM/ASA
+    Journal on Uncertainty Quantification, 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, learn
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> learned = learn(X, y, kernel=["matern32", "gaussian"], random_state=0)
+    >>> learned.learning.chosen.kernel
+    'gaussian'
+    >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
+    """
+    inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
+    rows = check_rows(inputs, target, sample_weight, noise_variances)
+    rows = Rows(rows.X, rows.y - rows.mean, rows.weights, rows.noise_variances)
+    settings = Settings(
+        kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
+    )
+    return learn_rows(rows, settings, generator(random_state))
+
+
+def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
+    """Learn from checked rows with centred y; see `learn`."""
+    rules = SEARCH, PLAN, PRIORS, DAMPING, LEAVING
+    data = rows.X, rows.y, rows.weights, rows.noise_variances
+    key = digest((data, settings, rules, str(rng.bit_generator.state)))
+    known = _MEMORY.get(key)
+    if known is not None:
+        return known
+    start = perf_counter()
+    wanted = "gaussian" if settings.kernel is None and settings.ard == "auto" else settings.kernel
+    if wanted is None or isinstance(wanted, Kernel):
+        form = None if wanted is None else declared_free(wanted)
+        found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
+    else:
+        found = _by_search(rows, forms(wanted, settings.ard, rows.X.shape[1], settings.groups), settings, rng)
+    hyperparameters, trials = found
+    learning = Learning(trials, len(rows.y), count_copies(rows).exact, perf_counter() - start)
+    learned = Learned(**vars(hyperparameters), learning=learning)
+    # What was warned about is learned again, and said again.
+    if learned.converged and learned.noise_variance >= SEARCH.collapsed_noise * float(np.var(rows.y)):
+        _MEMORY.put(key, learned)
+    return learned
+
+
+def _by_exact_rows(
+    rows: Rows, settings: Settings, rng: np.random.Generator
+) -> tuple[Hyperparameters, tuple[Trial, ...]]:
+    """Maximise the likelihood of a sample without a prior: a Gaussian, or the noise beside a kernel."""
+    start, kernel = perf_counter(), settings.kernel
+    assert kernel is None or isinstance(kernel, Kernel)
+    found = maximize_likelihood(
+        rows,
+        kernel=None if kernel is None else clone(kernel),
+        noise_variance=settings.noise_variance,
+        ard=settings.ard is True,
+        max_learning_rows=settings.max_learning_rows,
+        max_memory_gib=settings.max_memory_gib,
+        rng=rng,
+    )
+    learns_noise = settings.noise_variance is None and rows.noise_variances is None
+    if kernel is not None and not learns_noise:
+        return found, ()
+    ard, n = settings.ard is True and kernel is None, min(len(rows.y), settings.max_learning_rows)
+    n_free = (0 if kernel is not None else 1 + (rows.X.shape[1] if ard else 1)) + learns_noise
+    name = "gaussian" if kernel is None else type(kernel).__name__
+    value, missing = found.log_marginal_likelihood / n, math.nan
+    trial = Trial(
+        name, ard, n_free, "exact", n, 0, value, 0.0, missing, missing, missing, perf_counter() - start, chosen=True
+    )
+    return found, (trial,)
+
+
+def _by_form(
+    rows: Rows, form: Form, settings: Settings, rng: np.random.Generator
+) -> tuple[Hyperparameters, tuple[Trial, ...]]:
+    """Learn the parameters of a kernel that were declared free."""
+    form.kernel.checked(rows.X.shape[1])
+    if not form.kernel.can("metric"):
+        found = maximize_likelihood(
+            rows, form=form.kernel, noise_variance=settings.noise_variance, rng=rng,
+            max_learning_rows=settings.max_learning_rows, max_memory_gib=settings.max_memory_gib,
+        )  # fmt: skip
+        return found, ()
+    return _by_search(rows, (form,), settings, rng)
+
+
+def _by_search(
+    rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
+) -> tuple[Hyperparameters, tuple[Trial, ...]]:
+    """Search among forms, and decide by the exact likelihood of all rows, or by rows that are left out."""
+    for form in tried:
+        require(form.kernel, "metric", "Learning from all rows")
+    if settings.likelihood not in ("auto", "exact", "vecchia"):
+        raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
+    if settings.likelihood != "vecchia":
+        check_memory(
+            ExactLikelihood.n_bytes(min(len(rows.y), settings.max_learning_rows), tried[-1].kernel),
+            f"The matrices to learn hyper-parameters from {settings.max_learning_rows:,} rows",
+            "Lower max_learning_rows.",
+            settings.max_memory_gib,
+        )
+    units = Units.of(rows, settings.standardize, settings.groups)
+    log_noise = None if settings.noise_variance is None else math.log(settings.noise_variance)
+    if log_noise is None and rows.noise_variances is not None:
+        # Every row brings its own: what is reported stands for the noise of a new row.
+        log_noise = math.log(float(np.average(rows.noise_variances, weights=rows.weights)))
+    seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
+    all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
+    held = None if all_fit else HeldOut.of(rows, units.columns, np.random.default_rng(seeds[2]))
+    search = Search(rows if held is None else held.rest, units, log_noise, settings.groups, seeds)
+    best = search.best_forms(tried)
+    if held is None:
+        chosen = _by_likelihood(search, best, settings)
+    else:
+        chosen = search.decide(_candidates(search, best, settings, seeds[2]), held)
+    space, free = chosen.space, chosen.optimum.free
+    kernel, noise = space.kernel(free), space.noise_variance(free)
+    exact = held is None and settings.likelihood != "vecchia"
+    value = log_likelihood(rows, kernel, noise) if exact else chosen.trial.log_likelihood * len(rows.y)
+    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in search.trials)
+    return Hyperparameters(kernel, noise, value, chosen.optimum.converged), trials
+
+
+def _by_likelihood(search: Search, best: Sequence[Found], settings: Settings) -> Found:
+    """Decide between the best forms by the likelihood of all rows."""
+    if settings.likelihood == "vecchia":
+        found = [search.by_all_rows(one) for one in best]
+    else:
+        found = parallel_map(lambda one: search.by_exact_likelihood(one, search.rows), best)
+    search.trials += found
+    return max(found, key=lambda one: one.worth)
+
+
+def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed: int) -> list[Found]:
+    """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
+    candidates: list[Found] = []
+    if settings.likelihood != "exact":
+        candidates = [search.by_all_rows(one) for one in best]
+    if settings.likelihood != "vecchia":
+        order = np.random.default_rng(seed).permutation(len(search.rows.y))[: settings.max_learning_rows]
+        some = search.rows.take(np.sort(order))
+        starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
+        candidates += parallel_map(lambda one: search.by_exact_likelihood(one, some), starts)
+    search.trials += candidates
+    return candidates
+
+
+class _Checker(RegressorMixin, BaseEstimator):
+    """What scikit-learn's checks of X and y ask for: an estimator."""
+
+
+class _Memory:
+    """The last results, by the digests of what they were learned from."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, Learned] = OrderedDict()
+
+    def get(self, key: str) -> Learned | None:
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+            return self._known.get(key)
+
+    def put(self, key: str, learned: Learned) -> None:
+        with self._lock:
+            self._known[key] = learned
+            while len(self._known) > REMEMBERED:
+                self._known.popitem(last=False)
+
+
+_MEMORY = _Memory()

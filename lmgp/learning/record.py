@@ -1,0 +1,155 @@
+"""What learning tried, and what it found."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.inference.learning import Hyperparameters
+
+Floats = NDArray[np.float64]
+
+
+class Trial(NamedTuple):
+    """One line of a `Learning`: the parameters of one kernel, by one likelihood.
+
+    Attributes
+    ----------
+    kernel : str
+        The name of the form.
+    ard : bool
+        Whether each column has a lengthscale of its own.
+    n_free : int
+        The number of free parameters, with the noise.
+    likelihood : {"vecchia", "exact"}
+    n_rows : int
+        The number of positions of the Vecchia likelihood, or of rows of the exact one.
+    n_neighbors : int
+        Of each position; 0 for the exact likelihood.
+    log_likelihood : float
+        Per row, in nats.
+    standard_error : float
+        Of `log_likelihood`, over the choice of positions: 0 where all rows are positions.
+    alone, regions : float
+        The mean log predictive density of rows that were left out at random, and of neighbourhoods that were left out
+        as a whole, in nats per row; not a number where that was not looked at.
+    density_error : float
+        The standard error of the mean of both.
+    seconds : float
+    chosen : bool
+    """
+
+    kernel: str
+    ard: bool
+    n_free: int
+    likelihood: str
+    n_rows: int
+    n_neighbors: int
+    log_likelihood: float
+    standard_error: float
+    alone: float
+    regions: float
+    density_error: float
+    seconds: float
+    chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Learning(Sequence[Trial]):
+    """What learning tried, in this order: a sequence of `Trial`.
+
+    ``print(learning)`` shows a table, and ``pandas.DataFrame(learning)`` makes one.
+
+    Attributes
+    ----------
+    trials : tuple of Trial
+        Of a kernel and a noise variance that were given, none.
+    n_rows : int
+        The number of training rows.
+    n_copies : int
+        The number of rows that are exact copies of others, with equal X and equal y.
+    seconds : float
+        Of all of it.
+    """
+
+    trials: tuple[Trial, ...] = ()
+    n_rows: int = 0
+    n_copies: int = 0
+    seconds: float = 0.0
+
+    @overload
+    def __getitem__(self, index: int) -> Trial: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Trial, ...]: ...
+    def __getitem__(self, index: int | slice) -> Trial | tuple[Trial, ...]:
+        return self.trials[index]
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    @property
+    def chosen(self) -> Trial:
+        """The line of the kernel that was taken."""
+        return next(trial for trial in self.trials if trial.chosen)
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return "Nothing was learned: the kernel and the noise variance were given."
+        heading = [
+            "kernel",
+            "lengthscales",
+            "likelihood",
+            "rows",
+            "neighbours",
+            "nats/row",
+            "s.e.",
+            "rows_left_out",
+            "regions",
+            "s.e.",
+            "s",
+        ]
+        lines: list[tuple[str, ...]] = [("", *(word.replace("_", " ") for word in heading))]
+        for trial in self.trials:
+            lines.append(
+                (
+                    "*" if trial.chosen else "",
+                    trial.kernel,
+                    "one a column" if trial.ard else "one",
+                    trial.likelihood,
+                    f"{trial.n_rows:,}",
+                    str(trial.n_neighbors or "all"),
+                    f"{trial.log_likelihood:.4f}",
+                    f"{trial.standard_error:.1g}" if trial.standard_error else "-",
+                    *("-" if np.isnan(value) else f"{value:.4f}" for value in (trial.alone, trial.regions)),
+                    "-" if np.isnan(trial.density_error) else f"{trial.density_error:.1g}",
+                    f"{trial.seconds:.2g}",
+                )
+            )
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = (
+            "  ".join((*map(str.ljust, line[:4], widths), *map(str.rjust, line[4:], widths[4:]))) for line in lines
+        )
+        copies = f", of which {self.n_copies:,} are exact copies of others" if self.n_copies else ""
+        return "\n".join((*table, f"*: taken, for {self.n_rows:,} rows{copies}. {self.seconds:.2g} s in all."))
+
+
+@dataclass(frozen=True)
+class Learned(Hyperparameters):
+    """What `lmgp.learn` found.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    noise_variance : float
+        In squared units of y.
+    log_marginal_likelihood : float
+        Of all rows, in nats: exact where the exact likelihood was used, otherwise the Vecchia estimate.
+    converged : bool
+        Whether the optimiser reached an optimum.
+    learning : Learning
+        What was tried.
+    """
+
+    learning: Learning = field(default_factory=Learning, compare=False)

@@ -1,0 +1,177 @@
+"""The free numbers of a form: their units, bounds and priors."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.errors import InputError
+from lmgp.inference.scales import RANGES, deviation, scales_of
+from lmgp.inference.scales import Units as RowUnits
+from lmgp.inputs import column_deviations, column_scales
+from lmgp.kernels.base import Kernel
+from lmgp.learning.forms import Form
+from lmgp.validation import Rows
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Weak Gaussian priors on logarithms, in the units of the data.
+
+    They keep the lengthscale of a column that says nothing finite, and the noise of near-copies above zero.
+
+    Attributes
+    ----------
+    deviation : float
+        Of each logarithm: 3 is a factor of 20.
+    noise : float
+        The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for
+        a lengthscale, the variance of y for a variance.
+    least_noise : float
+        The noise variance is at least this share of the variance of y.
+    """
+
+    deviation: float = 3.0
+    noise: float = 0.1
+    least_noise: float = 1e-6
+
+
+PRIORS = Priors()
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """The scales of rows.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (d,)
+        The unit of each column's lengthscale: its standard deviation.
+    shared : ndarray of shape (d,)
+        The units where columns share a lengthscale: the standard deviations, or one scale for all.
+    variance : float
+        Of y.
+    """
+
+    columns: Floats
+    shared: Floats
+    variance: float
+
+    @classmethod
+    def of(cls, rows: Rows, standardize: bool, groups: Sequence[int] | None = None) -> "Units":
+        """Measure rows.
+
+        Parameters
+        ----------
+        rows : Rows
+            With y centred.
+        standardize : bool
+            Whether columns that share a lengthscale share it in their standard deviations, or as they are.
+        groups : sequence of int, optional
+            Columns of one group share a unit.
+
+        Raises
+        ------
+        InputError
+            If X or y has no spread, or one beyond the range of float64.
+        """
+        spread = deviation(rows.y, "y")
+        if spread == 0.0:
+            raise InputError("y is constant: no kernel can be learned from it. Give kernel and noise_variance.")
+        if not any([deviation(column - column[0], "X") for column in rows.X.T]):
+            raise InputError(
+                "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
+                "or check the input columns."
+            )
+        columns = column_scales(rows, None if groups is None else np.asarray(groups))
+        one = math.sqrt(np.mean(np.square(columns[column_deviations(rows) > 0.0])))
+        return cls(columns, columns if standardize else np.full(len(columns), one), spread**2)
+
+
+class Space:
+    """The logarithms of what is free in a form, and of the noise variance, in the units of the data.
+
+    Parameters
+    ----------
+    form : Form
+    units : Units
+    log_noise : float, optional
+        The logarithm of a noise variance that is given.
+    """
+
+    def __init__(self, form: Form, units: Units, log_noise: float | None = None) -> None:
+        self.form, self.units, self.log_noise = form, units, log_noise
+        self._learns_noise = log_noise is None
+        self.index = np.append(form.ties, form.n_free) if self._learns_noise else form.ties
+        log_units, kinds, log_bounds = self._of_kernel()
+        self._log_units = np.append(log_units, math.log(units.variance)) if self._learns_noise else log_units
+        # Of numbers that share a free one, the first says what it is.
+        _, first = np.unique(form.ties, return_index=True)
+        self.kinds = np.append(kinds[first], "noise") if self._learns_noise else kinds[first]
+        noise = np.log([[PRIORS.least_noise, RANGES.noise[1]]] * self._learns_noise).reshape(-1, 2)
+        self.bounds = np.vstack((log_bounds[first], noise))
+
+    def _of_kernel(self) -> tuple[Floats, NDArray[np.str_], Floats]:
+        """Return the logarithm of the unit of each entry of theta, its kind, and its bounds in the unit."""
+        form, units = self.form, self.units
+        columns = units.columns if form.ard else units.shared
+        scales = scales_of(form.kernel, RowUnits(float(np.mean(columns)), columns, units.variance))
+        log_units = np.log([scale.unit for scale in scales])
+        given = form.kernel.bounds - log_units[:, None]
+        log_bounds = np.where(np.isfinite(given), given, np.log([scale.bounds for scale in scales]))
+        return log_units, np.array([scale.kind for scale in scales]), log_bounds
+
+    @cached_property
+    def median(self) -> Floats:
+        """The medians of the priors, shape (n_free,)."""
+        if not self.form.named:
+            own = self.form.kernel.theta - self._log_units[: len(self.form.ties)]
+            return np.append(own, math.log(PRIORS.noise)) if self._learns_noise else own
+        values = {"lengthscale": 0.5 * math.log(len(self.units.columns)), "noise": math.log(PRIORS.noise)}
+        return np.array([values.get(kind, 0.0) for kind in self.kinds])
+
+    def logarithms(self, free: Floats) -> Floats:
+        """Return ``kernel.theta`` and the logarithm of the noise variance, in the caller's units."""
+        logarithms: Floats = free[self.index] + self._log_units
+        return logarithms if self.log_noise is None else np.append(logarithms, self.log_noise)
+
+    def kernel(self, free: Floats) -> Kernel:
+        """Return the kernel; one lengthscale for all columns is one number where their units are equal."""
+        kernel = self.form.kernel.with_theta(self.logarithms(free)[: len(self.form.ties)])
+        if self.form.named and not self.form.ard and np.ptp(self.units.shared) == 0.0:
+            one = {p.name: float(p.value[0]) for p in kernel.parameters if p.name.endswith("lengthscale")}
+            kernel.set_params(**one)
+        return kernel
+
+    def noise_variance(self, free: Floats) -> float:
+        """Return the noise variance, in squared units of y."""
+        return math.exp(self.logarithms(free)[-1])
+
+    def gradient(self, by_logarithms: Floats) -> Floats:
+        """Turn a gradient by `logarithms` into one by the free numbers."""
+        sums = np.zeros(len(self.bounds))
+        np.add.at(sums, self.index, by_logarithms[: len(self.index)])
+        return sums
+
+    def information(self, by_logarithms: Floats) -> Floats:
+        """Turn an information matrix of `logarithms` into that of the free numbers."""
+        n = len(self.index)
+        sums = np.zeros((n, len(self.bounds)))
+        sums[np.arange(n), self.index] = 1.0
+        found: Floats = sums.T @ by_logarithms[:n, :n] @ sums
+        return found
+
+    @property
+    def log_prior_curvature(self) -> Floats:
+        """The matrix of second derivatives of the logarithm of the prior density."""
+        return -np.eye(len(self.bounds)) / PRIORS.deviation**2
+
+    def log_prior(self, free: Floats) -> tuple[float, Floats]:
+        """Return the logarithm of the prior density, but for a constant, and its gradient."""
+        off = (free - self.median) / PRIORS.deviation
+        return -0.5 * float(off @ off), -off / PRIORS.deviation

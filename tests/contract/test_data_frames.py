@@ -1,0 +1,209 @@
+"""The contract of all estimators: columns as people have them, in data frames and arrays, at fit and at predict."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    GPRegressor,
+    KernelSGDClassifier,
+    KernelSGDRegressor,
+    LocalizedGPRegressor,
+    OrthogonalFourierFeatures,
+    RandomFourierFeatures,
+    TaylorFeatures,
+)
+from lmgp.errors import InputError, ScaleWarning
+
+GIVEN: dict[str, Any] = {"kernel": GaussianKernel(2.0), "noise_variance": 0.1, "random_state": 0}
+REGRESSORS: dict[str, Callable[..., Any]] = {
+    one.__name__: one for one in (ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, GPRegressor)
+}
+MODELS: dict[str, Callable[[], Any]] = {
+    **{name: lambda one=one: one(**GIVEN) for name, one in REGRESSORS.items()},
+    "KernelSGDRegressor": lambda: KernelSGDRegressor(random_state=0, n_steps=200),
+    "KernelSGDClassifier": lambda: KernelSGDClassifier(random_state=0, n_steps=200),
+}
+MAPS: dict[str, Callable[[], Any]] = {
+    "TaylorFeatures": lambda: TaylorFeatures(20),
+    "RandomFourierFeatures": lambda: RandomFourierFeatures(20, random_state=0),
+    "OrthogonalFourierFeatures": lambda: OrthogonalFourierFeatures(20, random_state=0),
+}
+every_model = pytest.mark.parametrize("name", MODELS)
+every_regressor = pytest.mark.parametrize("name", REGRESSORS)
+every_estimator = pytest.mark.parametrize("name", MODELS | MAPS)
+
+
+def make(name: str) -> Any:
+    return (MODELS | MAPS)[name]()
+
+
+def table(n: int = 40) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({"size": rng.normal(size=n), "rooms": rng.integers(1, 5, n), "new": rng.random(n) < 0.5})
+    return df, (df["size"] > 0).to_numpy().astype(int)
+
+
+def applied(estimator: Any, X: Any) -> np.ndarray:
+    return estimator.transform(X) if hasattr(estimator, "transform") else estimator.predict(X)
+
+
+@every_estimator
+def test_columns_of_every_numeric_type_are_those_of_floats(name: str) -> None:
+    df, y = table()
+    floats = df.astype(float)
+    expected = applied(make(name).fit(floats, y), floats)
+    others = {
+        "as they come": df,
+        "nullable": df.astype({"size": "Float64", "rooms": "Int64", "new": "boolean"}),
+        "text": floats.astype(str),
+        "objects": df.astype(object),
+        "a category": df.astype({"rooms": "category"}),
+    }
+    for other in others.values():
+        np.testing.assert_allclose(applied(make(name).fit(other, y), other), expected, rtol=1e-12)
+
+
+@every_estimator
+def test_what_is_no_number_is_refused_by_the_name_of_its_column(name: str) -> None:
+    df, y = table()
+    dates = pd.date_range("2020-01-01", periods=len(df))
+    bad = {
+        "Column 'sold' of X has dates.*first one": df.assign(sold=dates),
+        "Column 'held' of X has durations.*total_seconds": df.assign(held=dates - dates[0]),
+        "Column 'wave' of X has complex numbers": df.assign(wave=1j),
+        "Column 'town' of X is not numeric: could not convert string to float: 'York'": df.assign(town="York"),
+        r"Input X contains NaN .*in 40 of 40 rows .*column 'age' \(40\)": df.assign(age=np.nan),
+    }
+    for message, frame in bad.items():
+        with pytest.raises(InputError, match=message):
+            make(name).fit(frame, y)
+        last = list(frame)[-1]
+        fitted = make(name).fit(frame.assign(**{last: 1.0}), y)
+        with pytest.raises(InputError, match=message):
+            applied(fitted, frame)
+
+
+@every_estimator
+def test_frames_and_arrays_of_nothing_but_dates_are_refused(name: str) -> None:
+    _, y = table()
+    dates = pd.DataFrame({"built": pd.date_range("2020", periods=40), "sold": pd.date_range("2021", periods=40)})
+    with pytest.raises(InputError, match="Column 'built' of X, column 'sold' of X have dates"):
+        make(name).fit(dates, y)
+    with pytest.raises(InputError, match="Column 0 of X, column 1 of X have dates"):
+        make(name).fit(dates.to_numpy(), y)
+
+
+@every_estimator
+def test_names_are_checked_as_scikit_learn_does(name: str) -> None:
+    df, y = table()
+    fitted = make(name).fit(df, y)
+    assert list(fitted.feature_names_in_) == ["size", "rooms", "new"]
+    with pytest.raises(ValueError, match="feature names should match"):
+        applied(fitted, df.rename(columns={"new": "old"}))
+    with pytest.raises(ValueError, match="feature names"):
+        applied(fitted, df[["rooms", "size", "new"]])
+    with pytest.warns(UserWarning, match="valid feature names"):
+        applied(fitted, df.astype(float).to_numpy())
+
+
+TARGETS = {
+    "integers": pd.Series([0, 1] * 20),
+    "booleans": pd.Series([False, True] * 20),
+    "nullable": pd.Series([0, 1] * 20, dtype="Int64"),
+    "nullable booleans": pd.Series([False, True] * 20, dtype="boolean"),
+    "text": pd.Series(["0", "1"] * 20),
+    "a list": [0, 1] * 20,
+}
+
+
+@every_regressor
+@pytest.mark.parametrize("kind", TARGETS)
+def test_targets_of_every_numeric_type_are_those_of_floats(name: str, kind: str) -> None:
+    df, _ = table()
+    expected = make(name).fit(df, np.array([0.0, 1.0] * 20)).predict(df)
+    np.testing.assert_allclose(make(name).fit(df, TARGETS[kind]).predict(df), expected, rtol=1e-12)
+
+
+@every_regressor
+def test_targets_that_are_none(name: str) -> None:
+    df, y = table()
+    bad = {
+        "y has dates": pd.Series(pd.date_range("2020", periods=40)),
+        "y has complex": y * 1j,
+        "y is not numeric.*For classes use a classifier": np.where(y > 0, "yes", "no"),
+        r"Input y contains NaN \(missing values\) in 1 of 40 rows \(3\)": pd.Series(y, dtype="Int64").mask(
+            df.index == 3
+        ),
+        r"1d array, got an array of shape \(40, 2\).*MultiOutputRegressor": np.column_stack((y, y)),
+    }
+    for message, target in bad.items():
+        with pytest.raises(InputError, match=message):
+            make(name).fit(df, target)
+
+
+# ------------------------------------------------------------------------------------------------------------- scales
+
+
+def housing(n: int = 120) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame(
+        {
+            "income": rng.gamma(3.0, 1.3, n),
+            "population": rng.lognormal(7.0, 1.0, n),
+            "rooms": rng.integers(1, 9, n),
+            "latitude": rng.uniform(32.0, 42.0, n),
+            "one": 1.0,
+        }
+    )
+    return df, np.log1p(df["income"]).to_numpy() + 0.05 * np.sin(df["latitude"]) + 0.05 * rng.normal(size=n)
+
+
+OTHERS = [name for name in REGRESSORS if name != "GPRegressor"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_one_lengthscale_for_columns_a_thousandfold_apart_is_warned_of_once(name: str) -> None:
+    df, y = housing()
+    df["share"] = df["income"] / 100.0
+    with pytest.warns(ScaleWarning) as record:
+        model = REGRESSORS[name](random_state=0).fit(df, y)
+    (warning,) = [one for one in record if one.category is ScaleWarning]
+    assert warning.filename == __file__
+    for told in ("column 'population' of X", "column 'share'", "StandardScaler", "ard=True", "GPRegressor"):
+        assert told in str(warning.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(df)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    ("parameters", "units"),
+    [({"ard": True}, 1.0), ({"kernel": GaussianKernel(2.0)}, 1.0), ({}, [1.0, 1e-3, 1.0, 1.0, 1.0])],
+)
+def test_otherwise_there_is_no_such_warning(name: str, parameters: dict[str, Any], units: Any) -> None:
+    df, y = housing()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaleWarning)
+        REGRESSORS[name](random_state=0, **parameters).fit(df.astype(float) * units, y)
+
+
+def test_the_model_to_start_with_takes_them_as_they_come() -> None:
+    X, y = housing(300)
+    train, test = slice(0, 200), slice(200, 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaleWarning)
+        model = GPRegressor(random_state=0).fit(X[train], y[train])
+    assert model.score(X[test], y[test]) > 0.7
+    # In other units it is the same model.
+    units = np.array([1e3, 1e-6, 1.0, 60.0, 1.0])
+    scaled = GPRegressor(random_state=0).fit(X[train] * units, y[train])
+    np.testing.assert_allclose(scaled.predict(X[test] * units), model.predict(X[test]), rtol=1e-4)

@@ -1,0 +1,149 @@
+"""The model to start with on columns as they come: their units, and longitude and latitude."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, SphericalCoordinates
+from lmgp.errors import InputError, ScaleWarning
+from lmgp.sphere import on_sphere
+
+KERNEL = GaussianKernel(800.0, 1.5)
+
+
+def sphere(**parameters: object) -> GPRegressor:
+    defaults = {"kernel": KERNEL, "noise_variance": 0.01, "metric": "sphere", "random_state": 0, "methods": ["exact"]}
+    return GPRegressor(**{**defaults, **parameters})
+
+
+def degrees(points: np.ndarray) -> np.ndarray:
+    """Longitude and latitude of unit vectors."""
+    return np.degrees(np.column_stack((np.arctan2(points[:, 1], points[:, 0]), np.arcsin(points[:, 2]))))
+
+
+def cap(n: int = 80) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unit vectors within about 2,000 km of (1, 0, 0), a function of them, and new ones."""
+    rng = np.random.default_rng(0)
+    points = np.column_stack((np.ones(n + 20), 0.25 * rng.normal(size=(n + 20, 2))))
+    points /= np.linalg.norm(points, axis=1)[:, None]
+    y = np.sin(8 * points[:, 1]) + points[:, 2] ** 2 + 0.1 * rng.normal(size=n + 20)
+    return points[:n], y[:n], points[n:]
+
+
+def rotation(axis: int, angle: float) -> np.ndarray:
+    c, s = np.cos(np.radians(angle)), np.sin(np.radians(angle))
+    matrix = np.eye(3)
+    i, j = (one for one in range(3) if one != axis)
+    matrix[[i, i, j, j], [i, j, i, j]] = c, -s, s, c
+    return matrix
+
+
+PLACES = {"date line": rotation(2, 180.0), "pole": rotation(1, 90.0), "between": rotation(1, 40.0) @ rotation(2, 70.0)}
+
+
+class TestSphere:
+    @pytest.mark.parametrize("place", PLACES)
+    @pytest.mark.parametrize("learned", [False, True])
+    def test_predictions_do_not_depend_on_where_on_the_sphere(self, place: str, learned: bool) -> None:
+        points, y, new = cap()
+        turned, new_turned = points @ PLACES[place].T, new @ PLACES[place].T
+        if place == "date line":
+            assert np.ptp(degrees(turned)[:, 0]) > 350
+        if place == "pole":
+            assert np.ptp(degrees(turned)[:, 0]) > 300
+        parameters = {"kernel": "auto", "noise_variance": None} if learned else {}
+        expected = sphere(**parameters).fit(degrees(points), y).predict(degrees(new), return_std=True)
+        found = sphere(**parameters).fit(degrees(turned), y).predict(degrees(new_turned), return_std=True)
+        np.testing.assert_allclose(found, expected, rtol=2e-3 if learned else 1e-8)
+
+    def test_it_is_the_exact_process_of_the_points_in_km(self) -> None:
+        points, y, new = cap()
+        X, T = degrees(points), degrees(new)
+        model = sphere().fit(X, y)
+        exact = ExactGPRegressor(KERNEL, 0.01).fit(6371.0088 * points, y)
+        np.testing.assert_allclose(
+            model.predict(T, return_std=True), exact.predict(6371.0088 * new, return_std=True), rtol=1e-9
+        )
+        pipeline = make_pipeline(SphericalCoordinates(), ExactGPRegressor(KERNEL, 0.01)).fit(X, y)
+        np.testing.assert_allclose(pipeline.predict(T), model.predict(T), rtol=1e-9)
+
+    def test_learned_lengthscales_of_the_three_columns_are_equal_and_in_km(self) -> None:
+        points, y, _ = cap()
+        other = np.random.default_rng(1).normal(size=len(y)) * 1e6
+        model = sphere(kernel="auto", ard=False).fit(np.column_stack((degrees(points), other)), y)
+        x, y_, z, last = model.kernel_.lengthscale
+        assert x == y_ == z
+        assert 100 < x < 20_000
+        assert last > 1e5
+
+    def test_the_callers_columns_stay_the_callers(self) -> None:
+        points, y, _ = cap()
+        lon, lat = degrees(points).T
+        df = pd.DataFrame({"height": np.arange(len(y)), "Lat": lat, "LON": lon})
+        model = sphere(kernel=GaussianKernel([800.0, 800.0, 800.0, 50.0])).fit(df, y)
+        assert model.n_features_in_ == 3
+        assert list(model.feature_names_in_) == ["height", "Lat", "LON"]
+        exact = ExactGPRegressor(model.kernel_, 0.01).fit(on_sphere(df.to_numpy(), 2, 1), y)
+        np.testing.assert_allclose(model.predict(df), exact.predict(on_sphere(df.to_numpy(), 2, 1)), rtol=1e-9)
+        with pytest.raises(ValueError, match=r"(?s)missing.*height"):
+            model.predict(df[["Lat", "LON"]])
+        assert clone(model).metric == "sphere"
+
+    def test_a_lengthscale_for_each_column_is_one_of_x_y_z_and_the_others(self) -> None:
+        points, y, _ = cap()
+        with pytest.raises(InputError, match=r"shape \(3,\) for these rows; got shape \(2,\)"):
+            sphere(kernel=GaussianKernel([800.0, 800.0])).fit(degrees(points), y)
+
+    def test_coordinates_out_of_range_are_refused_at_fit_and_at_predict(self) -> None:
+        points, y, _ = cap()
+        X = degrees(points)
+        with pytest.raises(InputError, match=r"latitude must be within.*swapped"):
+            sphere().fit(X[:, ::-1] * [1.0, 3.0], y)
+        with pytest.raises(InputError, match="longitude must be within"):
+            sphere().fit(X, y).predict([[400.0, 0.0]])
+        with pytest.raises(InputError, match="two columns"):
+            sphere().fit(X[:, :1], y)
+        with pytest.raises(InputError, match="One column must be named 'lon'"):
+            sphere().fit(pd.DataFrame(X, columns=["east", "north"]), y)
+
+    def test_another_metric_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="'metric' parameter of GPRegressor must be"):
+            sphere(metric="haversine").fit(*cap()[:2])
+
+
+class TestUnits:
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(150, 3)) * [1e-4, 1.0, 1e5] + [0.0, 300.0, -1e6]
+        return X, np.sin(X[:, 0] * 1e4) + 0.5 * X[:, 2] / 1e5 + 0.1 * rng.normal(size=150)
+
+    def test_lengthscales_come_out_in_the_units_of_the_columns(self) -> None:
+        X, y = self.table()
+        model = GPRegressor(methods=["exact"], ard=False, random_state=0).fit(X, y)
+        in_deviations = model.kernel_.lengthscale / X.std(axis=0)
+        np.testing.assert_allclose(in_deviations, in_deviations[0], rtol=1e-10)
+        assert model.score(X, y) > 0.9
+
+    def test_none_learns_from_columns_as_they_are(self) -> None:
+        X, y = self.table()
+        with pytest.warns(ScaleWarning, match="column 2 of X is .* column 0 is"):
+            model = GPRegressor(kernel=None, ard=False, methods=["exact"], random_state=0).fit(X, y)
+        with pytest.warns(ScaleWarning):
+            exact = ExactGPRegressor(random_state=0).fit(X, y)
+        assert model.kernel_.lengthscale == exact.kernel_.lengthscale
+
+    def test_a_given_kernel_is_used_as_it_is(self) -> None:
+        X, y = self.table()
+        kernel = MaternKernel([1e-4, 1.0, 1e5])
+        model = GPRegressor(kernel=kernel, noise_variance=0.01, methods=["exact"]).fit(X, y)
+        assert model.kernel_.lengthscale == kernel.lengthscale
+
+    def test_a_constant_column_is_no_obstacle(self) -> None:
+        X, y = self.table()
+        expected = GPRegressor(methods=["exact"], random_state=0).fit(X, y)
+        model = GPRegressor(methods=["exact"], random_state=0).fit(np.column_stack((X, np.full(len(y), 1e9))), y)
+        assert np.all(np.isfinite(model.kernel_.lengthscale))
+        new = np.column_stack((X, np.full(len(y), 1e9)))
+        np.testing.assert_allclose(model.predict(new), expected.predict(X), rtol=1e-3)

@@ -1,0 +1,198 @@
+"""Columns as they come: what is a number, and what is refused by name with what to do."""
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from lmgp.columns import refuse_other_than_numbers
+from lmgp.errors import InputError
+
+DAYS = pd.date_range("2020-01-01", periods=6)
+SOME = [1.5, 2.0, -3.0, 0.0, 7.0, 1e9]
+
+
+def frame(**columns: Any) -> pd.DataFrame:
+    return pd.DataFrame({"size": SOME, **columns})
+
+
+ACCEPTED = {
+    "floats": frame(),
+    "integers": frame(rooms=[1, 2, 3, 4, 5, 6]),
+    "booleans": frame(new=[True, False] * 3),
+    "nullable": frame(
+        a=pd.array([1, 2, 3, 4, 5, 6], dtype="Int64"),
+        b=pd.array([True, False] * 3, dtype="boolean"),
+        c=pd.array(SOME, dtype="Float64"),
+    ),
+    "text of numbers": frame(code=["1.5", " 2", "-3e5", "4", "5", "6"]),
+    "categories of numbers": frame(grade=pd.Categorical([1, 2, 3, 1, 2, 3])),
+    "objects": frame(mixed=pd.Series([1, 2.5, True, Decimal("1.5"), np.int8(3), "7"], dtype=object)),
+    "series": pd.Series(SOME),
+    "array of text": np.array([["1", "2.5"], ["3", "-4e2"]]),
+    "lists": [[1, 2.5], [True, "3"]],
+    "float16": np.ones((3, 2), dtype=np.float16),
+    "other shapes": np.zeros((2, 3, 4)),
+    "sparse": sparse.csr_array(np.eye(3) * np.nan),
+    "none": None,
+    "ragged": [[1.0], [1.0, 2.0]],
+    "empty": frame()[:0],
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_numbers_of_every_kind_pass_and_shapes_are_left_to_scikit_learn(name: str) -> None:
+    refuse_other_than_numbers(ACCEPTED[name], "X")
+
+
+def refused(table: Any, name: str = "X") -> str:
+    with pytest.raises(InputError) as caught:
+        refuse_other_than_numbers(table, name)
+    return str(caught.value)
+
+
+DATES = {
+    "dates": DAYS,
+    "dates with a time zone": DAYS.tz_localize("Europe/London"),
+    "objects of dates": pd.Series(list(DAYS.date), dtype=object),
+    "objects of timestamps": pd.Series(list(DAYS), dtype=object),
+    "dates and missing ones": pd.Series([pd.NaT, None, *DAYS[2:].date], dtype=object),
+}
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_dates_are_refused_with_code_that_runs(name: str) -> None:
+    df = frame(when=DATES[name])
+    message = refused(df)
+    assert message.startswith("Column 'when' of X has dates, which are not numbers")
+    days = eval(message.partition("first one, ")[2].rstrip("."), {"df": df, "pd": pd, "np": np})
+    np.testing.assert_array_equal(days[2:] - days[2], np.arange(4.0))
+
+
+def test_periods_are_dates() -> None:
+    assert "'month' of X has dates" in refused(frame(month=pd.period_range("2020-01", periods=6, freq="M")))
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[ns]", object])
+def test_arrays_of_nothing_but_dates_are_refused(dtype: Any) -> None:
+    X = np.array(DAYS.date, dtype="datetime64[D]").astype(dtype)[:, None]
+    message = refused(X)
+    assert message.startswith("Column 0 of X has dates")
+    days = eval(message.partition("first one, ")[2].rstrip("."), {"X": X, "np": np})
+    np.testing.assert_array_equal(days, np.arange(6.0))
+
+
+def test_durations_are_refused_with_code_that_runs() -> None:
+    df = frame(length=DAYS - DAYS[0])
+    message = refused(df)
+    assert "'length' of X has durations" in message
+    seconds = eval(message.partition("seconds, ")[2].rstrip("."), {"df": df})
+    np.testing.assert_array_equal(seconds, 86400.0 * np.arange(6))
+    X = (DAYS - DAYS[0]).to_numpy()[:, None]
+    seconds = eval(refused(X).partition("seconds, ")[2].rstrip("."), {"X": X, "np": np})
+    np.testing.assert_array_equal(seconds, 86400.0 * np.arange(6))
+    assert "durations" in refused(np.array([[datetime.timedelta(1)], [None]], dtype=object))
+
+
+def test_all_columns_of_dates_are_named() -> None:
+    df = pd.DataFrame({f"day {j}": DAYS for j in range(7)})
+    assert refused(df).startswith(
+        "Column 'day 0' of X, column 'day 1' of X, column 'day 2' of X, column 'day 3' of X, column 'day 4' of X "
+        "and 2 more have dates"
+    )
+
+
+def test_dates_as_targets() -> None:
+    assert refused(pd.Series(DAYS, name="sold"), "y").startswith("y has dates")
+    assert "(df['sold'] - df['sold'].min()).dt.days" in refused(pd.Series(DAYS, name="sold"), "y")
+
+
+def test_complex_numbers_are_refused_by_column() -> None:
+    assert refused(frame(wave=[1j] * 6)).startswith(
+        "Column 'wave' of X has complex numbers. Complex data not supported"
+    )
+    assert "Column 1 of X has complex" in refused(np.array([[1.0, 2j]], dtype=object))
+    assert refused(np.ones(3) + 1j, "y").startswith("y has complex")
+
+
+def test_text_is_refused_with_the_column_the_row_and_what_to_do() -> None:
+    df = frame(colour=["1", "2", "red", "4", "blue", "6"])
+    df.index = list("abcdef")
+    assert refused(df) == (
+        "Column 'colour' of X is not numeric: could not convert string to float: 'red' (row c). Encode it as numbers "
+        "(sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
+    )
+    assert "column 1 of X is not numeric" in refused(np.array([["1", "b"]])).lower().replace("x", "X")
+    assert "For classes use a classifier" in refused(np.array(["yes", "no"]), "y")
+    assert "'yes' (row 0)" in refused(pd.Series(["yes", "no"], dtype="category"), "y")
+
+
+def test_text_that_reads_as_dates_says_so() -> None:
+    df = frame(when=DAYS.astype(str))
+    message = refused(df)
+    assert "reads as dates" in message
+    days = eval(message.partition("days by ")[2].split(", ", 1)[1].rstrip("."), {"df": df, "pd": pd})
+    np.testing.assert_array_equal(days, np.arange(6))
+
+
+def test_an_object_that_is_no_number_is_named() -> None:
+    with pytest.raises(TypeError, match=r"Column 'size' of X is not numeric: float\(\) argument .*'dict' \(row 1\)"):
+        refuse_other_than_numbers(pd.DataFrame({"size": pd.Series([1.0, {}], dtype=object)}), "X")
+
+
+MISSING = {
+    "NaN": frame(age=[1.0, np.nan, 3.0, np.nan, 5.0, 6.0]),
+    "nullable": frame(age=pd.array([1, None, 3, None, 5, 6], dtype="Int64")),
+    "objects": frame(age=pd.Series([1, None, "3", pd.NA, 5, 6], dtype=object)),
+    "blanks": frame(age=["1", "", "3", " ", "5", "6"]),
+    "text": frame(age=["1", "nan", "3", "NaN", "5", "6"]),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_missing_values_are_refused_with_rows_and_columns(name: str) -> None:
+    assert refused(MISSING[name]) == (
+        "Input X contains NaN (missing values) in 2 of 6 rows (1, 3), in column 'age' (2). Fill them in, for instance "
+        "with sklearn.impute.SimpleImputer, or leave these rows out."
+    )
+
+
+def test_of_many_missing_values_the_first_are_shown() -> None:
+    X = np.zeros((5000, 8))
+    X[10:2000] = np.nan
+    X[4999, 0] = np.inf
+    assert refused(X).startswith(
+        "Input X contains NaN (missing values) in 1,991 of 5,000 rows (the first: 10, 11, 12, 13, 14), in columns "
+        "0 (1,991), 1 (1,990), 2 (1,990), 3 (1,990), 4 (1,990) and 3 more."
+    )
+
+
+def test_rows_of_a_frame_are_named_by_its_index() -> None:
+    df = MISSING["NaN"].set_axis(list("abcdef"))
+    assert "rows (b, d)" in refused(df)
+
+
+def test_infinite_values() -> None:
+    assert refused(frame(age=[1.0, np.inf, 3.0, 4.0, 5.0, 6.0])) == (
+        "Input X contains infinity in 1 of 6 rows (1), in column 'age' (1). Mend these values, or leave these rows out."
+    )
+
+
+def test_missing_targets() -> None:
+    expected = "Input y contains NaN (missing values) in 1 of 3 rows (1). Leave these rows out of X and y."
+    assert refused(np.array([1.0, np.nan, 2.0]), "y") == expected
+    assert refused(pd.Series([1, None, 2], dtype="Int64"), "y") == expected
+    assert refused([1.0, None, 2.0], "y") == expected
+
+
+def test_large_values_whose_sum_overflows_are_finite() -> None:
+    refuse_other_than_numbers(np.full((10, 1), 1.7e308), "X")
+
+
+def test_columns_of_one_name_are_told_apart() -> None:
+    df = pd.DataFrame(np.array([[1.0, np.nan], [2.0, 3.0]]), columns=["a", "a"])
+    assert "in column 'a' (1)" in refused(df)
