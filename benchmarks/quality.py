@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import FIGURES, RESULTS, timed, write
 from quality_page import LABELS, draw, write_page
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lmgp.datasets import load_dataset, split
@@ -73,6 +74,11 @@ class Method(NamedTuple):
     raw: bool = False  # gets rows as they are
 
 
+def words(of):
+    """Return how an object prints, on one line."""
+    return " ".join(repr(of).split())
+
+
 def fit_lmgp(task, **options):
     from lmgp import GPRegressor
 
@@ -82,8 +88,10 @@ def fit_lmgp(task, **options):
         mean, std = model.predict(X, return_std=True, include_noise=True)
         return mean, std**2
 
-    learned = {"kernel": repr(model.kernel_), "noise_variance": float(model.noise_variance_)}
-    return predict, learned | {"chosen": repr(model.model_)}
+    # The model without what stands beside it.
+    chosen = clone(model.model_).set_params(kernel=None, noise_variance=None, random_state=None)
+    learned = {"kernel": words(model.kernel_), "noise_variance": float(model.noise_variance_), "chosen": words(chosen)}
+    return predict, learned | {"learning": str(getattr(model, "learning_", "")).splitlines()}
 
 
 def fit_gpboost(task, shape, one_lengthscale_in_space=False):
@@ -127,7 +135,7 @@ def fit_sklearn_gp(task, n_rows=2000):
         mean, std = model.predict(X, return_std=True)  # with the noise of the white kernel
         return mean, std**2
 
-    return predict, {"kernel": repr(model.kernel_)}
+    return predict, {"kernel": words(model.kernel_)}
 
 
 METHODS = {
