@@ -161,7 +161,7 @@ def _converted(column: Column, table: Any) -> NDArray[np.float64]:
 
 def _numbers_instead(column: Column) -> str:
     text = next((value for value in column.values if isinstance(value, str) and value.strip()), None)
-    if text is not None and _reads_as_date(text):
+    if text is not None and reads_as_date(text):
         times = f"pd.to_datetime({column.code})"
         return f"Text that reads as dates becomes days by {times}, ({times} - {times}.min()).dt.days."
     if column.label == "y":
@@ -169,7 +169,8 @@ def _numbers_instead(column: Column) -> str:
     return "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
 
 
-def _reads_as_date(text: str) -> bool:
+def reads_as_date(text: str) -> bool:
+    """Say whether a text is a date or a time in ISO 8601, such as 2020-01-31."""
     try:
         datetime.datetime.fromisoformat(text.strip())
     except ValueError:

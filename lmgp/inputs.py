@@ -1,11 +1,12 @@
 """The scales of input columns: what one standard deviation is in each, and columns that differ too much in it."""
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lmgp.errors import InputError
+from lmgp.errors import InputError, ScaleWarning
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -92,6 +93,32 @@ def far_apart(rows: Rows, names: Sequence[str] | None) -> str | None:
         f"The standard deviation of {labels[0]} of X is {deviations[large]:.3g}, that of {labels[1]} is "
         f"{deviations[small]:.3g}"
     )
+
+
+def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stacklevel: int) -> None:
+    """Warn where one lengthscale serves columns that differ a thousandfold in scale.
+
+    Parameters
+    ----------
+    rows : Rows
+    names : sequence of str or None
+        Of the columns.
+    cure : str
+        What to do, one sentence.
+    stacklevel : int
+        The line that the warning is about, as seen from the caller: 1 is the line of the call.
+
+    Warns
+    -----
+    ScaleWarning
+    """
+    told = far_apart(rows, names)
+    if told is not None:
+        warnings.warn(
+            f"{told}. One lengthscale serves all columns: the second one will hardly count. {cure}",
+            ScaleWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def checked_scales(scales: ArrayLike) -> Floats:

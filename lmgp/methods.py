@@ -29,15 +29,17 @@ class Method:
         What the features are made of: figures show the methods of one family together.
     make : callable
         ``make(n_features, allocation, random_state)`` returns the unfitted feature map with at most `n_features`
-        columns; of a method that chooses, the unfitted regressor. `allocation` says for which pairs of rows a Maclaurin
-        map spreads its columns over the degrees: ``"local"``, rows and their centroid, or ``"mean"``, all rows around
-        the training mean.
+        columns; of a method without a map, the unfitted regressor, of at most `n_features` rows. `allocation` says for
+        which pairs of rows a Maclaurin map spreads its columns over the degrees: ``"local"``, rows and their centroid,
+        or ``"mean"``, all rows around the training mean.
     localized : bool, default=False
         Whether there is one model around each centroid, and so a threshold.
     nested : bool, default=False
         Whether the columns of a smaller map are among those of a larger one with the same seed, whatever the centroids.
     follows : bool, default=False
         Whether the map depends on the centroids, whatever the allocation.
+    mapped : bool, default=True
+        Whether the model has a feature map. Otherwise `make` returns the unfitted regressor.
     chooses : bool, default=False
         Whether map, size and threshold are chosen by measurement; `n_features` is the largest size.
     compared : bool, default=True
@@ -55,6 +57,7 @@ class Method:
     localized: bool = False
     nested: bool = False
     follows: bool = False
+    mapped: bool = True
     chooses: bool = False
     compared: bool = True
     tried: bool = False
@@ -79,16 +82,17 @@ class Method:
         allocation : {"local", "mean"}, default="local"
         random_state : int, optional
         **parameters
-            Of the regressor, such as ``kernel`` and ``noise_variance``.
+            Of the regressor, such as ``kernel`` and ``noise_variance``. A regressor without a map leaves out those that
+            it has not, such as ``approximation``.
 
         Returns
         -------
-        FeaturizedGPRegressor, LocalizedGPRegressor or GPRegressor
+        FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor or GPRegressor
         """
         made = self.make(n_features, allocation, random_state)
-        if self.chooses:
-            parameters.pop("approximation", None)  # it has one only
-            return made.set_params(**parameters)
+        if not self.mapped:
+            known = made.get_params(deep=False)
+            return made.set_params(**{name: value for name, value in parameters.items() if name in known})
         if threshold is None:
             return lmgp.FeaturizedGPRegressor(made, random_state=random_state, **parameters)
         return lmgp.LocalizedGPRegressor(made, threshold, random_state=random_state, **parameters)
@@ -167,12 +171,19 @@ _LOCAL = (
         localized=True, follows=True, tried=True, rival="local_taylor",
     ),
 )  # fmt: skip
-_AUTO = Method(
-    "auto", "chosen by measurement", "chosen",
-    lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), chooses=True,
-)  # fmt: skip
-
 # The names of the models without a map: the exact GP of all rows, and of the rows nearest to each test row.
 EXACT, NEAREST_ROWS = "exact", "nearest_rows"
 
-METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, _AUTO)}
+_WITHOUT_A_MAP = (
+    Method(
+        NEAREST_ROWS, "nearest rows", "rows",
+        lambda n, _, seed: lmgp.NearestNeighborsGPRegressor(n, random_state=seed),
+        mapped=False, compared=False, tried=True,
+    ),
+    Method(
+        "auto", "chosen by measurement", "chosen",
+        lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), mapped=False, chooses=True,
+    ),
+)  # fmt: skip
+
+METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, *_WITHOUT_A_MAP)}

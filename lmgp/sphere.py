@@ -6,7 +6,7 @@ and every kernel of distances in three dimensions is positive semi-definite ther
 of the distance along the ground.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -72,66 +72,88 @@ def lengthscale_groups(metric: Metric, n_inputs: int) -> NDArray[np.intp]:
     return np.maximum(np.arange(n_inputs) - 2, 0) if metric == "sphere" else np.arange(n_inputs)
 
 
-def places(n_inputs: int, names: Sequence[str] | None) -> tuple[int, int]:
-    """Find the columns of longitude and latitude.
+@dataclass(frozen=True)
+class OnSphere:
+    """Which columns are longitude and latitude, and what becomes of all columns.
 
-    Parameters
+    Attributes
     ----------
     n_inputs : int
-    names : sequence of str or None
-        The names of the columns; without names the first two are longitude and latitude.
-
-    Returns
-    -------
+        The number of columns, d.
     longitude, latitude : int
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two columns, or not exactly one column has each name.
+        Their columns.
+    given : tuple of str
+        The names of the columns; x0, x1, ... where they have none.
     """
-    if n_inputs < 2:
-        raise InputError(f"Longitude and latitude are two columns, in degrees; X has {n_inputs}.")
-    if names is None:
-        return 0, 1
-    lowered = [name.strip().lower() for name in names]
-    found = []
-    for what, accepted in (("longitude", EARTH.longitudes), ("latitude", EARTH.latitudes)):
-        at = [j for j, name in enumerate(lowered) if name in accepted]
-        if len(at) != 1:
-            got = "none of" if not at else f"{', '.join(repr(names[j]) for j in at)} of"
-            raise InputError(
-                f"One column must be named {' or '.join(map(repr, accepted))}, in any case, to be the {what}; got "
-                f"{got} the columns {', '.join(map(repr, names))}. Rename columns, or pass an array with longitude and "
-                "latitude first."
-            )
-        found += at
-    return found[0], found[1]
 
+    n_inputs: int
+    longitude: int
+    latitude: int
+    given: tuple[str, ...]
 
-def on_sphere(X: Floats, longitude: int, latitude: int) -> Floats:
-    """Replace longitude and latitude by points on the sphere.
+    @classmethod
+    def of(cls, n_inputs: int, names: Sequence[str] | None) -> Self:
+        """Find longitude and latitude: by their names, or without names in the first two columns.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    longitude, latitude : int
-        Their columns, in degrees: longitude within [−180, 360], latitude within [−90, 90].
+        Raises
+        ------
+        InputError
+            If there are fewer than two columns, or not exactly one column has each name.
+        """
+        if n_inputs < 2:
+            raise InputError(f"Longitude and latitude are two columns, in degrees; X has {n_inputs}.")
+        if names is None:
+            return cls(n_inputs, 0, 1, tuple(f"x{j}" for j in range(n_inputs)))
+        found = []
+        for what, accepted in (("longitude", EARTH.longitudes), ("latitude", EARTH.latitudes)):
+            at = [j for j, name in enumerate(names) if name.strip().lower() in accepted]
+            if len(at) != 1:
+                got = "none of" if not at else f"{', '.join(repr(names[j]) for j in at)} of"
+                raise InputError(
+                    f"One column must be named {' or '.join(map(repr, accepted))}, in any case, to be the {what}; got "
+                    f"{got} the columns {', '.join(map(repr, names))}. Rename columns, or pass an array with longitude "
+                    "and latitude first."
+                )
+            found += at
+        return cls(n_inputs, found[0], found[1], tuple(names))
 
-    Returns
-    -------
-    ndarray of shape (n, d + 1)
-        x, y and z in km from the centre of the earth, then the other columns in their order.
+    @property
+    def others(self) -> list[int]:
+        """The columns that stay as they are, in their order."""
+        return [j for j in range(self.n_inputs) if j not in (self.longitude, self.latitude)]
 
-    Raises
-    ------
-    InputError
-        If a longitude or a latitude is out of its range.
-    """
-    _check_degrees(X[:, longitude], X[:, latitude])
-    east, north = np.radians(X[:, longitude]), np.radians(X[:, latitude])
-    unit = np.column_stack((np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)))
-    return np.column_stack((EARTH.radius * unit, np.delete(X, [longitude, latitude], axis=1)))
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the d + 1 columns of `points`."""
+        return ("x_km", "y_km", "z_km", *(self.given[j] for j in self.others))
+
+    def points(self, X: Floats) -> Floats:
+        """Replace longitude and latitude by points on the sphere.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            In degrees: longitude within [−180, 360], latitude within [−90, 90].
+
+        Returns
+        -------
+        ndarray of shape (n, d + 1)
+            x, y and z in km from the centre of the earth, then the other columns in their order.
+
+        Raises
+        ------
+        InputError
+            If a longitude or a latitude is out of its range.
+        """
+        _check_degrees(X[:, self.longitude], X[:, self.latitude])
+        east, north = np.radians(X[:, self.longitude]), np.radians(X[:, self.latitude])
+        unit = np.column_stack((np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)))
+        return np.column_stack((EARTH.radius * unit, X[:, self.others]))
+
+    def places(self, index: Iterable[int]) -> NDArray[np.intp]:
+        """Say which columns of `points` some columns become: longitude x and y, latitude z."""
+        of = {self.longitude: [0, 1], self.latitude: [2], **{j: [3 + k] for k, j in enumerate(self.others)}}
+        return np.array(sorted(place for j in index for place in of[int(j)]), dtype=np.intp)
 
 
 def _check_degrees(longitude: Floats, latitude: Floats) -> None:
@@ -198,7 +220,7 @@ class SphericalCoordinates(TransformerMixin, BaseEstimator):
             If longitude or latitude cannot be found, or is out of its range.
         """
         rows = validated(self, X)
-        on_sphere(rows, *self._places())
+        self._sphere.points(rows)
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -213,28 +235,26 @@ class SphericalCoordinates(TransformerMixin, BaseEstimator):
         ndarray of shape (n, d + 1)
         """
         check_is_fitted(self)
-        return on_sphere(validated(self, X, reset=False), *self._places())
+        rows = validated(self, X, reset=False)
+        return self._sphere.points(rows)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the output columns: x_km, y_km, z_km, and those of the others.
 
         Parameters
         ----------
-        input_features : array-like of str, optional
-            Where X had no names.
+        input_features : ignored
 
         Returns
         -------
         ndarray of str
         """
         check_is_fitted(self)
-        given = getattr(self, "feature_names_in_", input_features)
-        names = [f"x{j}" for j in range(self.n_features_in_)] if given is None else list(np.asarray(given))
-        others = [name for j, name in enumerate(names) if j not in self._places()]
-        return np.array(["x_km", "y_km", "z_km", *others], dtype=object)
+        return np.array(self._sphere.names, dtype=object)
 
-    def _places(self) -> tuple[int, int]:
-        return places(self.n_features_in_, getattr(self, "feature_names_in_", None))
+    @property
+    def _sphere(self) -> OnSphere:
+        return OnSphere.of(self.n_features_in_, getattr(self, "feature_names_in_", None))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")

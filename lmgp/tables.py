@@ -14,9 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.columns import reads_as_date
 from lmgp.errors import DatasetError, nearest_names
 
 Floats = NDArray[np.float64]
+
+# Words in place of a number.
+MISSING = ("", "na", "n/a", "nan", "nat", "<na>", "null", "none", "?")
+TRUTH = {"true": 1.0, "false": 0.0}
 
 
 def read_columns(path: Path, target: str | None, columns: Sequence[str] | None) -> tuple[Floats, tuple[str, ...], str]:
@@ -115,9 +120,12 @@ def _read_header(path: Path, reader: Any) -> tuple[str, ...]:
 
 
 def _number(field: str) -> float | None:
-    """Convert one field: NaN where the value is missing, None where it is no number."""
-    if field.strip().lower() in ("", "na", "n/a", "nan", "null", "none", "?"):
+    """Convert one field: NaN where the value is missing, 1 and 0 for true and false, None where it is no number."""
+    word = field.strip().lower()
+    if word in MISSING:
         return float("nan")
+    if word in TRUTH:
+        return TRUTH[word]
     try:
         return None if "_" in field else float(field)  # to Python 12_3 is a number, in a file it is a code
     except ValueError:
@@ -129,6 +137,7 @@ def _read_rows(path: Path, reader: Any, header: Sequence[str], used: Sequence[st
     pick = itemgetter(*(header.index(name) for name in used))
     values, lines = array("d"), array("q")
     offending: dict[str, str] = {}
+    any_dates = False
     for row in filter(None, reader):
         if len(row) != len(header):
             got = f"line {reader.line_num} has {len(row)} fields, the header has {len(header)}"
@@ -139,11 +148,15 @@ def _read_rows(path: Path, reader: Any, header: Sequence[str], used: Sequence[st
             for name, field in zip(used, fields, strict=True):
                 if _number(field) is None:
                     offending.setdefault(name, f"{name!r} (line {reader.line_num}: {field[:40]!r})")
+                    any_dates = any_dates or reads_as_date(field)
         values.extend(numbers)
         lines.append(reader.line_num)
     if offending:
         got = ", ".join(offending.values())
-        raise DatasetError(f"{path}: not numeric: {got}; encode them as numbers, or choose the inputs with --columns.")
+        dates = "dates as the days since the first one, " if any_dates else ""
+        raise DatasetError(
+            f"{path}: not numeric: {got}; encode them as numbers, {dates}or choose the inputs with --columns."
+        )
     if len(lines) < 2:
         raise DatasetError(f"{path} has {len(lines)} rows of data below its header; at least 2 are needed.")
     table = np.frombuffer(values).reshape(len(lines), len(used))

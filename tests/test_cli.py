@@ -290,6 +290,23 @@ def test_standardisation_is_said_and_can_be_left_out(folder: Path, capsys: pytes
     assert len(rows) == 3 * 5
 
 
+def test_columns_a_thousandfold_apart_are_named_with_the_options_that_help(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    path = folder / "house.csv"
+    X = rng.normal(size=(40, 2)) * [1.0, 1e5]
+    np.savetxt(path, np.column_stack((X, X[:, 0])), delimiter=",", header="rooms,income,price", comments="")
+    command = ["compare", str(path), "--target", "price", *QUICK]
+    assert main([*command, "--standardise", "no"]) == 0
+    (told,) = [line for line in capsys.readouterr().err.splitlines() if "standard deviation of" in line]
+    for part in ("column 'income' of X", "column 'rooms'", "--standardise yes", "--ard"):
+        assert part in told
+    for choice in (["--standardise", "yes"], ["--standardise", "no", "--ard"]):
+        assert main([*command, *choice]) == 0
+        assert "standard deviation of" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_transformer_general
 
 from lmgp import ExactGPRegressor, GaussianKernel, SphericalCoordinates
 from lmgp.errors import InputError
-from lmgp.sphere import lengthscale_groups, on_sphere
+from lmgp.sphere import OnSphere, lengthscale_groups
 
 RADIUS = 6371.0088
 
@@ -113,8 +113,8 @@ def test_in_a_pipeline_every_model_has_it() -> None:
     y = rng.normal(size=60)
     kernel = GaussianKernel([500.0, 500.0, 500.0, 1.0])
     model = make_pipeline(SphericalCoordinates(), ExactGPRegressor(kernel, 0.1)).fit(X, y)
-    inner = ExactGPRegressor(kernel, 0.1).fit(on_sphere(X, 0, 1), y)
-    np.testing.assert_array_equal(model.predict(X), inner.predict(on_sphere(X, 0, 1)))
+    inner = ExactGPRegressor(kernel, 0.1).fit(OnSphere.of(3, None).points(X), y)
+    np.testing.assert_array_equal(model.predict(X), inner.predict(OnSphere.of(3, None).points(X)))
     np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), model.predict(X))
 
 

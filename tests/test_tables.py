@@ -41,7 +41,18 @@ def test_csv_columns_leave_the_others_unread(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.X, [[1], [4]])
 
 
+def test_true_and_false_are_one_and_zero(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "new,y\nTrue,1\nFALSE,2\n0.5,3\n")
+    np.testing.assert_array_equal(load_csv(path, "y").X, [[1], [0], [0.5]])
+
+
 BAD_FILES = {
+    "dates": (
+        "a,sold,y\n1,2020-01-31,2\n1,2020-02-01,2\n",
+        "y",
+        None,
+        r"not numeric: 'sold' \(line 2: '2020-01-31'\); encode .*, dates as the days since the first one",
+    ),
     "empty": ("", "y", None, "is empty"),
     "blank": ("\n\n", "y", None, "is empty"),
     "no header": ("1,2\n3,4\n5,6\n", "y", None, "no header: line 1 is all numbers"),

@@ -1,6 +1,7 @@
 """The exact GP that methods are compared with; what it learned is kept on disk before it predicts."""
 
 import json
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
@@ -13,8 +14,11 @@ from numpy.typing import NDArray
 
 from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.datasets import Dataset
+from lmgp.errors import ScaleWarning
 from lmgp.experiments.protocol import Settings
 from lmgp.experiments.results import replace
+from lmgp.inputs import warn_of_scales
+from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Doing = Callable[[str], AbstractContextManager[object]]
@@ -150,7 +154,14 @@ def fit_exact(
         model = ExactGPRegressor(ard=settings.ard, random_state=0)
     start = perf_counter()
     n = min(len(rows.y_train), model.max_learning_rows)
-    with doing(f"seed {seed}: {'fitting' if published or kept else 'learning hyper-parameters'} on {n:,} rows"):
+    if not (published or kept or settings.ard):
+        train = Rows(rows.X_train, rows.y_train)
+        warn_of_scales(train, dataset.feature_names, "Use --standardise yes, or --ard.", stacklevel=2)
+    with (
+        doing(f"seed {seed}: {'fitting' if published or kept else 'learning hyper-parameters'} on {n:,} rows"),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ScaleWarning)  # the command has its own, with names and options
         model.fit(rows.X_train, rows.y_train)
     learned = kept or Learned.of(model, perf_counter() - start)
     if file is not None and not (published or kept):

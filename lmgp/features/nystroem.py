@@ -17,6 +17,7 @@ from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import solve_lower
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.parallel import single_threaded_blas
 from lmgp.validation import RandomState, as_tensor
 
 Floats = NDArray[np.float64]
@@ -194,7 +195,8 @@ class NystroemFeatures(KernelMap):
         sample = rng.choice(len(X), n_rows, replace=False)
         # Centred, because scikit-learn computes distances through inner products.
         centred = scaled[sample] - scaled.mean(axis=0)
-        _, picked = kmeans_plusplus(centred, self.n_features, random_state=int(rng.integers(2**31)))
+        with single_threaded_blas():  # its products are small: waiting for each other, threads take longer
+            _, picked = kmeans_plusplus(centred, self.n_features, random_state=int(rng.integers(2**31)))
         return X[sample[picked]]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102

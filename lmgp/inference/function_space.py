@@ -18,9 +18,32 @@ Floats = NDArray[np.float64]
 # Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20
 
-
 # The rows from which a trend is estimated where no posterior has all rows: about a second of factorisation.
 TREND_ROWS = 4000
+
+
+def factorise(covariance: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.linalg.cholesky`.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (..., n, n)
+        K; the noise is added to it in place.
+    noise : Tensor of shape (..., n)
+
+    Returns
+    -------
+    Tensor of shape (..., n, n)
+        Lower triangular.
+    """
+    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+    least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
+    if least.ndim == 0:
+        return cholesky(covariance, float(least))
+    factors, failed = torch.linalg.cholesky_ex(covariance)
+    for index in failed.nonzero().ravel().tolist():
+        factors[index] = cholesky(covariance[index], float(least[index]))
+    return factors
 
 
 class Conditional:
@@ -59,10 +82,7 @@ class Conditional:
         columns: torch.Tensor | None = None,
     ) -> None:
         self.kernel, self.X = kernel, X
-        covariance = kernel.evaluate(X, X)
-        covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-        least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
-        self.factor = cholesky(covariance, float(least)) if least.ndim == 0 else _batched_cholesky(covariance, least)
+        self.factor = factorise(kernel.evaluate(X, X), noise)
         self.whitened = solve_lower(self.factor, y[..., None])[..., 0]
         self.whitened_columns = None if columns is None else solve_lower(self.factor, columns)
 
@@ -90,13 +110,6 @@ class Conditional:
         of_columns = None if self.whitened_columns is None else solved.mT @ self.whitened_columns
         # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
         return mean, (prior - solved.square().sum(dim=-2)).clamp(min=0.0), of_columns
-
-
-def _batched_cholesky(covariances: torch.Tensor, least: torch.Tensor) -> torch.Tensor:
-    factors, failed = torch.linalg.cholesky_ex(covariances)
-    for index in failed.nonzero().ravel().tolist():
-        factors[index] = cholesky(covariances[index], float(least[index]))
-    return factors
 
 
 def max_rows_within(max_memory_gib: float) -> int:
@@ -261,10 +274,16 @@ def estimate_trend(
     Returns
     -------
     TrendFit
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices of one row more than there are coefficients take more.
     """
     n, most = len(rows.y), TREND_ROWS
     if max_memory_gib is not None:
-        most = min(most, max_rows_within(max_memory_gib))
+        # Never fewer than determine it: that they do not fit is said then.
+        most = max(min(most, max_rows_within(max_memory_gib)), trend.n_columns + 1)
     sample = rows if n <= most else rows.take(rng.choice(n, most, replace=False))
     fit = RowPosterior(kernel, sample, noise, max_memory_gib, trend).trend
     assert fit is not None  # for the type checker: a trend was given

@@ -196,7 +196,7 @@ def maximize_likelihood(
     else:
         found = _learn(samples, form.checked(n_inputs), units, noise_variance, likelihood)
     if learns_noise and found.noise_variance < SEARCH.collapsed_noise * units.variance:
-        _warn_of_copies(used, found, lambda distinct: maximize_likelihood(distinct, form=form, kernel=kernel, rng=rng))
+        warn_of_copies(used, found, lambda distinct: maximize_likelihood(distinct, form=form, kernel=kernel, rng=rng))
     return found
 
 
@@ -325,8 +325,22 @@ def _learn_noise(rows: Rows, kernel: Kernel, units: Units) -> Hyperparameters:
     return Hyperparameters(kernel, noise, log_likelihood(rows, kernel, noise), converged=True)
 
 
-def _warn_of_copies(rows: Rows, found: Hyperparameters, learn: Callable[[Rows], Hyperparameters]) -> None:
-    """Warn where the rows without their exact copies give a much larger noise."""
+def warn_of_copies(rows: Rows, found: Hyperparameters, learn: Callable[[Rows], Hyperparameters]) -> None:
+    """Warn where the rows without their exact copies give a much larger noise.
+
+    Parameters
+    ----------
+    rows : Rows
+        With y centred.
+    found : Hyperparameters
+        What was learned from them.
+    learn : callable
+        Learns from the rows without copies.
+
+    Warns
+    -----
+    DuplicateRowsWarning
+    """
     distinct, n_copies = without_copies(rows)
     if n_copies == 0 or len(distinct.y) < 2:
         return

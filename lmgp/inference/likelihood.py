@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lmgp.inference.density import log_density
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.derivatives import with_gradient
 from lmgp.linalg import cholesky, solve_lower
 from lmgp.noise import Noise
 from lmgp.validation import Rows, as_tensor
@@ -120,7 +121,7 @@ class ExactLikelihood:
         logarithms = torch.from_numpy(np.array(free, dtype=np.float64))
         noise = torch.exp(logarithms[-1]).expand_as(self.y) if self.row_noise is None else self.row_noise
         with torch.no_grad():
-            covariance, gradient = kernel.gradients_at(self.X, logarithms[:-1])
+            covariance, gradient = with_gradient(kernel, self.X, logarithms[:-1])
             value, weights = log_density(covariance, noise / self.weights, self.y)
             by_noise = 0.0
             if self.row_noise is None:

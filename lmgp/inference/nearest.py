@@ -5,25 +5,31 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.inference.function_space import Conditional
+from lmgp.inference.function_space import factorise, max_rows_within
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
+from lmgp.linalg import solve_lower
+from lmgp.locality.cells import SHARING, Cell, Cells, sharing_pays
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20
+
+# Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
+FARTHEST = 1e100
 
 
 class NearestPosterior:
     """The nearest-neighbour Gaussian process: each row is predicted from the training rows nearest to it.
 
     "Near" is measured in the kernel's metric, so that a column counts by its relevance. A prediction is the exact
-    Gaussian process given these rows.
+    Gaussian process given the rows that make it.
 
     Parameters
     ----------
@@ -33,11 +39,14 @@ class NearestPosterior:
         With y centred.
     noise : Noise
     n_neighbors : int
-        Of fewer training rows, all.
+        k, the least number of rows that make a prediction; of fewer training rows, all.
     max_memory_gib : float, optional
         For the matrices of one prediction, in GiB; the machine's memory if not given.
     trend : TrendFit, optional
         Of which y are the residuals. Means are less the trend; variances have its uncertainty.
+    share : bool, default=True
+        Whether rows that are near to each other share the rows around them where that pays, see the notes. Without,
+        every prediction is made from its k nearest rows: quicker for rows that are sparse beside the training rows.
 
     Attributes
     ----------
@@ -53,6 +62,16 @@ class NearestPosterior:
     MemoryLimitError
         If the matrices of one prediction take more.
 
+    Notes
+    -----
+    With few columns, space is parted into cubes, `lmgp.locality.cells.Cells`. The rows in one are predicted from all
+    training rows around it, about twice k, by one factorisation. A row is predicted from its k nearest rows by
+    themselves where its cube has too many rows around it for that to pay, or for the memory, and where one of the k may
+    be missing there.
+
+    Either way a prediction is made from at least the k nearest rows, and which rows these are depends on the training
+    rows and the row itself alone: beside whichever rows it is predicted, it is the same but for rounding.
+
     References
     ----------
     A. V. Vecchia, *Estimation and Model Identification for Continuous Spatial Processes*, JRSS B 50, 1988.
@@ -66,6 +85,8 @@ class NearestPosterior:
         n_neighbors: int,
         max_memory_gib: float | None = None,
         trend: TrendFit | None = None,
+        *,
+        share: bool = True,
     ) -> None:
         require(kernel, "metric", "A prediction from the nearest rows")
         self.kernel, self.noise, self.n_neighbors = kernel, noise, min(n_neighbors, len(rows.y))
@@ -76,10 +97,16 @@ class NearestPosterior:
             max_memory_gib,
         )
         self.trend = trend
-        self._X, self._y = as_tensor(rows.X), as_tensor(rows.y if trend is None else rows.y - trend.changes(rows.X))
-        self._columns = None if trend is None else as_tensor(trend.columns(rows.X))
+        self._X, y = as_tensor(rows.X), rows.y if trend is None else rows.y - trend.changes(rows.X)
+        # The columns of a trend are further targets, which share the factorisation.
+        targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
+        self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
         self._noise = noise.of_weighted_rows(rows)
+        self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._tree = KDTree(kernel.scale(rows.X))
+        roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= SHARING.most * self.n_neighbors
+        shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
+        self._cells = Cells(self._tree, self.n_neighbors) if shared else None
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
@@ -95,7 +122,7 @@ class NearestPosterior:
         mean : ndarray of shape (m,)
         variance : ndarray of shape (m,) or None
         """
-        mean, found, _ = self._solve(X)
+        mean, found, _ = self._solve(X, variance)
         return mean, found if variance else None
 
     def missing(self, X: Floats) -> Floats:
@@ -114,29 +141,67 @@ class NearestPosterior:
         prior : ndarray of shape (m,)
             The prior variance.
         surprise : ndarray of shape (m,)
-            yᵀC⁻¹y/k of the k nearest rows with covariance C: 1 ± √(2/k) where they are as expected.
+            yᵀC⁻¹y/n of the n rows that make a prediction, with covariance C: 1 ± √(2/n) where they are as expected.
         """
-        return self.kernel.diagonal(X), self._solve(X)[2]
+        return self.kernel.diagonal(X), self._solve(X, False)[2]
 
-    def _solve(self, X: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the mean, the variance, and the surprise of the nearest rows, each of shape (m,)."""
+    def _solve(self, X: Floats, variance: bool) -> Floats:
+        """Return the mean, the variance, and the surprise of the rows that make it, shape (3, m)."""
         solved = np.empty((3, len(X)))
         if not len(X):
-            return solved[0], solved[1], solved[2]
-        k = np.arange(1, self.n_neighbors + 1)
-        _, nearest = self._tree.query(self.kernel.scale(X), k=k, workers=torch.get_num_threads())
-        tests, prior = as_tensor(X)[:, None, :], as_tensor(self.kernel.diagonal(X))[:, None]
+            return solved
+        points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
+        prior = self.kernel.diagonal(X) if variance else np.zeros(len(X))
+        cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
 
-        def solve_batch(part: slice) -> None:
-            near = torch.from_numpy(nearest[part])
-            with torch.no_grad():
-                columns = None if self._columns is None else self._columns[near]
-                conditional = Conditional(self.kernel, self._X[near], self._y[near], self._noise[near], columns)
-                mean, variance, of_columns = conditional.predict(tests[part], prior[part])
-            solved[:2, part] = mean[:, 0].numpy(), variance[:, 0].numpy()
-            if self.trend is not None and of_columns is not None:
-                solved[1, part] += self.trend.variance(X[part], of_columns[:, 0].numpy())
-            solved[2, part] = conditional.whitened.square().mean(dim=-1).numpy()
+        def solve(sets: Indices, members: Indices) -> None:
+            """Predict `members` from one set of rows, shape (n,), or each from its own, shape (n_members, n)."""
+            tests = as_tensor(X[members])
+            means, reduction, surprise = self._of_rows(
+                torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None]
+            )
+            solved[:, members] = means[:, 0], np.maximum(prior[members] - reduction, 0.0), surprise
+            if self.trend is not None:
+                solved[1, members] += self.trend.variance(X[members], means[:, 1:])
 
-        parallel_map(solve_batch, list(chunks(len(X), self.n_neighbors**2, BATCH_BYTES)))
-        return solved[0], solved[1], solved[2]
+        def solve_cell(cell: Cell) -> Indices:
+            """Predict the points of a cell; return those that its rows do not serve."""
+            assert self._cells is not None  # for the type checker: there are no cells without
+            rows, left = self._cells.rows_around(cell), []
+            for part in chunks(len(cell.members), len(rows), BATCH_BYTES):
+                members = cell.members[part]
+                served = self._cells.serves(cell, points[members], rows)
+                if served.any():
+                    solve(rows, members[served])
+                left.append(members[~served])
+            return np.concatenate(left)
+
+        def solve_alone(part: slice) -> None:
+            k = np.arange(1, self.n_neighbors + 1)
+            solve(self._tree.query(points[alone[part]], k=k)[1], alone[part])
+
+        alone = np.concatenate((alone, *parallel_map(solve_cell, cells)))
+        parallel_map(solve_alone, list(chunks(len(alone), self.n_neighbors**2, BATCH_BYTES)))
+        return solved
+
+    @torch.no_grad()
+    def _of_rows(self, near: torch.Tensor, tests: torch.Tensor) -> tuple[Floats, Floats, Floats]:
+        """Predict tests of shape (..., m, d) from rows of shape (..., n).
+
+        Returns
+        -------
+        means : ndarray of shape (number of tests, 1 + p)
+            From y, and from the p columns of the trend.
+        reduction : ndarray of shape (number of tests,)
+            By how much the rows reduce the variance.
+        surprise : ndarray of shape (number of tests,)
+        """
+        X, n = self._X[near], near.shape[-1]
+        # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
+        joint = self.kernel.evaluate_at(torch.cat((X, tests), dim=-2), X, self._values)
+        factor = factorise(joint[..., :n, :], self._noise[near])
+        solved = solve_lower(factor, torch.cat((self._targets[near], joint[..., n:, :].mT), dim=-1))
+        targets, columns = solved[..., : self._targets.shape[1]], solved[..., self._targets.shape[1] :]
+        means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
+        surprise = targets[..., :1].square().mean(dim=-2).expand_as(reduction)
+        return means.flatten(0, -2).numpy(), reduction.flatten().numpy(), surprise.flatten().numpy()

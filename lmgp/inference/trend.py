@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError, nearest_names
+from lmgp.inputs import column_deviations
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -17,18 +18,21 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Resolution:
-    """What counts as no difference between columns.
+    """What counts as no difference.
 
     Attributes
     ----------
     constant : float
-        A column is constant where it spreads by less than this share of its largest value.
+        A column is constant where its standard deviation is below this share of its largest value.
     collinear : float
         A direction is missing where the standardised columns spread by less than this share of their largest spread.
+    exact : float
+        A trend explains the targets where its largest residual is below this share of its largest value.
     """
 
     constant: float = 1e-12
     collinear: float = 1e-7
+    exact: float = 1e-10
 
 
 RESOLUTION = Resolution()
@@ -79,6 +83,20 @@ class Trend:
     def least_squares(self, X: Floats) -> Floats:
         """Return hᵀ`start` of each row, shape (n,)."""
         return self.columns(X) @ self.start
+
+    def check_residuals(self, residuals: Rows) -> None:
+        """Refuse targets that the trend explains to the last digits: there is nothing to learn from.
+
+        Raises
+        ------
+        InputError
+        """
+        if np.abs(residuals.y).max() <= RESOLUTION.exact * np.abs(self.least_squares(residuals.X)).max():
+            raise InputError(
+                f"y is a linear function of {', '.join(self.names) or 'nothing'}, to the last digits: no "
+                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
+                "use trend='constant'."
+            )
 
     def estimated(self, normal: Floats, cross: Floats) -> "TrendFit":
         """Estimate β by generalised least squares.
@@ -249,8 +267,8 @@ def _place(column: Any, names: Sequence[str] | None, n_inputs: int) -> int:
     return index
 
 
-def fit_trend(rows: Rows, index: Indices, names: Sequence[str] | None) -> tuple[Trend, Rows]:
-    """Fit a trend by least squares.
+def without_trend(rows: Rows, columns: Any, names: Sequence[str] | None) -> tuple[Trend | None, Rows]:
+    """Fit a trend by least squares, and take it out of the targets.
 
     Rows count with their weight over their noise variance.
 
@@ -258,22 +276,26 @@ def fit_trend(rows: Rows, index: Indices, names: Sequence[str] | None) -> tuple[
     ----------
     rows : Rows
         With y centred.
-    index : ndarray of shape (q,)
-        The columns of X that have a slope; of none, the trend is a constant.
+    columns : {"constant", "linear"} or array-like of int or str
+        See `chosen_columns`.
     names : sequence of str, optional
         Of all columns of X.
 
     Returns
     -------
-    trend : Trend
+    trend : Trend or None
+        None of a constant.
     residuals : Rows
-        With what the trend leaves of y.
+        With what the trend leaves of y; of a constant, the same rows.
 
     Raises
     ------
     InputError
-        If there are not more rows than coefficients.
+        If there is no such column, or there are not more rows than coefficients.
     """
+    index = chosen_columns(columns, names, rows.X.shape[1])
+    if index is None:
+        return None, rows
     n, q = len(rows.y), len(index)
     if n <= q + 1:
         raise InputError(
@@ -284,15 +306,11 @@ def fit_trend(rows: Rows, index: Indices, names: Sequence[str] | None) -> tuple[
     shares = shares if rows.noise_variances is None else shares / rows.noise_variances
     shares = shares / shares.sum()
     chosen = rows.X[:, index]
-    mean = shares @ chosen
-    centred = chosen - mean
-    largest = np.abs(centred).max(axis=0, initial=0.0)
-    spread = largest > RESOLUTION.constant * np.abs(chosen).max(axis=0, initial=0.0)
-    largest = np.where(spread, largest, 1.0)
-    # Divided first, so that no square leaves the range of float64.
-    scale = np.where(spread, largest * np.sqrt(shares @ np.square(centred / largest)), np.inf)
+    mean, deviations = shares @ chosen, column_deviations(Rows(chosen, rows.y, shares))
+    spread = deviations > RESOLUTION.constant * np.abs(chosen).max(axis=0, initial=0.0)
+    scale = np.where(spread, deviations, np.inf)
     root = np.sqrt(shares)[:, None]
-    _, values, axes = np.linalg.svd(np.linalg.qr(root * (centred / scale), mode="r"))
+    _, values, axes = np.linalg.svd(np.linalg.qr(root * ((chosen - mean) / scale), mode="r"))
     kept = values > RESOLUTION.collinear * values.max(initial=0.0)
     directions = axes[: len(values)][kept].T / values[kept]
     listed = [f"x{i}" for i in range(rows.X.shape[1])] if names is None else names

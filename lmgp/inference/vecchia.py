@@ -1,7 +1,6 @@
 """The likelihood of all rows from a sample of their positions: a subsampled Vecchia approximation."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.derivatives import Gradient, with_gradient
 from lmgp.memory import chunks
 from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
@@ -23,6 +23,9 @@ BATCH_BYTES = 2**19
 # How many times the number of neighbours is looked for, so that enough of them come before the position.
 MARGIN = 4
 
+# The share of the positions that is spread evenly over all strata.
+EARLY = 0.5
+
 # Neighbours stay the same until the ratio of two columns' lengthscales has changed by more than this factor.
 RENEWED = 1.35
 
@@ -34,7 +37,8 @@ class Value:
     Attributes
     ----------
     terms : ndarray of shape (n_positions,)
-        log p(y_t | y of its neighbours) of each position, in nats.
+        log p(y_t | y of its neighbours) of each position, in nats, times its share: their mean estimates that over all
+        positions.
     gradient : ndarray of shape (n_free + 1,)
         Of their sum, by the logarithms of the kernel's free parameters and of the noise variance.
     information : ndarray of shape (n_free + 1, n_free + 1)
@@ -74,6 +78,9 @@ class VecchiaLikelihood:
 
     Notes
     -----
+    Positions are drawn from strata, those between two powers of 2, with more from the first ones than their number asks
+    for: there neighbours are far apart, which tells long lengthscales apart. The share of a position makes up for that.
+
     One k-d tree holds the first 2^l rows, for each l. A position t looks for 4m nearest rows in the smallest tree that
     holds it, of which half or more come before t, and takes the m nearest of these.
 
@@ -90,14 +97,20 @@ class VecchiaLikelihood:
         n = len(rows.y)
         self._n, self.n_neighbors = n, min(n_neighbors, n - 1)
         self._rows = rows.take(rng.permutation(n))
-        self._positions = np.sort(rng.permutation(n)[: min(n_positions, n)])
+        self._positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
         self.n_positions = len(self._positions)
         self._metric: Floats | None = None
 
     def standard_error(self, terms: Floats) -> float:
         """Return the standard error of the mean of some terms as an estimate of the mean over all positions."""
-        share = 1.0 - self.n_positions / self._n
-        return float(np.std(terms) * math.sqrt(share / self.n_positions))
+        variance = 0.0
+        for stratum in np.unique(self._stratum):
+            of_stratum = self._stratum == stratum
+            drawn, share = np.count_nonzero(of_stratum), self._shares[of_stratum].sum()
+            left_out = 1.0 - drawn / max(drawn, round(share * self._n / self.n_positions))
+            spread = np.var(terms[of_stratum] / self._shares[of_stratum]) / drawn
+            variance += (share / self.n_positions) ** 2 * spread * left_out
+        return math.sqrt(variance)
 
     def look_for_neighbours(self, metric: Floats) -> bool:
         """Find the nearest rows of all positions.
@@ -156,26 +169,28 @@ class VecchiaLikelihood:
         Value
             With terms that are not finite where float64 does not allow a Cholesky factorisation.
         """
-        theta = torch.from_numpy(np.array(free, dtype=np.float64))
+        theta, shares = torch.from_numpy(np.array(free, dtype=np.float64)), torch.from_numpy(self._shares)
 
         @torch.no_grad()
         def evaluate(part: slice) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
             # A copy of the parameters for each position: its derivatives come apart from those of the others.
             own = theta[:-1].expand(len(self._y[part]), -1)
-            covariance, gradient = kernel.gradients_at(self._sets[part], own)
+            covariance, gradient = with_gradient(kernel, self._sets[part], own)
             mean, variance, u, v = self._conditional(covariance, float(free[-1]), part)
             by_mean = self._slopes(gradient, u, v, float(free[-1]), part)
             by_variance = self._slopes(gradient, u, u, float(free[-1]), part)
             residual = self._y[part, -1] - mean
             squared = residual.square() / variance
             terms = -0.5 * (torch.log(2.0 * math.pi * variance) + squared)
+            share = shares[part]
             score = by_mean * (residual / variance)[:, None] + 0.5 * by_variance * ((squared - 1.0) / variance)[:, None]
             relative = by_variance / variance[:, None]
-            information = by_mean.T @ (by_mean / variance[:, None]) + 0.5 * relative.T @ relative
-            return terms, score.sum(dim=0), information
+            information = by_mean.T @ (by_mean * (share / variance)[:, None])
+            information += 0.5 * relative.T @ (relative * share[:, None])
+            return terms, share @ score, information
 
         terms, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
-        value = Value(torch.cat(terms).numpy(), sum(scores).numpy(), sum(informations).numpy())
+        value = Value(torch.cat(terms).numpy() * self._shares, sum(scores).numpy(), sum(informations).numpy())
         return self._with_repetitions(value, float(free[-1]))
 
     def terms(self, kernel: Kernel, free: Floats) -> Floats:
@@ -189,7 +204,7 @@ class VecchiaLikelihood:
             return -0.5 * (torch.log(2.0 * math.pi * variance) + (self._y[part, -1] - mean).square() / variance)
 
         terms: Floats = torch.cat(parallel_map(evaluate, self._chunks())).numpy()
-        return terms - self._repetitions(float(free[-1]))
+        return self._shares * terms - self._repetitions(float(free[-1]))
 
     def _chunks(self) -> list[slice]:
         return list(chunks(self.n_positions, (self.n_neighbors + 1) ** 2, BATCH_BYTES))
@@ -228,7 +243,7 @@ class VecchiaLikelihood:
         return mean, variance, u, v
 
     def _slopes(
-        self, gradient: Callable[[torch.Tensor], torch.Tensor], u: torch.Tensor, v: torch.Tensor, log_noise: float,
+        self, gradient: Gradient, u: torch.Tensor, v: torch.Tensor, log_noise: float,
         part: slice,
     ) -> torch.Tensor:  # fmt: skip
         """Return the derivatives of uᵀCv of each set by all logarithms, shape (n_sets, n_free + 1)."""
@@ -246,7 +261,7 @@ class VecchiaLikelihood:
         information = value.information.copy()
         if self._rows.noise_variances is None:
             # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
-            gradient[-1] -= 0.5 * float((self._rows.weights[self._positions] - 1.0).sum())
+            gradient[-1] -= 0.5 * float(self._shares @ (self._rows.weights[self._positions] - 1.0))
         return Value(value.terms - self._repetitions(log_noise), gradient, information)
 
     def _repetitions(self, log_noise: float) -> Floats | float:
@@ -255,5 +270,22 @@ class VecchiaLikelihood:
             return 0.0
         weights = rows.weights[self._positions]
         noise = np.exp(log_noise) if rows.noise_variances is None else rows.noise_variances[self._positions]
-        repeated: Floats = 0.5 * ((weights - 1.0) * np.log(2.0 * math.pi * noise) + np.log(weights))
+        repeated: Floats = 0.5 * self._shares * ((weights - 1.0) * np.log(2.0 * math.pi * noise) + np.log(weights))
         return repeated
+
+
+def _positions(n: int, n_positions: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
+    """Draw positions from strata; return them in their order, the stratum of each, and its share."""
+    levels = np.floor(np.log2(np.maximum(np.arange(n), 1))).astype(int)
+    sizes = np.bincount(levels)
+    drawn = np.minimum(sizes, EARLY * n_positions / len(sizes))
+    drawn = np.floor(drawn + (n_positions - drawn.sum()) * (sizes - drawn) / max(1.0, n - drawn.sum())).astype(int)
+    drawn[-1] = n_positions - drawn[:-1].sum()
+    starts = np.concatenate(([0], np.cumsum(sizes[:-1])))
+    parts = [
+        start + np.sort(rng.permutation(size)[:count]) for start, size, count in zip(starts, sizes, drawn, strict=True)
+    ]
+    stratum = np.repeat(np.arange(len(sizes)), [len(part) for part in parts])
+    positions = np.concatenate(parts)
+    shares = (sizes / np.maximum(drawn, 1))[stratum] * len(positions) / n
+    return positions, stratum, shares

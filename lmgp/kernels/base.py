@@ -12,6 +12,10 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
+from lmgp.kernels.capabilities import CAPABILITIES as CAPABILITIES
+from lmgp.kernels.capabilities import require as require
+from lmgp.kernels.capabilities import unsupported as unsupported
+from lmgp.kernels.derivatives import Pullback, pullback_by_autograd
 from lmgp.kernels.parameters import Parametrized
 from lmgp.validation import as_tensor
 
@@ -22,38 +26,7 @@ if TYPE_CHECKING:
     from lmgp.kernels.stationary import GaussianKernel
 
 Floats = NDArray[np.float64]
-Pullback = Callable[[torch.Tensor], dict[str, torch.Tensor]]
-Gradient = Callable[[torch.Tensor], torch.Tensor]
 Bounds = tuple[float, float] | Literal["fixed"] | None
-
-# The capabilities of kernels: what each is, and which kernels have it.
-CAPABILITIES = {
-    "metric": (
-        "a lengthscale",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and sums, products and multiples with one of them",
-    ),
-    "prior_variance": (
-        "one prior variance for all rows",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
-    ),
-    "spectral_density": (
-        "a spectral density",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, their sums and multiples, and products of Gaussians",
-    ),
-    "frequencies": (
-        "a draw of frequencies",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
-    ),
-    "gaussian_components": (
-        "Gaussian components",
-        "GaussianKernel, and sums, products and multiples of it",
-    ),
-    "gpytorch": (
-        "a counterpart in GPyTorch",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, LinearKernel() without a matrix, and their sums, "
-        "products and multiples",
-    ),
-}
 
 
 class Kernel(Parametrized, ABC):
@@ -133,7 +106,7 @@ class Kernel(Parametrized, ABC):
         -------
         Tensor of shape (..., n, m)
         """
-        return self.evaluate_at(X, Z, self._values(theta, X.device))
+        return self.evaluate_at(X, Z, self.values(theta, X.device))
 
     def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:
         """Evaluate k(X, X), and make the function that takes derivatives of it.
@@ -154,43 +127,7 @@ class Kernel(Parametrized, ABC):
             Takes symmetric weights G of that shape; returns the derivatives of Σ G ∘ k(X, X) by the logarithm of each
             parameter, of the shape of its values.
         """
-        own = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
-        with torch.enable_grad():
-            covariance = self.evaluate_at(X, X, own)
-
-        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
-            slopes = torch.autograd.grad(
-                covariance, list(own.values()), weights, retain_graph=True, materialize_grads=True
-            )
-            return {name: slope * values[name] for name, slope in zip(own, slopes, strict=True)}
-
-        return covariance.detach(), pullback
-
-    def gradients_at(
-        self, X: torch.Tensor, theta: torch.Tensor
-    ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
-        """Evaluate k(X, X), and make the function that takes derivatives of it by `theta`.
-
-        Parameters
-        ----------
-        X : Tensor of shape (n, d) or (b, n, d)
-        theta : Tensor of shape (n_free,) or (b, n_free)
-            See `evaluate`.
-
-        Returns
-        -------
-        covariance : Tensor of shape (n, n) or (b, n, n)
-        gradient : callable
-            Takes symmetric weights G of that shape; returns the derivatives of Σ G ∘ k(X, X), of the shape of theta.
-        """
-        covariance, pullback = self.with_pullback(X, self._values(theta, X.device))
-        free = [one.name for one in self._free()]
-
-        def gradient(weights: torch.Tensor) -> torch.Tensor:
-            pulled = pullback(weights)
-            return torch.cat([theta[..., :0], *(pulled[name].reshape(*theta.shape[:-1], -1) for name in free)], dim=-1)
-
-        return covariance, gradient
+        return pullback_by_autograd(self, X, values)
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
         """Return the function x ↦ k(x, Z).
@@ -211,7 +148,7 @@ class Kernel(Parametrized, ABC):
         """
         rows: Floats = check_array(Z, dtype=np.float64)
         self.checked(rows.shape[1])
-        right, values = as_tensor(rows), self._values(None, torch.device("cpu"))
+        right, values = as_tensor(rows), self.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
             left = as_tensor(same_columns(check_array(X, dtype=np.float64), rows))
@@ -417,33 +354,6 @@ class Kernel(Parametrized, ABC):
         from lmgp.kernels.composite import ScaledKernel
 
         return ScaledKernel(self, factor) if isinstance(factor, Real) else NotImplemented
-
-
-def require(kernel: Kernel, capability: str, who: str) -> None:
-    """Check that a kernel has the capability that a map or solver needs.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    capability : str
-        One of `CAPABILITIES`.
-    who : str
-        The name of what needs it.
-
-    Raises
-    ------
-    InputError
-        If it has not; the message names the kernels that have.
-    """
-    if not kernel.can(capability):
-        raise unsupported(kernel, capability, who)
-
-
-def unsupported(kernel: Kernel, capability: str, who: str) -> InputError:
-    """Make the error that `require` raises."""
-    what, which = CAPABILITIES[capability]
-    shown = " ".join(repr(kernel).split())
-    return InputError(f"{who} needs {what} of the kernel; {shown} has none. Kernels that can: {which}.")
 
 
 def same_columns(X: Floats, Z: Floats) -> Floats:

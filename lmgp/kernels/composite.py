@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
-from lmgp.kernels.base import CAPABILITIES, Kernel, Pullback, require, unsupported
+from lmgp.kernels.base import CAPABILITIES, Kernel, require, unsupported
+from lmgp.kernels.derivatives import Pullback
 from lmgp.kernels.parameters import Parameter
 
 if TYPE_CHECKING:

@@ -9,20 +9,23 @@ from scipy.spatial.distance import cdist
 CLOSE = 1e-10
 
 
+def _by_differences(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    if X.ndim == 2 and Z.ndim == 2 and X.device.type == "cpu":
+        return torch.from_numpy(cdist(X.numpy(), Z.numpy(), "sqeuclidean"))
+    # Column by column: no tensor of all differences is held.
+    squares = torch.zeros((), dtype=X.dtype, device=X.device)
+    for x, z in zip(X.unbind(-1), Z.unbind(-1), strict=True):
+        difference = x[..., :, None] - z[..., None, :]
+        squares = difference.square_() if squares.ndim == 0 else squares.addcmul_(difference, difference)
+    return squares
+
+
 class _SquaredDistances(torch.autograd.Function):
     """Forward by differences; backward by matrix products, and by differences for pairs of close rows."""
 
     @staticmethod
     def forward(ctx: Any, X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
-        if X.ndim == 2 and Z.ndim == 2 and X.device.type == "cpu":
-            squares = torch.from_numpy(cdist(X.numpy(), Z.numpy(), "sqeuclidean"))
-            ctx.save_for_backward(X, Z, squares)
-            return squares
-        # Column by column: no tensor of all differences is held.
-        squares = torch.zeros((), dtype=X.dtype, device=X.device)
-        for x, z in zip(X.unbind(-1), Z.unbind(-1), strict=True):
-            difference = x[..., :, None] - z[..., None, :]
-            squares = difference.square_() if squares.ndim == 0 else squares.addcmul_(difference, difference)
+        squares = _by_differences(X, Z)
         ctx.save_for_backward(X, Z, squares)
         return squares
 
@@ -67,5 +70,7 @@ def squared_distances(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
     -------
     Tensor of shape (..., n, m)
     """
+    if not (torch.is_grad_enabled() and (X.requires_grad or Z.requires_grad)):
+        return _by_differences(X, Z)  # `apply` costs more than the distances of a hundred rows
     squares: torch.Tensor = _SquaredDistances.apply(X, Z)
     return squares

@@ -74,7 +74,7 @@ class Parametrized(BaseEstimator):
         -------
         Same type
         """
-        values = self._values(as_tensor(np.array(theta, dtype=np.float64)), torch.device("cpu"))
+        values = self.values(as_tensor(np.array(theta, dtype=np.float64)), torch.device("cpu"))
         copy: Self = clone(self)
         return copy.set_params(
             **{
@@ -91,7 +91,7 @@ class Parametrized(BaseEstimator):
     def _free(self) -> Iterator[Parameter]:
         return (one for one in self.parameters if not one.fixed)
 
-    def _values(self, theta: torch.Tensor | None, device: torch.device) -> dict[str, torch.Tensor]:
+    def values(self, theta: torch.Tensor | None, device: torch.device) -> dict[str, torch.Tensor]:
         """Return the value of each parameter by its name; of the free ones from `theta`, where it is given.
 
         `theta` has shape (n_free,), or (b, n_free) for values of shape (b, 1, 1) or (b, 1, d): one set for each of b

@@ -14,8 +14,9 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
-from lmgp.kernels.base import CAPABILITIES, Kernel, Pullback, same_columns
-from lmgp.kernels.distances import CLOSE, squared_distances
+from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
+from lmgp.kernels.derivatives import Pullback, pullback_of_stationary
+from lmgp.kernels.distances import squared_distances
 from lmgp.kernels.parameters import Bounds, check_bounds
 from lmgp.parallel import parallel_map
 from lmgp.validation import as_tensor
@@ -30,6 +31,9 @@ BLOCK_BYTES = 2**20
 
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36
+
+# A squared distance at which e^{−r} is zero: beyond it r may be infinite, and r e^{−r} no number.
+VAST = 1e6
 
 
 class StationaryKernel(Kernel):
@@ -81,39 +85,14 @@ class StationaryKernel(Kernel):
     def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
         left, right = X / values["lengthscale"], Z / values["lengthscale"]
         needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))
-        if X.ndim == Z.ndim == 2 and not needs_gradient:
+        if needs_gradient:
+            return values["variance"] * self.correlation(squared_distances(left, right), values)
+        if X.ndim == Z.ndim == 2 and len(X) * len(Z) * 8 > BLOCK_BYTES:
             return self._in_blocks(left, right, values)
-        return values["variance"] * self.correlation(squared_distances(left, right), values)
+        return self.correlation(squared_distances(left, right), values).mul_(values["variance"])
 
     def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
-        scaled = X / values["lengthscale"]
-        squares = squared_distances(scaled, scaled).requires_grad_()
-        # Further parameters of the correlation, such as alpha, one for each pair of rows: their derivatives stay apart.
-        others = [name for name in self.parameter_names if name not in ("lengthscale", "variance")]
-        pairs = {name: values[name].expand(squares.shape).clone().requires_grad_() for name in others}
-        with torch.enable_grad():
-            correlation = self.correlation(squares, {**values, **pairs})
-            slope, *other_slopes = torch.autograd.grad(correlation.sum(), [squares, *pairs.values()])
-        covariance = values["variance"] * correlation.detach()
-        centred = scaled - scaled.mean(dim=-2, keepdim=True)
-        # A rough kernel's slope grows without bound as two rows approach, where its product with r² vanishes: products
-        # of matrices would lose it.
-        far = squares.detach() >= CLOSE * centred.square().sum(dim=-1).mean()
-        slope = torch.where(far, -2.0 * values["variance"] * slope, 0.0)
-
-        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
-            pulled = weights * slope
-            by_column = centred.square() * pulled.sum(dim=-1, keepdim=True) - centred * (pulled @ centred)
-            found = {"lengthscale": 2.0 * by_column.sum(dim=-2, keepdim=X.ndim == 3)}
-            found["variance"] = (weights * covariance).sum(dim=(-2, -1), keepdim=X.ndim == 3)
-            for name, other in zip(others, other_slopes, strict=True):
-                derivative = weights * values["variance"] * other * values[name]
-                found[name] = derivative.sum(dim=(-2, -1), keepdim=X.ndim == 3)
-            if values["lengthscale"].shape != found["lengthscale"].shape:  # one for all columns
-                found["lengthscale"] = found["lengthscale"].sum(dim=-1, keepdim=X.ndim == 3)
-            return found
-
-        return covariance, pullback
+        return pullback_of_stationary(self, X, values)
 
     def _in_blocks(self, left: torch.Tensor, right: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Evaluate the kernel of scaled rows, block by block: nothing but the result has its size."""
@@ -131,7 +110,7 @@ class StationaryKernel(Kernel):
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
         rows: Floats = check_array(Z, dtype=np.float64)
         lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
-        right, values = as_tensor(rows / lengthscale), self._values(None, torch.device("cpu"))
+        right, values = as_tensor(rows / lengthscale), self.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
             left = same_columns(check_array(X, dtype=np.float64), rows) / lengthscale
@@ -319,11 +298,22 @@ class MaternKernel(StationaryKernel):
         self.variance_bounds = variance_bounds
 
     def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
-        r = torch.sqrt((2.0 * self.smoothness * squares).clamp_min(TINY))
+        scaled = 2.0 * self.smoothness * squares
+        if not (torch.is_grad_enabled() and squares.requires_grad):
+            return self._correlation_in_place(scaled.clamp_max_(VAST))
+        r = torch.sqrt(scaled.clamp_min(TINY))
         decay = torch.exp(-r)
         if self.smoothness == 0.5:
             return decay
         return (1.0 + r) * decay if self.smoothness == 1.5 else (1.0 + r + r.square() / 3.0) * decay
+
+    def _correlation_in_place(self, squares: torch.Tensor) -> torch.Tensor:
+        """Evaluate k/variance at 2ν r² without a gradient, in the memory of these: nearest rows need billions."""
+        r = squares.sqrt_()
+        decay = torch.neg(r).exp_()
+        if self.smoothness == 0.5:
+            return decay
+        return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:

@@ -27,7 +27,10 @@ class Leaving:
     n_alone : int
         The number of rows drawn at random.
     n_regions : int
-        The number of whole neighbourhoods, each with about √n rows.
+        The number of whole neighbourhoods, at most: of √n rows, and of more, up to `largest`.
+    largest : float
+        The share of the rows in the largest neighbourhood. What interpolates best may extrapolate worst, and only a
+        large gap shows it.
     n_in_region : int
         The number of rows of a neighbourhood that are predicted.
     n_neighbors : int
@@ -36,7 +39,8 @@ class Leaving:
 
     share: float = 0.1
     n_alone: int = 1000
-    n_regions: int = 32
+    n_regions: int = 24
+    largest: float = 0.02
     n_in_region: int = 32
     n_neighbors: int = 64
 
@@ -77,12 +81,15 @@ class HeldOut:
         n = len(rows.y)
         order = rng.permutation(n)
         n_alone = min(LEAVING.n_alone, int(LEAVING.share * n))
-        size = max(1, int(np.sqrt(n)))
-        n_regions = min(LEAVING.n_regions, int(LEAVING.share * n / size))
-        alone, centres = order[:n_alone], order[n_alone : n_alone + n_regions]
+        least = np.sqrt(n)
+        sizes = np.geomspace(least, max(least, LEAVING.largest * n), LEAVING.n_regions)
+        # Every other one until the share is used up, so that all sizes come.
+        sizes = np.concatenate((sizes[::-2], sizes[-2::-2])).astype(int)
+        sizes = sizes[np.cumsum(sizes) <= LEAVING.share * n]
+        alone, centres = order[:n_alone], order[n_alone : n_alone + len(sizes)]
         scaled = rows.X / scales
         tree = KDTree(scaled, balanced_tree=False, compact_nodes=False)
-        around = [np.atleast_1d(near) for near in tree.query(scaled[centres], k=size)[1]]
+        around = [tree.query(scaled[at], k=np.arange(1, size + 1))[1] for at, size in zip(centres, sizes, strict=True)]
         taken = np.zeros(n, dtype=bool)
         taken[alone] = True
         predicted, labels = [], []
@@ -118,7 +125,7 @@ class HeldOut:
         return alone, regions
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
-        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors)
+        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors, share=False)
         mean, variance = nearest.predict(rows.X)
         assert variance is not None  # for the type checker
         variance = variance + (noise_variance if rows.noise_variances is None else rows.noise_variances)

@@ -5,6 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -13,16 +14,17 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from lmgp.errors import InputError
 from lmgp.fitted import digest
+from lmgp.inference import learning as exact
 from lmgp.inference.duplicates import count_copies
-from lmgp.inference.learning import SEARCH, Hyperparameters, maximize_likelihood
+from lmgp.inference.learning import Hyperparameters, maximize_likelihood, warn_of_copies
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
 from lmgp.kernels.base import Kernel, require
+from lmgp.learning import heldout, scoring, search, space
 from lmgp.learning.forms import Ard, Form, declared_free, forms
-from lmgp.learning.heldout import LEAVING, HeldOut
+from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned, Learning, Trial
-from lmgp.learning.scoring import DAMPING
 from lmgp.learning.search import PLAN, Found, Likelihood, Search
-from lmgp.learning.space import PRIORS, Units
+from lmgp.learning.space import Units
 from lmgp.memory import check_memory
 from lmgp.parallel import parallel_map
 from lmgp.validation import RandomState, Rows, check_rows, generator, validated_pair
@@ -147,26 +149,43 @@ def learn(
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn from checked rows with centred y; see `learn`."""
-    rules = SEARCH, PLAN, PRIORS, DAMPING, LEAVING
+    rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING
     data = rows.X, rows.y, rows.weights, rows.noise_variances
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
     known = _MEMORY.get(key)
     if known is not None:
         return known
     start = perf_counter()
-    wanted = "gaussian" if settings.kernel is None and settings.ard == "auto" else settings.kernel
+    wanted = settings.kernel
     if wanted is None or isinstance(wanted, Kernel):
         form = None if wanted is None else declared_free(wanted)
         found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
     else:
         found = _by_search(rows, forms(wanted, settings.ard, rows.X.shape[1], settings.groups), settings, rng)
     hyperparameters, trials = found
-    learning = Learning(trials, len(rows.y), count_copies(rows).exact, perf_counter() - start)
+    n_copies = count_copies(rows).exact
+    if n_copies and not (wanted is None or isinstance(wanted, Kernel)):
+        _check_copies(rows, hyperparameters, settings, rng)
+    learning = Learning(trials, len(rows.y), n_copies, perf_counter() - start)
     learned = Learned(**vars(hyperparameters), learning=learning)
     # What was warned about is learned again, and said again.
-    if learned.converged and learned.noise_variance >= SEARCH.collapsed_noise * float(np.var(rows.y)):
+    if learned.converged and learned.noise_variance >= exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
         _MEMORY.put(key, learned)
     return learned
+
+
+def _check_copies(rows: Rows, found: Hyperparameters, settings: Settings, rng: np.random.Generator) -> None:
+    """Warn where a learned noise has collapsed because of exact copies: without them it is much larger."""
+    learns_noise = settings.noise_variance is None and rows.noise_variances is None
+    if learns_noise and found.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
+        again = partial(
+            maximize_likelihood,
+            kernel=found.kernel,
+            max_learning_rows=settings.max_learning_rows,
+            max_memory_gib=settings.max_memory_gib,
+            rng=rng,
+        )
+        warn_of_copies(rows, found, again)
 
 
 def _by_exact_rows(
@@ -234,17 +253,17 @@ def _by_search(
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
     held = None if all_fit else HeldOut.of(rows, units.columns, np.random.default_rng(seeds[2]))
-    search = Search(rows if held is None else held.rest, units, log_noise, settings.groups, seeds)
-    best = search.best_forms(tried)
+    trying = Search(rows if held is None else held.rest, units, log_noise, settings.groups, seeds)
+    best = trying.best_forms(tried)
     if held is None:
-        chosen = _by_likelihood(search, best, settings)
+        chosen = _by_likelihood(trying, best, settings)
     else:
-        chosen = search.decide(_candidates(search, best, settings, seeds[2]), held)
-    space, free = chosen.space, chosen.optimum.free
-    kernel, noise = space.kernel(free), space.noise_variance(free)
-    exact = held is None and settings.likelihood != "vecchia"
-    value = log_likelihood(rows, kernel, noise) if exact else chosen.trial.log_likelihood * len(rows.y)
-    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in search.trials)
+        chosen = trying.decide(_candidates(trying, best, settings, seeds[2]), held)
+    free = chosen.optimum.free
+    kernel, noise = chosen.space.kernel(free), chosen.space.noise_variance(free)
+    by_exact = held is None and settings.likelihood != "vecchia"
+    value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows.y)
+    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in trying.trials)
     return Hyperparameters(kernel, noise, value, chosen.optimum.converged), trials
 
 

@@ -177,11 +177,11 @@ def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tole
     at = objective(free)
     damping, renewals, converged = DAMPING.first, DAMPING.renewals, False
     for _ in range(steps):
-        step = _step(at, damping, free, low, high)
-        expected = float(at.gradient @ step - 0.5 * step @ at.information @ step)
-        if expected < tolerance:
+        step, promised = _step(at, damping, free, low, high)
+        if promised < tolerance:
             converged = True
             break
+        expected = float(at.gradient @ step - 0.5 * step @ at.information @ step)
         proposed = objective(free + step)
         gain = proposed.value - at.value
         if not gain > 0.0:  # or not a number
@@ -198,13 +198,20 @@ def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tole
     return Optimum(free, float(at.terms.sum()), at.terms, converged)
 
 
-def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> Floats:
-    """Return the damped step within the bounds; numbers at a bound that the gradient presses against stay there."""
-    gradient, information = at.gradient, at.information
-    inside = ~(((free <= low) & (gradient < 0.0)) | ((free >= high) & (gradient > 0.0)))
+def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:
+    """Return the damped step within the bounds, and what it would gain without bounds and limits.
+
+    Numbers at a bound that the gradient presses against stay there.
+    """
+    inside = ~(((free <= low) & (at.gradient < 0.0)) | ((free >= high) & (at.gradient > 0.0)))
     step = np.zeros_like(free)
-    if inside.any():
-        matrix = information[np.ix_(inside, inside)]
-        step[inside] = np.linalg.solve(matrix + damping * np.diag(np.diag(matrix)), gradient[inside])
-    bounded: Floats = np.clip(free + np.clip(step, -DAMPING.longest, DAMPING.longest), low, high) - free
-    return bounded
+    if not inside.any():
+        return step, 0.0
+    matrix, slope = at.information[np.ix_(inside, inside)], at.gradient[inside]
+    # In logarithms, curvature has the slope itself as a part: it counts where a parameter is so small that it says
+    # nothing, as a noise variance near zero.
+    step[inside] = np.linalg.solve(matrix + np.diag(damping * np.diag(matrix) + np.abs(slope)), slope)
+    promised = 0.5 * float(slope @ step[inside])
+    # Shorter as a whole: what is left of a step whose parts are cut one by one may lead down.
+    step *= min(1.0, DAMPING.longest / float(np.abs(step).max()))
+    return np.clip(free + step, low, high) - free, promised

@@ -13,43 +13,22 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ImplausibleMeanWarning, InputError, ScaleWarning
+from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
-from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, fit_trend
-from lmgp.inputs import column_scales, far_apart
+from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
+from lmgp.inputs import column_scales, warn_of_scales
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
 from lmgp.learning.record import Learned, Learning
+from lmgp.models.plausible import implausible
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
-
-
-@dataclass(frozen=True)
-class Plausible:
-    """When a mean contradicts the model that predicts it.
-
-    A mean farther from the mean of y than `target_ranges` times the farthest target is asked for by no target. An
-    extrapolated trend may lead there. It cannot where the mean is more than `prior_deviations` prior standard
-    deviations off, which has a probability of 2e-9; nor where the model does not explain the training rows: where
-    yᵀC⁻¹y/n, 1 ± √(2/n) if their covariance is C, is above `surprise`. Where the model has a trend of its own, all of
-    this is about what the process adds to it, and y are the residuals.
-    """
-
-    target_ranges: float = 2.0
-    prior_deviations: float = 6.0
-    surprise: float = 4.0
-
-
-PLAUSIBLE = Plausible()
-
-# The largest residual of a trend, as a share of the farthest target, that rounding explains.
-EXACT_TREND = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +74,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
-        The mean function. "constant" is the weighted mean of y, as if it were known. "linear" has an intercept and a
-        slope for each column, a list for the columns at these indices or, of a data frame, with these names; an empty
-        list is an intercept alone. They are estimated by generalised least squares under a flat prior, and predictions
-        have their uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares
-        fit of the trend.
+        The mean function: the weighted mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
     ard : bool or "auto", default=False
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
@@ -214,9 +190,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
-            trend, rows = self._without_trend(rows)
+            trend, rows = without_trend(rows, self._trend_columns(), self._names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
+            if trend is not None and self._learns(rows):
+                trend.check_residuals(rows)
             learned = self._learn(rows, learning)
             common = GPFit(
                 learned.kernel,
@@ -265,7 +243,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         Warns
         -----
         ImplausibleMeanWarning
-            If means are impossible under the model itself, see `Plausible`; the message names the cure.
+            If means are impossible under the model itself, see `lmgp.models.plausible`; the message names the cure.
         """
         check_is_fitted(self)
         rows = self._coordinates(validated(self, X, reset=False))
@@ -288,52 +266,41 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         if isinstance(self.kernel, Kernel):
             self.kernel.checked(rows.X.shape[1])
-        learns_noise = self.noise_variance is None and rows.noise_variances is None
-        learns_kernel = not isinstance(self.kernel, Kernel)
-        if (learns_kernel or learns_noise) and np.ptp(rows.y) == 0:
+        if self._learns(rows) and np.ptp(rows.y) == 0:
             raise InputError(
                 f"y is constant (all {rows.y[0]:g}): no hyper-parameters can be learned from it. Check the target, or "
                 "give both kernel and noise_variance."
             )
         if self._one_lengthscale():
-            self._check_scales(rows)
+            cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
+            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=3)
         return rows
 
+    def _learns(self, rows: Rows) -> bool:
+        """Say whether targets without spread cannot be fitted."""
+        return not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
+
     def _coordinates(self, X: Floats) -> Floats:
-        """Return the columns that the kernel sees."""
+        """Return the columns that the kernel sees, of columns as they come."""
         return X
+
+    def _trend_columns(self) -> Literal["constant"] | NDArray[np.intp]:
+        """Return the columns of the trend, among those that the kernel sees."""
+        names = getattr(self, "feature_names_in_", None)
+        index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
+        return "constant" if index is None else self._places(index)
+
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where columns of X are among those that the kernel sees."""
+        return index
+
+    def _names(self) -> Sequence[str] | None:
+        """Return the names of the columns that the kernel sees, if they have names."""
+        return getattr(self, "feature_names_in_", None)
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
         return not isinstance(self.kernel, Kernel) and not self.ard
-
-    def _check_scales(self, rows: Rows) -> None:
-        """Warn where columns differ a thousandfold in scale."""
-        told = far_apart(rows, getattr(self, "feature_names_in_", None))
-        if told is not None:
-            warnings.warn(
-                f"{told}. One lengthscale serves all columns: the second one will hardly count. Standardise them "
-                "(sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use GPRegressor, which takes "
-                "columns as they come.",
-                ScaleWarning,
-                stacklevel=4,  # the line that calls fit
-            )
-
-    def _without_trend(self, rows: Rows) -> tuple[Trend | None, Rows]:
-        """Fit the trend by least squares; return it, and the rows with its residuals."""
-        names = getattr(self, "feature_names_in_", None)
-        index = chosen_columns(self.trend, None if names is None else names.tolist(), rows.X.shape[1])
-        if index is None:
-            return None, rows
-        trend, residuals = fit_trend(rows, index, names)
-        learns = not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
-        if learns and np.abs(residuals.y).max() <= EXACT_TREND * np.abs(rows.y).max():
-            raise InputError(
-                f"y is a linear function of {', '.join(trend.names) or 'nothing'}, to the last digits: no "
-                "hyper-parameters can be learned from what the trend leaves. Give both kernel and noise_variance, or "
-                "use trend='constant'."
-            )
-        return trend, residuals
 
     def _estimated_trend(self) -> TrendFit | None:
         """Return the trend with its estimated coefficients; None of a constant."""
@@ -359,23 +326,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         )
 
     def _check_plausible(self, X: Floats, mean: Floats) -> None:
-        deviation, farthest = np.abs(mean), self._fitted.farthest_target
-        (far,) = np.nonzero(deviation > PLAUSIBLE.target_ranges * farthest)
-        if not len(far):
-            return
-        prior, surprise = self._expectations(X[far])
-        beyond = deviation[far] > PLAUSIBLE.prior_deviations * np.sqrt(prior)
-        implausible = beyond | (surprise > PLAUSIBLE.surprise)
-        if implausible.any():
-            at = int(np.argmax(np.where(implausible, deviation[far], 0.0)))
-            warnings.warn(
-                f"{np.count_nonzero(implausible):,} of {len(X):,} predicted means are impossible under the model "
-                f"itself. The mean of row {far[at]} is {deviation[far[at]]:.3g} from the mean of y, where the farthest "
-                f"target is {farthest:.3g} and the prior's standard deviation {prior[at] ** 0.5:.3g}. "
-                f"(yᵀC⁻¹y/n is {surprise[at]:.3g}, where 1 is expected.) {self._cure()}",
-                ImplausibleMeanWarning,
-                stacklevel=3,
-            )
+        told = implausible(mean, self._fitted.farthest_target, lambda far: self._expectations(X[far]))
+        if told is not None:
+            warnings.warn(f"{told} {self._cure()}", ImplausibleMeanWarning, stacklevel=3)
 
     def _cure(self) -> str:
         """Say what makes the predictions plausible."""

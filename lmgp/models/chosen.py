@@ -30,13 +30,13 @@ from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.models.nearest import NearestNeighborsGPRegressor
 from lmgp.noise import Approximation, Noise
-from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, families
-from lmgp.selection.costs import measured_costs
+from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, exact, families
+from lmgp.selection.costs import measured_costs, measured_kernel_costs
 from lmgp.selection.families import Choice
 from lmgp.selection.prices import Prices
 from lmgp.selection.probes import PLAN, Probes
-from lmgp.selection.search import Selection, select
-from lmgp.sphere import Metric, lengthscale_groups, on_sphere, places
+from lmgp.selection.search import Selection, at_once, select
+from lmgp.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.validation import RandomState, Rows, generator, spawn
 
 Floats = NDArray[np.float64]
@@ -67,7 +67,7 @@ class GPRegressor(GaussianProcess):
         The aim: the divergence from the exact GP, KL per row with noise, in nats. At 1e-3, the predicted means are off
         by about 0.04 predictive standard deviations.
     max_features : int, default=2048
-        The largest number of columns of a map; also the largest number of rows of a model without one.
+        The largest number of columns of a map; also of nearest rows.
     n_predict : int, optional
         The number of rows that will be predicted, which decides what is cheapest. If not given, the number of training
         rows.
@@ -85,12 +85,13 @@ class GPRegressor(GaussianProcess):
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
-        `ExactGPRegressor`.
+        `ExactGPRegressor`. With ``metric="sphere"`` the columns are "x", "y" and "z", in km, and then the others.
     metric : "sphere" or None, default=None
         "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
         lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
         three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
-        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km.
+        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km. In a list
+        of columns for `trend`, longitude stands for x and y, and latitude for z.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
@@ -111,18 +112,33 @@ class GPRegressor(GaussianProcess):
 
     Notes
     -----
-    At most 256 training rows, the probes, are held out. The exact GP predicts them: from all other rows, of up to
-    10,000 rows; of more, from the nearest rows, whose number doubles until the predictions settle, up to 4,096. Targets
-    of probes are not used.
+    Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once: 2,400 rows and
+    predictions.
+
+    Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows,
+    of up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
+    these matter (`lmgp.selection.blocks`). Targets of probes are not used.
 
     Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
-    1/4 lengthscales. A cost model, with rates measured on this machine, says what each takes to fit all rows and to
-    predict `n_predict`. Candidates are tried in that order, on the 32 first probes, and on all of them where these are
-    promising. The first one is taken whose mean divergence is within the tolerance with two standard errors added. If
-    there is none, the nearest one of the largest candidates is taken.
+    1/4 lengthscales. A cost model, with rates measured on this machine and for this kernel, says what each takes to fit
+    all rows and to predict `n_predict`. Affordable are 20 seconds, or what predictions from 256 nearest rows take where
+    that is more. A candidate is near enough if its mean divergence, with two standard errors added, is within the
+    tolerance.
+
+    The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in
+    the order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take
+    as long as the model without a map that would be taken instead, but 2 seconds at least and 5 at most. Seconds in
+    which other programs hold the processor do not count. No map is tried that could not save what its trial takes. So
+    choosing takes some seconds, of a million rows too.
+
+    The cheapest candidate that is near enough is taken. If there is none, as with kernels of many columns and little
+    noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large;
+    a `ToleranceWarning` says how far off it is. Give `n_predict` if you predict fewer rows than you train on: more
+    becomes affordable.
 
     Far from all data, all candidates but Fourier maps return to the prior. Within one process, the measured rates stay
-    the same, and with a seed so does the choice; between processes it can differ where candidates cost about the same.
+    the same, and with a seed so does the choice, unless time ends the trials of maps; between processes it can also
+    differ where candidates cost about the same.
 
     Examples
     --------
@@ -189,9 +205,17 @@ class GPRegressor(GaussianProcess):
         return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
 
     def _coordinates(self, X: Floats) -> Floats:
-        if self.metric is None:
-            return X
-        return on_sphere(X, *places(X.shape[1], getattr(self, "feature_names_in_", None)))
+        return X if self.metric is None else self._sphere.points(X)
+
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        return index if self.metric is None else self._sphere.places(index)
+
+    def _names(self) -> Sequence[str] | None:
+        return super()._names() if self.metric is None else self._sphere.names
+
+    @property
+    def _sphere(self) -> OnSphere:
+        return OnSphere.of(self.n_features_in_, super()._names())
 
     def _one_lengthscale(self) -> bool:
         # What is named is learned from columns in their standard deviations: any scales will do.
@@ -199,15 +223,23 @@ class GPRegressor(GaussianProcess):
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ChosenFit:
         require(common.kernel, "metric", type(self).__name__)
-        noise = Noise(common.noise_variance, APPROXIMATION)
-        plan = PLAN.within(self.max_memory_gib)
-        probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
         seed = int(rng.integers(2**31))
-        choice, selection = self._choose(probes, len(rows.y), common.kernel, noise, seed)
+        n_rows, noise = len(rows.y), Noise(common.noise_variance, APPROXIMATION)
+        n_predict = n_rows if self.n_predict is None else int(self.n_predict)
+        allowed = Allowed(
+            checked_methods(self.methods), int(self.max_features), APPROXIMATION, float(self.max_memory_gib)
+        )
+        if allowed.needs_no_search(n_rows, n_predict):
+            choice = exact(n_rows, APPROXIMATION)
+            selection = at_once(choice, float(self.tolerance), n_predict)
+        else:
+            plan = PLAN.within(self.max_memory_gib)
+            probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
+            choice, selection = self._choose(probes, allowed, n_rows, n_predict, common.kernel, noise, seed)
         if shortfall := selection.shortfall(self.max_features):
-            exact = len(rows.y) <= max_rows_within(self.max_memory_gib)
+            possible = n_rows <= max_rows_within(self.max_memory_gib)
             warnings.warn(
-                shortfall + (", or use ExactGPRegressor." if exact else "."),
+                shortfall + (", or use ExactGPRegressor." if possible else "."),
                 ToleranceWarning,
                 stacklevel=3,  # the line that calls fit
             )
@@ -217,39 +249,39 @@ class GPRegressor(GaussianProcess):
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
-    def _choose(self, probes: Probes, n_rows: int, kernel: Kernel, noise: Noise, seed: int) -> tuple[Choice, Selection]:
+    def _choose(
+        self, probes: Probes, allowed: Allowed, n_rows: int, n_predict: int, kernel: Kernel, noise: Noise, seed: int
+    ) -> tuple[Choice, Selection]:
         """Try candidates on probes, each made of the rows that are not held out."""
-        rest, n_predict = probes.rest, n_rows if self.n_predict is None else int(self.n_predict)
+        rest = probes.rest
         mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]
-        neighbourhoods = Neighbourhoods(kernel.scale(rest.X))
+        neighbourhoods = cache(lambda: Neighbourhoods(kernel.scale(rest.X)))
         most = LIMITS.max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
         def build(choice: Choice) -> LocalPosterior | NearestPosterior:
             if choice.n_neighbors is not None:
-                return NearestPosterior(kernel, rest, noise, choice.n_neighbors, self.max_memory_gib)
+                return NearestPosterior(
+                    kernel, probes.near, noise, choice.n_neighbors, self.max_memory_gib, share=False
+                )
             centroids: Floats = mean if choice.threshold is None else covers(choice.threshold)
-            features = None
-            if choice.features is not None:
-                # The stream from which the chosen regressor draws as well: what is tried is what is fitted.
-                drawing = spawn(generator(seed), 2)[1]
-                features = fitted_map(choice.features, kernel, rest, centroids, drawing, self.max_memory_gib)
+            # The stream from which the chosen regressor draws as well: what is tried is what is fitted.
+            drawing = spawn(generator(seed), 2)[1]
             return LocalPosterior(
                 kernel,
                 rest,
                 Noise(noise.variance, choice.approximation),
                 centroids,
-                features=features,
+                features=fitted_map(choice.features, kernel, rest, centroids, drawing, self.max_memory_gib),
                 solver=choice.solver,
                 max_memory_gib=self.max_memory_gib,
-                neighbourhoods=neighbourhoods,
+                neighbourhoods=None if choice.threshold is None else neighbourhoods(),
             )
 
-        allowed = Allowed(
-            checked_methods(self.methods), int(self.max_features), APPROXIMATION, float(self.max_memory_gib)
-        )
         share = negligible_share(rest, kernel, noise, PRUNE)
-        prices = Prices(rest, n_rows, kernel, share, n_predict, measured_costs())
+        costs = measured_costs(), measured_kernel_costs(kernel, rest.X.shape[1])
+        prices = Prices(rest, n_rows, kernel, share, n_predict, *costs, len(probes.X))
+        allowed = replace(allowed, max_neighbours=probes.most_neighbours)
         candidates = families(allowed, kernel, prices, covers)
         return select(probes, candidates, build, noise.variance, float(self.tolerance), n_predict)
 
@@ -273,7 +305,8 @@ class GPRegressor(GaussianProcess):
         return LocalizedGPRegressor(choice.features, choice.threshold, solver=choice.solver, **shared)
 
     def _estimated_trend(self) -> TrendFit | None:
-        return self.model_._estimated_trend()
+        bare, trend = self._fitted.trend, self.model_._estimated_trend()  # which knows no names of columns
+        return None if bare is None or trend is None else replace(trend, names=bare.names)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)

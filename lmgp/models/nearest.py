@@ -38,8 +38,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     Parameters
     ----------
     n_neighbors : int, default=100
-        The number of nearest rows, in the metric of the kernel. More are nearer to the exact Gaussian process, in
-        O(n_neighbors³) time a row.
+        The least number of nearest rows, in the metric of the kernel. More are nearer to the exact Gaussian process,
+        in O(n_neighbors³) time a row. In one and two columns, rows near to each other share all training rows around
+        them, about twice this number, where that is quicker.
     kernel : Kernel, str, list of str or None, default=None
         With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
         such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
@@ -63,6 +64,11 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     ----------
     kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
+
+    Notes
+    -----
+    A prediction depends on the training rows and its own row alone, not on the rows that are predicted beside it: see
+    `lmgp.inference.nearest.NearestPosterior`.
 
     References
     ----------

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,20 +58,25 @@ class Limits:
     max_coordinates : float
         With more than 3 input columns, clustering looks at n · d coordinates for each centroid. A threshold above 256
         centroids is tried only if it takes fewer than this number in all.
-    long : float
-        In seconds: a candidate that takes longer than this, and longer than the exact GP, is left out.
-    patience : float
-        It is left out only if it takes this multiple of the exact GP's seconds where neither nearest rows nor the
-        exact GP are among the methods.
+    quick : float
+        In multiplications: where the exact GP of n rows takes fewer, n²(n/3 + n_predict), no search can save much.
+    affordable : float
+        In seconds: what any model may take.
+    neighbours : int
+        A model may also take as long as predictions from this number of nearest rows.
+    negligible : float
+        In seconds: a size is left out if the next larger one takes less. It cannot save what its trial takes.
     """
 
     thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
     smallest_size: int = 32
     few_centroids: int = 256
     rows_per_centroid: int = 8
-    max_coordinates: float = 4e9
-    long: float = 2.0
-    patience: float = 10.0
+    max_coordinates: float = 1e9
+    quick: float = 2e10
+    affordable: float = 20.0
+    neighbours: int = 256
+    negligible: float = 0.2
 
     def max_centroids(self, n_rows: int, n_inputs: int) -> int:
         """Return the number of centroids at which a threshold is too small to be tried."""
@@ -85,8 +90,8 @@ POWERS, LIMITS = Powers(), Limits()
 
 
 # All methods that can be named, and those that are tried if none are.
-NAMES = (*(name for name, method in METHODS.items() if not method.chooses), NEAREST_ROWS, EXACT)
-TRIED = (*(name for name, method in METHODS.items() if method.tried), NEAREST_ROWS, EXACT)
+NAMES = (*(name for name, method in METHODS.items() if not method.chooses), EXACT)
+TRIED = (*(name for name, method in METHODS.items() if method.tried), EXACT)
 
 
 def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
@@ -120,21 +125,28 @@ class Allowed:
     methods : sequence of str
         Names of methods.
     max_features : int
-        The largest number of columns; of models without a map, of rows.
+        The largest number of columns, and of nearest rows.
     approximation : {"dtc", "sor", "fitc"}
     max_memory_gib : float
         Models whose matrices need more are left out.
+    max_neighbours : int
+        The largest number of nearest rows.
     """
 
     methods: Sequence[str] = TRIED
     max_features: int = 2048
     approximation: Approximation = "fitc"
     max_memory_gib: float = 4.0
+    max_neighbours: int = 2048
 
-    @property
-    def rows_serve(self) -> bool:
-        """Whether a model may be made of rows in place of features."""
-        return NEAREST_ROWS in self.methods or EXACT in self.methods
+    def takes_exact(self, n_rows: int) -> bool:
+        """Say whether the exact GP of n rows is a candidate."""
+        return EXACT in self.methods and n_rows <= max_rows_within(self.max_memory_gib)
+
+    def needs_no_search(self, n_rows: int, n_predict: int) -> bool:
+        """Say whether the exact GP is to be taken at once."""
+        work = n_rows**2 * (n_rows / 3.0 + n_predict)
+        return self.takes_exact(n_rows) and (work <= LIMITS.quick or set(self.methods) == {EXACT})
 
 
 def sizes(max_features: int) -> list[int]:
@@ -164,7 +176,8 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
     InputError
         If there is no candidate.
     """
-    maps = {name: METHODS[name] for name in allowed.methods if name in METHODS and _map(name).serves(kernel)}
+    known = {name: METHODS[name] for name in allowed.methods if name in METHODS}
+    maps = {name: method for name, method in known.items() if method.mapped and _map(name).serves(kernel)}
     if prices.n_inputs == 1:  # rivals are the same map: keep the first
         names = list(maps)
         maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
@@ -184,7 +197,12 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
             f"{prices.n_inputs} columns, with max_features={allowed.max_features} and "
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
-    return _affordable(found, max(LIMITS.long, prices.of_exact() * (1.0 if allowed.rows_serve else LIMITS.patience)))
+    return _affordable(found, max(LIMITS.affordable, prices.of_neighbours(LIMITS.neighbours).model))
+
+
+def exact(n_rows: int, approximation: Approximation) -> Choice:
+    """Return the choice of the exact GP of all rows."""
+    return Choice(EXACT, n_rows, None, None, approximation)
 
 
 def _map(name: str, size: int = LIMITS.smallest_size) -> KernelMap:
@@ -203,10 +221,12 @@ def model_fits(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: 
 
 
 def _affordable(found: list[Family], limit: float) -> list[Family]:
-    """Leave out the candidates that take longer than a limit in seconds, but for the cheapest of all."""
+    """Leave out the candidates that take longer than a limit in seconds, or next to nothing, but for the cheapest."""
     limit = max(limit, min(candidate.seconds for family in found for candidate in family.candidates))
     for family in found:
-        family.candidates[:] = [candidate for candidate in family.candidates if candidate.seconds <= limit]
+        possible = [candidate for candidate in family.candidates if candidate.seconds <= limit]
+        worth = [one for one, larger in pairwise(possible) if larger.seconds > LIMITS.negligible]
+        family.candidates[:] = worth + possible[-1:]
     return [family for family in found if family.candidates]
 
 
@@ -233,7 +253,7 @@ def _of_maps(
             [
                 Candidate(
                     Choice(name, size, features, threshold, allowed.approximation),
-                    prices.of_map(work, n_centroids, distances),
+                    *prices.of_map(work, n_centroids, distances),
                 )
                 for size, features, work in sensible
                 if model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
@@ -250,19 +270,19 @@ def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:
     """List the exact GP of the nearest rows, and that of all rows."""
     n, found = prices.n_rows, []
     if NEAREST_ROWS in allowed.methods:
-        fewer = [k for k in sizes(allowed.max_features) if k < n]
+        most = min(allowed.max_features, allowed.max_neighbours, max_rows_within(allowed.max_memory_gib))
+        fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
         found.append(
             Family(
                 [
-                    Candidate(Choice(NEAREST_ROWS, k, None, None, allowed.approximation, k), prices.of_neighbours(k))
+                    Candidate(Choice(NEAREST_ROWS, k, None, None, allowed.approximation, k), *prices.of_neighbours(k))
                     for k in fewer
                 ],
                 POWERS.nearest,
             )
         )
-    if EXACT in allowed.methods and n <= min(allowed.max_features, max_rows_within(allowed.max_memory_gib)):
-        choice = Choice(EXACT, n, None, None, allowed.approximation)
-        found.append(Family([Candidate(choice, prices.of_exact())], POWERS.explicit))
+    if allowed.takes_exact(n):
+        found.append(Family([Candidate(exact(n, allowed.approximation), *prices.of_exact())], POWERS.explicit))
     return [family for family in found if family.candidates]

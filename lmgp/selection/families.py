@@ -1,6 +1,8 @@
 """What can be chosen: one choice, and families of choices that differ in their size."""
 
+import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from sklearn.base import TransformerMixin
@@ -47,10 +49,20 @@ class Choice:
 
 
 class Candidate(NamedTuple):
-    """A choice, and the seconds that the cost model expects of it."""
+    """A choice, and the seconds that the cost model expects of it.
+
+    Attributes
+    ----------
+    choice : Choice
+    seconds : float
+        Of fitting it to all rows, and predicting as many as the user will.
+    trial_seconds : float
+        Of fitting it to all rows but the probes, and predicting these.
+    """
 
     choice: Choice
     seconds: float
+    trial_seconds: float = 0.0
 
 
 @dataclass
@@ -77,11 +89,26 @@ class Family:
 
     @property
     def least(self) -> float:
-        """The least divergence that the largest candidate can have."""
+        """The least divergence that the largest candidate can have.
+
+        It falls no faster than `power` allows, and its power of the size no more than doubles with the size. The
+        divergence of a map that converges geometrically in the size is exp(−c · size): its power does double.
+        """
         if not self.seen:
             return 0.0
-        size = max(self.seen)
-        return self.seen[size][0] * (size / self.candidates[-1].choice.size) ** self.power
+        sizes = sorted(self.seen)
+        divergence = self.seen[sizes[-1]][0]
+        doublings = math.log2(self.candidates[-1].choice.size / sizes[-1])
+        powers = [
+            math.log2(self.seen[before][0] / self.seen[after][0]) / math.log2(after / before)
+            for before, after in pairwise(sizes)
+            # A lower bound and a divergence cannot be compared.
+            if self.seen[before][1] == self.seen[after][1] and min(self.seen[before][0], self.seen[after][0]) > 0.0
+        ]
+        least_power = max(1.0, *powers) if powers else math.inf
+        growth = 2.0 ** (doublings + 1.0) - 2.0  # 2 + 4 + 8 + …, one for each doubling
+        fall = min(self.power * doublings, least_power * growth if growth > 0.0 else 0.0)
+        return divergence * 2.0**-fall
 
     @property
     def behind(self) -> bool:

@@ -1,13 +1,16 @@
 """The seconds that a candidate is expected to take on this machine."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammainccinv
 
 from lmgp.features.base import Work
+from lmgp.features.nystroem import CHOICE as LANDMARKS
 from lmgp.kernels.base import Kernel
-from lmgp.selection.costs import Costs
+from lmgp.selection.costs import Costs, KernelCosts, weighed
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -15,8 +18,20 @@ Floats = NDArray[np.float64]
 # The share of rows within reach of a centroid is estimated from the distances between this many rows and centroids.
 SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
 
-# Above this number of rows, the exact GP is priced by the row: by the seconds that this number of rows takes.
-MAX_EXACT_ROWS = 16_384
+
+class Price(NamedTuple):
+    """Seconds.
+
+    Attributes
+    ----------
+    model : float
+        Of fitting a model to all rows, and predicting as many as the user will.
+    trial : float
+        Of fitting it and predicting the probes.
+    """
+
+    model: float
+    trial: float
 
 
 class Prices:
@@ -36,6 +51,10 @@ class Prices:
         The number of rows to predict.
     costs : Costs
         The rates of this machine.
+    of_kernel : KernelCosts
+        Those of the kernel on these rows.
+    n_probes : int
+        The number of rows on which candidates are tried.
 
     Attributes
     ----------
@@ -43,10 +62,21 @@ class Prices:
         The number of rows that candidates are tried on, of rows in all, and of their columns.
     """
 
-    def __init__(self, rows: Rows, n_rows: int, kernel: Kernel, share: float, n_predict: int, costs: Costs) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        n_rows: int,
+        kernel: Kernel,
+        share: float,
+        n_predict: int,
+        costs: Costs,
+        of_kernel: KernelCosts,
+        n_probes: int,
+    ) -> None:
         self.n_rows = n_rows
         self.n_tried, self.n_inputs = rows.X.shape
-        self._kernel, self._share, self._n_predict, self._costs = kernel, share, n_predict, costs
+        self._kernel, self._share, self._n_predict, self._n_probes = kernel, share, n_predict, n_probes
+        self._costs, self._of_kernel = costs, of_kernel
         sample = np.random.default_rng(0).permutation(self.n_tried)[:SAMPLE_ROWS]
         self._sample = kernel.scale(rows.X[sample])
 
@@ -55,7 +85,7 @@ class Prices:
         picked = np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]
         return cdist(self._kernel.scale(centroids[picked]), self._sample)
 
-    def of_map(self, work: Work, n_centroids: int = 1, distances: Floats | None = None) -> float:
+    def of_map(self, work: Work, n_centroids: int = 1, distances: Floats | None = None) -> Price:
         """Return the seconds of a map.
 
         Parameters
@@ -68,23 +98,35 @@ class Prices:
             it takes all rows.
         """
         costs, n_rows = self._costs, float(self.n_rows)
-        row = costs.product_row(work.columns)
+        row, predict, drawing = costs.product_row(work.columns), costs.predict_row(work.columns), 0.0
         if work.solved:
-            row += costs.predict_row(work.solved)
+            solve = costs.predict_row(work.solved) + work.solved * self._of_kernel.entry
+            row, predict, drawing = row + solve, predict + solve, self._of_landmarks(work.solved)
         if work.moments is not None:
             row = min(row, costs.moment_row(work.moments))
         if work.degree is not None and distances is not None:
             n_rows *= float(np.mean(distances <= work.stretch * np.sqrt(gammainccinv(work.degree + 1, self._share))))
         per_model = costs.model + costs.factorise(work.columns) + n_rows * row
-        # Models from which no row is predicted are not solved.
-        return min(n_centroids, self._n_predict) * per_model + self._n_predict * costs.predict_row(work.columns)
 
-    def of_neighbours(self, k: int) -> float:
+        def of(n_predict: int) -> float:
+            # Models from which no row is predicted are not solved.
+            return drawing + min(n_centroids, n_predict) * per_model + n_predict * predict
+
+        return Price(of(self._n_predict), of(self._n_probes))
+
+    def _of_landmarks(self, n_landmarks: int) -> float:
+        """Return the seconds of drawing landmarks and factorising their covariance."""
+        n_seen = min(self.n_tried, max(LANDMARKS.least_rows, LANDMARKS.rows_per_landmark * n_landmarks))
+        drawn = n_seen * weighed(n_landmarks) * self._costs.landmark_row
+        return drawn + n_landmarks**2 * self._of_kernel.entry + self._costs.exact(n_landmarks)
+
+    def of_neighbours(self, k: int) -> Price:
         """Return the seconds of predictions from the k nearest rows."""
-        return self._n_predict * self._costs.neighbours_row(k)
+        row = self._of_kernel.neighbours_row(k)
+        return Price(self._n_predict * row, self._n_probes * row)
 
-    def of_exact(self) -> float:
-        """Return the seconds of the exact GP of all rows."""
-        if self.n_rows > MAX_EXACT_ROWS:
-            return self._costs.exact(MAX_EXACT_ROWS) * self.n_rows / MAX_EXACT_ROWS
-        return self._costs.exact(self.n_rows) + self._n_predict * self._costs.exact_row(self.n_rows)
+    def of_exact(self) -> Price:
+        """Return the seconds of the exact GP of all rows, whose divergence needs no trial."""
+        n, entry = self.n_rows, self._of_kernel.entry
+        fit = self._costs.exact(n) + n * n * entry
+        return Price(fit + self._n_predict * (self._costs.exact_row(n) + n * entry), 0.0)

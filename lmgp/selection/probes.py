@@ -1,10 +1,12 @@
 """Probes: training rows that are held out, and their exact prediction."""
 
+import math
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
@@ -13,6 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
+from lmgp.selection.blocks import BlockPosterior
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -26,31 +29,35 @@ class Plan:
     Attributes
     ----------
     all_rows : int
-        Up to this number of rows, the probes are drawn at random and predicted from all other rows. Of more rows, the
-        probes come in groups of neighbours, and one neighbourhood serves a group.
+        Up to this number of rows, the probes are drawn at random and predicted from all other rows: that takes about a
+        second. Of more rows, the probes come in groups of neighbours, and one neighbourhood serves a group.
     n_probes, n_groups : int
         The number of rows to hold out, and of groups.
     held_out : int
         Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows
         would be another problem.
-    first_neighbours, last_neighbours : int
-        The size of the first neighbourhood, and of the largest; each is twice the one before.
+    neighbours : int
+        The size of a neighbourhood. Its half must be enough: see `share_of_tolerance`.
+    landmarks, landmark_work : int and float
+        Where neighbourhoods alone are not enough, a Nyström map stands for the rows beyond, of at most this number of
+        landmarks m, with m² · n at most the second number.
     share_of_tolerance : float
-        Neighbourhoods are large enough when doubling them changes the predictions by less than this share of the
-        tolerance.
+        Predictions are settled when half the neighbourhood, and half the landmarks, change them by less than this share
+        of the tolerance.
     """
 
-    all_rows: int = 10_000
+    all_rows: int = 4096
     n_probes: int = 256
     n_groups: int = 16
     held_out: int = 5
-    first_neighbours: int = 512
-    last_neighbours: int = 4096
+    neighbours: int = 1024
+    landmarks: int = 256
+    landmark_work: float = 5e9
     share_of_tolerance: float = 0.1
 
     def within(self, max_memory_gib: float) -> Self:
         """Return the plan that predicts from all rows only where these fit into memory, in GiB."""
-        return replace(self, all_rows=max(self.last_neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
+        return replace(self, all_rows=max(self.neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
 
 
 PLAN = Plan()
@@ -70,11 +77,14 @@ class Probes:
         The index of each row's group; of few rows, each is a group of its own.
     rest : Rows
         The rows that were not held out.
+    near : Rows
+        Those of them that are among the `most_neighbours` nearest to a probe: models of the nearest rows are tried on
+        these, whose number does not grow with n. Where each prediction is from all rows, these are all.
     n_used : int
-        The number of rows that each prediction is from.
+        The number of rows that each prediction is from; rows beyond, through a map, are not counted.
     change : float
-        By how much the predictions changed when that number was last doubled, in nats of KL a row with noise; 0 where
-        they are from all rows.
+        By how much half that number changes the predictions, in nats of KL a row with noise; 0 where they are from all
+        rows.
     seconds : float
         The time that this took.
     """
@@ -84,15 +94,21 @@ class Probes:
     variance: Floats
     group: Indices
     rest: Rows
+    near: Rows
     n_used: int
     change: float
     seconds: float
+
+    @property
+    def most_neighbours(self) -> int:
+        """The number of nearest rows above which a model of them cannot be told from the reference."""
+        return self.n_used // 2 if self.change else self.n_used
 
     @classmethod
     def of(
         cls, rows: Rows, kernel: Kernel, noise: Noise, tolerance: float, rng: np.random.Generator, plan: Plan = PLAN
     ) -> Self:
-        """Hold out some rows, and predict them from growing neighbourhoods until the predictions settle.
+        """Hold out some rows, and predict them from all others, or from those that matter.
 
         Parameters
         ----------
@@ -107,15 +123,22 @@ class Probes:
         plan : Plan
         """
         start = perf_counter()
-        groups = _hold_out(kernel.scale(rows.X), rng, plan)
-        held = np.concatenate(groups)
-        rest = rows.take(np.setdiff1d(np.arange(len(rows.y)), held))
-        inputs = [rows.X[group] for group in groups]
-        if len(groups) == 1:
-            mean, variance = _both(RowPosterior(kernel, rest, noise), inputs[0])
-            n_used, change = len(rest.y), 0.0
+        scaled = kernel.scale(rows.X)
+        if len(scaled) <= plan.all_rows:
+            held = rng.permutation(len(scaled))[: max(1, min(plan.n_probes, len(scaled) // plan.held_out))]
+            groups, rest = [held], rows.take(np.setdiff1d(np.arange(len(scaled)), held))
+            mean, variance = _both(RowPosterior(kernel, rest, noise), rows.X[held])
+            near, n_used, change = rest, len(rest.y), 0.0
         else:
-            mean, variance, n_used, change = _from_neighbourhoods(kernel, rest, noise, inputs, tolerance, plan)
+            tree = KDTree(scaled, balanced_tree=False)  # one tree for all: it takes the most time of many rows
+            groups = _hold_out(scaled, tree, rng, plan)
+            held = np.concatenate(groups)
+            rest = rows.take(np.setdiff1d(np.arange(len(scaled)), held))
+            around = _neighbourhoods(scaled, tree, groups, plan)
+            inputs = [rows.X[group] for group in groups]
+            task = _Reference(kernel, rows, noise, inputs, around)
+            mean, variance, change = task.settled(rest, plan.share_of_tolerance * tolerance, rng, plan)
+            near, n_used = rows.take(_nearest(scaled, tree, held, around.shape[1] // 2)), around.shape[1]
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
         return cls(
@@ -124,6 +147,7 @@ class Probes:
             variance[order],
             labels if len(groups) > 1 else np.arange(len(held)),
             rest,
+            near,
             n_used,
             change,
             perf_counter() - start,
@@ -139,14 +163,11 @@ class Probes:
         return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
-def _hold_out(scaled: Floats, rng: np.random.Generator, plan: Plan) -> list[Indices]:
-    """Choose the rows to hold out, in groups of neighbours where there are many rows."""
-    n = len(scaled)
-    if n <= plan.all_rows:
-        return [rng.permutation(n)[: max(1, min(plan.n_probes, n // plan.held_out))]]
+def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan) -> list[Indices]:
+    """Choose the rows to hold out, in groups of neighbours."""
     size = plan.n_probes // plan.n_groups
-    centres = rng.choice(n, plan.n_groups, replace=False)
-    _, around = KDTree(scaled).query(scaled[centres], k=2 * plan.held_out * size)
+    centres = rng.choice(len(scaled), plan.n_groups, replace=False)
+    _, around = tree.query(scaled[centres], k=2 * plan.held_out * size)
     taken: set[int] = set()
     groups = []
     for candidates in around:
@@ -157,32 +178,55 @@ def _hold_out(scaled: Floats, rng: np.random.Generator, plan: Plan) -> list[Indi
     return groups
 
 
+def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], plan: Plan) -> Indices:
+    """Return the rows nearest to the middle of each group that are not held out, the nearest first."""
+    held = np.concatenate(groups)
+    k = min(plan.neighbours, len(scaled) - len(held))
+    middles = np.stack([scaled[group].mean(axis=0) for group in groups])
+    _, around = tree.query(middles, k=k + len(held), workers=torch.get_num_threads())
+    return np.stack([nearest[~np.isin(nearest, held)][:k] for nearest in around])
+
+
+def _nearest(scaled: Floats, tree: KDTree, held: Indices, k: int) -> Indices:
+    """Return the rows that are among the k nearest to a held-out one, and are not held out themselves; ascending."""
+    _, found = tree.query(scaled[held], k=k + len(held), workers=torch.get_num_threads())
+    return np.setdiff1d(found, held)
+
+
 def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
     mean, variance = posterior.predict(X)
     assert variance is not None  # for the type checker
     return mean, variance
 
 
-def _from_neighbourhoods(
-    kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], tolerance: float, plan: Plan
-) -> tuple[Floats, Floats, int, float]:
-    """Predict groups of rows exactly; return means, variances, the number of rows used, and the last change."""
-    tree = KDTree(kernel.scale(rows.X))
-    centres = kernel.scale(np.stack([group.mean(axis=0) for group in groups]))
-    previous: tuple[Floats, Floats] | None = None
-    k, change = plan.first_neighbours, np.inf
-    while True:
-        neighbourhoods = tree.query(centres, k=k)[1]
+class _Reference:
+    """Groups of rows, and the neighbourhoods that they are predicted from."""
 
+    def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices) -> None:
+        self.kernel, self.rows, self.noise, self.groups, self.around = kernel, rows, noise, groups, around
+
+    def settled(self, rest: Rows, enough: float, rng: np.random.Generator, plan: Plan) -> tuple[Floats, Floats, float]:
+        """Return means, variances, and by how much half the neighbourhoods change them."""
+        half, whole = self.around[:, : self.around.shape[1] // 2], self.around
+        alone = self._compared(self._predict(half, None), self._predict(whole, None))
+        n_landmarks = min(plan.landmarks, math.isqrt(int(plan.landmark_work / len(rest.y))))
+        if alone[2] <= enough or n_landmarks < 2:
+            return alone
+        maps = [BlockPosterior(self.kernel, rest, self.noise, m, rng) for m in (n_landmarks // 2, n_landmarks)]
+        both = self._compared(self._predict(half, maps[0]), self._predict(whole, maps[1]))
+        return min(alone, both, key=lambda found: found[2])
+
+    def _predict(self, around: Indices, beyond: BlockPosterior | None) -> tuple[Floats, Floats]:
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
-            group, nearest = task
-            return _both(RowPosterior(kernel, rows.take(nearest), noise), group)
+            group, block = task[0], self.rows.take(task[1])
+            if beyond is None:
+                return _both(RowPosterior(self.kernel, block, self.noise), group)
+            return beyond.predict(block, group)
 
-        parts = parallel_map(predict, list(zip(groups, neighbourhoods, strict=True)))
+        parts = parallel_map(predict, list(zip(self.groups, around, strict=True)))
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        if previous is not None:
-            before = previous[0], previous[1] + noise.variance
-            change = float(kl_divergence(*before, mean, variance + noise.variance).mean())
-        if change <= plan.share_of_tolerance * tolerance or 2 * k > plan.last_neighbours:
-            return mean, variance, k, change
-        previous, k = (mean, variance), 2 * k
+        return mean, variance
+
+    def _compared(self, before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> tuple[Floats, Floats, float]:
+        (m, v), (mean, variance), noise = before, after, self.noise.variance
+        return mean, variance, float(kl_divergence(m, v + noise, mean, variance + noise).mean())

@@ -4,12 +4,13 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.methods import EXACT, NEAREST_ROWS
 from lmgp.metrics import kl_divergence
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rules:
-    """When a candidate is given up, and when it is near enough.
+    """When a candidate is given up, when it is near enough, and how long the search takes.
 
     Attributes
     ----------
@@ -33,12 +34,20 @@ class Rules:
     still_to_come : float
         The reference is uncertain by this multiple of its last change. If each doubling of its rows halves the
         change of the divergence, ρ² = 1/2, all further changes add up to (ρ/(1 − ρ))² = 5.8 times the last.
+    as_near : float
+        Where no candidate is near enough, the cheapest one is taken whose divergence is at most this multiple of the
+        least.
+    least_seconds, most_seconds : float
+        Trials of maps take as long as the model without a map that would be taken instead, within these bounds.
     """
 
     first_look: int = 32
     far_off: float = 5.0
     standard_errors: float = 2.0
     still_to_come: float = 6.0
+    as_near: float = 1.25
+    least_seconds: float = 2.0
+    most_seconds: float = 5.0
 
 
 RULES = Rules()
@@ -73,7 +82,8 @@ class Trial(NamedTuple):
         Its standard error over the choice of probes.
     n_probes : int
         The number of probes that it was tried on. It is smaller where the first ones showed that the candidate is far
-        off; it is 0 where `kl` is a lower bound from the variance that the map leaves out.
+        off; it is 0 where `kl` is a lower bound from the variance that the map leaves out, and of the exact GP, whose
+        divergence is 0.
     seconds : float
         The time that the cost model expects for fitting all rows and predicting as many as the user will.
     trial_seconds : float
@@ -91,6 +101,11 @@ class Trial(NamedTuple):
     seconds: float
     trial_seconds: float
     chosen: bool = False
+
+    @property
+    def measured(self) -> bool:
+        """Whether `kl` is a divergence, and not only a lower bound of it."""
+        return self.n_probes > 0 or self.method == EXACT
 
     def within(self, tolerance: float) -> bool:
         """Say whether the divergence is within a tolerance, with two standard errors added."""
@@ -141,24 +156,24 @@ class Selection(Sequence[Trial]):
         return next(trial for trial in self.trials if trial.chosen)
 
     def shortfall(self, max_features: int) -> str | None:
-        """Say how far off the tolerance is, and what to do, as an open sentence; None where it is reached."""
+        """Say how far off the tolerance is, as an open sentence; None where it is reached, or the model is exact."""
         chosen = self.chosen
         model = f"{chosen.method} of size {chosen.n_features}"
         uncertainty = RULES.still_to_come * self.reference_change
-        if uncertainty > self.tolerance:
+        if chosen.method == EXACT or max(chosen.kl, uncertainty) <= self.tolerance:
+            return None
+        if chosen.kl <= uncertainty:
             return (
-                f"tolerance={self.tolerance:g} cannot be checked: exact predictions of the rows held out, from the "
-                f"{self.reference_rows:,} rows nearest to them, still changed by {self.reference_change:.2g} nats per "
-                f"row when that number was doubled. Chosen was {model}, {chosen.kl:.2g} nats per row from them. Give a "
-                f"tolerance above {uncertainty:.2g} to accept that"
+                f"tolerance={self.tolerance:g} is below {uncertainty:.2g} nats per row, to which the exact GP is known "
+                f"here (from {self.reference_rows:,} rows around each row held out). Chosen was {model}, "
+                f"{chosen.kl:.2g} from that. Give a tolerance above {uncertainty:.2g} to accept this"
             )
-        if chosen.kl > self.tolerance:
-            return (
-                f"No model within max_features={max_features} reaches tolerance={self.tolerance:g}: the nearest one, "
-                f"{model}, has a KL divergence of {chosen.kl:.2g} nats per row from the exact GP on {chosen.n_probes} "
-                f"rows held out, {chosen.kl / self.tolerance:.2g} times the tolerance. Raise max_features or tolerance"
-            )
-        return None
+        cure = "a larger max_features" if chosen.n_features == max_features else "a smaller n_predict"
+        return (
+            f"Chosen was {model}, {chosen.kl:.2g} nats per row from the exact GP on {chosen.n_probes} rows held out, "
+            f"above tolerance={self.tolerance:g}: the nearest model that was found affordable for {self.n_predict:,} "
+            f"predictions. Raise tolerance to accept this, or give {cure}"
+        )
 
     def to_json(self) -> str:
         """Write the selection as one line of text."""
@@ -180,8 +195,8 @@ class Selection(Sequence[Trial]):
                     str(trial.n_features),
                     "-" if trial.threshold is None else f"{trial.threshold:g}",
                     trial.approximation,
-                    f"{'' if trial.n_probes else '> '}{trial.kl:.2g}",
-                    f"{trial.spread:.1g}" if trial.n_probes else "-",
+                    f"{'' if trial.measured else '> '}{trial.kl:.2g}",
+                    f"{trial.spread:.1g}" if trial.measured else "-",
                     str(trial.n_probes),
                     f"{trial.seconds:.2g}",
                     f"{trial.trial_seconds:.2g}",
@@ -197,9 +212,16 @@ class Selection(Sequence[Trial]):
                 ),
                 f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict.",
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}. They took "
-                f"{self.reference_seconds:.2g} s.",
+                f"{self.reference_seconds:.2g} s."
+                if self.reference_rows
+                else "So few rows need no search.",
             )
         )
+
+
+def at_once(choice: Choice, tolerance: float, n_predict: int) -> Selection:
+    """Return the selection of the exact GP without a search."""
+    return Selection((_exact(choice, 0.0, chosen=True),), tolerance, n_predict, 0, 0.0, 0.0)
 
 
 def select(
@@ -212,8 +234,10 @@ def select(
 ) -> tuple[Choice, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
-    Two standard errors are added to each divergence. Candidates are tried in the order of their expected seconds, but
-    for those that cannot be near enough. If none is near enough, the nearest one is taken.
+    Two standard errors are added to each divergence. Models of the nearest rows come first: their trials are cheap. The
+    exact GP needs none. Maps are tried only as far as they can save more than their trials take: see `Rules`.
+    Candidates come in the order of their expected seconds, but for those that cannot be near enough. If none is near
+    enough, the nearest one is taken, or a cheaper one that is about as near.
 
     Parameters
     ----------
@@ -231,41 +255,101 @@ def select(
     Choice
     Selection
     """
-    # No divergence can be told more precisely than the reference is known.
-    aim = max(tolerance, RULES.still_to_come * probes.change)
     trials = _Trials(probes, build, noise_variance)
-    pairs = [(family, candidate) for family in families for candidate in family.candidates]
-    for family, candidate in sorted(pairs, key=lambda pair: pair[1].seconds):
-        if family.least <= aim and not family.behind and trials.attempt(family, candidate, aim).within(aim):
-            break
-    else:
-        for family in sorted(families, key=lambda family: family.least):
-            largest = family.candidates[-1]
-            nearest = min((trial.kl for _, trial in trials.complete()), default=math.inf)
-            known = any(choice is largest.choice for choice, _ in trials.complete())
-            if not known and not family.behind and (family.least < nearest or nearest == math.inf):
-                trials.attempt(family, largest, nearest)
-    # At most one is within the tolerance: the last one tried.
-    choice, best = min(trials.complete(), key=lambda pair: (not pair[1].within(aim), pair[1].kl))
+    exact = next((one for _, one in _by_seconds(families) if one.choice.method == EXACT), None)
+    nearest = [family for family in families if family.candidates[0].choice.method == NEAREST_ROWS]
+    maps = [family for family in families if family.candidates[0].choice.features is not None]
+    # Each model that is near enough sets the seconds that the next ones are to save.
+    found = trials.first_within(_by_seconds(nearest), tolerance, math.inf, exact.seconds if exact else math.inf)
+    if not found and exact:
+        found = trials.add_exact(exact)
+    elif not found:
+        trials.try_largest(nearest, math.inf)
+    saving = found.seconds if found else math.inf
+    without = found.seconds if found else max((one.seconds for _, one in _by_seconds(nearest)), default=math.inf)
+    budget = min(max(without, RULES.least_seconds), RULES.most_seconds)
+    trials.spent = 0.0
+    if not trials.first_within(_by_seconds(maps), tolerance, budget, saving) and not found:
+        trials.try_largest(maps, budget)
+    if not trials.complete():
+        trials.attempt(*_by_seconds(families)[0], math.inf)
+    choice, best = trials.best(tolerance)
     table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.by_choice.values())
     return choice, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)
 
 
+def _by_seconds(families: Sequence[Family]) -> list[tuple[Family, Candidate]]:
+    pairs = [(family, candidate) for family in families for candidate in family.candidates]
+    return sorted(pairs, key=lambda pair: pair[1].seconds)
+
+
+def _exact(choice: Choice, seconds: float, chosen: bool = False) -> Trial:
+    return Trial(choice.method, choice.size, None, choice.approximation, 0.0, 0.0, 0, seconds, 0.0, chosen)
+
+
 class _Trials:
-    """Tries candidates on probes, and keeps one `Trial` of each."""
+    """Tries candidates on probes, and keeps one `Trial` of each.
+
+    Attributes
+    ----------
+    by_choice : dict of int to (Choice, Trial)
+    spent : float
+        The seconds that trials took.
+    """
 
     def __init__(self, probes: Probes, build: Callable[[Choice], Predictor], noise_variance: float) -> None:
         self.probes, self.build, self.noise_variance = probes, build, noise_variance
         self.by_choice: dict[int, tuple[Choice, Trial]] = {}
+        self.spent = 0.0
+
+    def add_exact(self, candidate: Candidate) -> Trial:
+        """Add the exact GP, whose divergence needs no trial."""
+        trial = _exact(candidate.choice, candidate.seconds)
+        self.by_choice[id(candidate.choice)] = candidate.choice, trial
+        return trial
 
     def complete(self) -> list[tuple[Choice, Trial]]:
-        """Return the choices that were tried on all probes."""
-        return [pair for pair in self.by_choice.values() if pair[1].n_probes == len(self.probes.X)]
+        """Return the choices that were tried on all probes, and the exact GP."""
+        n_probes = len(self.probes.X)
+        return [pair for pair in self.by_choice.values() if pair[1].method == EXACT or pair[1].n_probes == n_probes]
+
+    def first_within(
+        self, pairs: Sequence[tuple[Family, Candidate]], tolerance: float, budget: float, saving: float = math.inf
+    ) -> Trial | None:
+        """Try candidates until one is within the tolerance; pass over those that spend more than they can save."""
+        for family, candidate in pairs:
+            spent = self.spent + candidate.trial_seconds
+            if spent > budget or spent + candidate.seconds > saving:
+                continue
+            if family.least <= tolerance and not family.behind:
+                trial = self.attempt(family, candidate, tolerance)
+                if trial.within(tolerance):
+                    return trial
+        return None
+
+    def try_largest(self, families: Sequence[Family], budget: float) -> None:
+        """Try the largest affordable candidate of each family that can be nearer than all others."""
+        for family in sorted(families, key=lambda family: family.least):
+            possible = [one for one in family.candidates if self.spent + one.trial_seconds <= budget]
+            nearest = min((trial.kl for _, trial in self.complete()), default=math.inf)
+            if not possible:
+                continue
+            known = any(choice is possible[-1].choice for choice, _ in self.complete())
+            if not known and not family.behind and (family.least < nearest or nearest == math.inf):
+                self.attempt(family, possible[-1], nearest)
+
+    def best(self, tolerance: float) -> tuple[Choice, Trial]:
+        """Return the cheapest candidate within the tolerance; if there is none, of those about as near as can be."""
+        complete = self.complete()
+        near = [pair for pair in complete if pair[1].within(tolerance)]
+        least = min(trial.kl for _, trial in complete)
+        near = near or [pair for pair in complete if pair[1].kl <= RULES.as_near * least]
+        return min(near, key=lambda pair: pair[1].seconds)
 
     def attempt(self, family: Family, candidate: Candidate, target: float) -> Trial:
         """Try a candidate on the first probes, and on all of them if it is not far off the target."""
         choice, probes, noise_variance = candidate.choice, self.probes, self.noise_variance
-        start = perf_counter()
+        start, used = perf_counter(), process_time()
         model = self.build(choice)
         expected = probes.variance + noise_variance
         # The predicted variance is at least what the map leaves out: that bounds the divergence from below.
@@ -279,6 +363,8 @@ class _Trials:
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
         family.seen[choice.size] = kl, n_probes > 0
         seconds = perf_counter() - start
+        # What other programs take of the processor changes no choice.
+        self.spent += min(seconds, process_time() - used)
         if id(choice) in self.by_choice:
             seconds += self.by_choice[id(choice)][1].trial_seconds
         trial = Trial(

@@ -16,6 +16,7 @@ from lmgp import (
     KernelSGDClassifier,
     KernelSGDRegressor,
     LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
     TaylorFeatures,
@@ -23,9 +24,14 @@ from lmgp import (
 from lmgp.errors import InputError, ScaleWarning
 
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(2.0), "noise_variance": 0.1, "random_state": 0}
-REGRESSORS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, GPRegressor)
-}
+CLASSES = (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
+    GPRegressor,
+)
+REGRESSORS: dict[str, Callable[..., Any]] = {one.__name__: one for one in CLASSES}
 MODELS: dict[str, Callable[[], Any]] = {
     **{name: lambda one=one: one(**GIVEN) for name, one in REGRESSORS.items()},
     "KernelSGDRegressor": lambda: KernelSGDRegressor(random_state=0, n_steps=200),

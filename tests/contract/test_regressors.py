@@ -16,6 +16,7 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     TaylorFeatures,
@@ -42,6 +43,7 @@ WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
         FeaturizedGPRegressor(NystroemFeatures(66), **WIDE),
         LocalizedGPRegressor(TaylorFeatures(66), threshold=2.0, **WIDE),
         LocalizedGPRegressor(OptimizedMaclaurinFeatures(66), threshold=2.0, **WIDE),
+        NearestNeighborsGPRegressor(**WIDE),
     ],
 )
 def test_scikit_learn_checks(estimator, check: Callable) -> None:

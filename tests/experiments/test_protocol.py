@@ -32,7 +32,7 @@ def test_repeated_values_are_run_once() -> None:
 
 def test_default_comparison_has_the_peer_and_leaves_out_the_gaussian_sketches() -> None:
     assert "nystroem" in DEFAULT_METHODS
-    left_out = {"global_maclaurin_gaussian", "local_maclaurin_gaussian", "global_taylor_energy"}
+    left_out = {"global_maclaurin_gaussian", "local_maclaurin_gaussian", "global_taylor_energy", "nearest_rows"}
     assert set(METHODS) - set(DEFAULT_METHODS) == left_out
 
 
@@ -96,5 +96,5 @@ def test_every_method_fits_and_follows_the_protocol(name: str, make: Callable[..
         assert np.all(np.isfinite(mean))
         assert np.all(np.isfinite(std))
         parameters = model.get_params()
-        assert parameters.get("approximation", "fitc") == ("fitc" if name == "auto" else protocol.approximation)
+        assert parameters.get("approximation", "fitc") == (protocol.approximation if METHODS[name].mapped else "fitc")
         assert parameters.get("features__allocation", protocol.allocation) == protocol.allocation

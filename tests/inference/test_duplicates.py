@@ -46,6 +46,16 @@ def test_collapsed_noise_is_said_with_the_number_of_copies_and_the_cure(weighted
     assert model.noise_variance_ < 1e-3 * y.var()
 
 
+def test_collapsed_noise_is_said_of_kernels_that_are_named() -> None:
+    X, y = rows(60)
+    X, y = np.repeat(X, 5, axis=0), np.repeat(y, 5)
+    with pytest.warns(DuplicateRowsWarning, match=r"240 of 300 rows are exact copies") as record:
+        model = ExactGPRegressor("matern52", random_state=0).fit(X, y)
+    assert sum(issubclass(one.category, DuplicateRowsWarning) for one in record) == 1
+    assert model.noise_variance_ < 1e-3 * y.var()
+    assert model.learning_.n_copies == 240
+
+
 def noise_free() -> tuple[np.ndarray, np.ndarray]:
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (60, 1))
     return np.repeat(X, 2, axis=0), np.sin(3 * np.repeat(X, 2))
@@ -67,6 +77,7 @@ def test_other_data_are_left_alone(make) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DuplicateRowsWarning)
         ExactGPRegressor(random_state=0).fit(*make())
+        ExactGPRegressor("gaussian", random_state=0).fit(*make())
 
 
 def test_a_given_noise_is_left_alone() -> None:

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
+from scipy.spatial import KDTree
 
 import lmgp.inference.nearest as nearest
 from lmgp import GaussianKernel, LinearKernel, MaternKernel
 from lmgp.errors import InputError, MemoryLimitError, NumericalError
+from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.nearest import NearestPosterior
+from lmgp.locality.cells import Cells
+from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
 from tests.conftest import ARGUMENTS, KERNELS, NOISE, centred, dense_gp, distances, draw, rows_and_noises
 
@@ -23,7 +28,7 @@ def test_it_is_the_exact_process_of_the_nearest_rows(
     T = np.concatenate((T, T[:2]))
     rows, noise = rows_and_noises(X, y, arguments)
     monkeypatch.setattr(nearest, "BATCH_BYTES", 8 * 7**2 * 4)
-    posterior = NearestPosterior(kernel, rows, Noise(NOISE), k)
+    posterior = NearestPosterior(kernel, rows, Noise(NOISE), k, share=False)
     mean, variance = posterior.predict(T)
     order = np.argsort(distances(T, X, kernel.metric(2)), axis=1, kind="stable")[:, :k]
     for row, near, found in zip(T, order, zip(mean, variance, strict=True), strict=True):
@@ -33,6 +38,89 @@ def test_it_is_the_exact_process_of_the_nearest_rows(
     alone = posterior.predict(T, variance=False)
     np.testing.assert_allclose(alone[0], mean, rtol=0, atol=1e-10)
     assert alone[1] is None
+
+
+def of_rows_around(kernel, formula, rows, noise: np.ndarray, T: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The exact process of the rows around each row's cell, by dense algebra; NaN for a row that its cell leaves."""
+    points, tree = kernel.scale(T), KDTree(kernel.scale(rows.X))
+    cells, expected = Cells(tree, k), np.full((2, len(T)), np.nan)
+    for cell in cells.group(points)[0]:
+        near = cells.rows_around(cell)
+        members = cell.members[cells.serves(cell, points[cell.members], near)]
+        Z, own = rows.X[near], T[members]
+        prior = np.diag(formula(own, own))
+        expected[:, members] = dense_gp(formula(Z, Z), formula(Z, own), prior, rows.y[near], noise[near], 0.0)[:2]
+    return expected
+
+
+def wide(n: int = 600, n_new: int = 120):
+    return draw(n, high=(28.0, 17.0), n_new=n_new)
+
+
+class TestRowsThatShareACell:
+    @pytest.mark.parametrize("name", KERNELS)
+    @pytest.mark.parametrize("arguments", ARGUMENTS)
+    def test_are_predicted_by_the_exact_process_of_the_rows_around_it(self, name: str, arguments: str) -> None:
+        kernel, formula = KERNELS[name]
+        X, y, T = wide(900, 60)
+        rows, noise = rows_and_noises(X, y, arguments)
+        expected = of_rows_around(kernel, formula, rows, noise, T, 100)
+        shared = np.isfinite(expected[0])
+        assert shared.mean() > 0.4
+        found = np.array(NearestPosterior(kernel, rows, Noise(NOISE), 100).predict(T))
+        np.testing.assert_allclose(found[:, shared], expected[:, shared], rtol=0, atol=1e-8)
+        alone = np.array(NearestPosterior(kernel, rows, Noise(NOISE), 100, share=False).predict(T))
+        np.testing.assert_allclose(found[:, ~shared], alone[:, ~shared], rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("smoothness", [0.5, 1.5, 2.5])
+    def test_are_nearer_to_the_exact_process(self, smoothness: float) -> None:
+        X, y, T = wide(2000, 300)
+        kernel, rows, noise = MaternKernel(3.0, smoothness=smoothness), centred(X, y), Noise(0.05)
+        exact = RowPosterior(kernel, rows, noise).predict(T)
+        divergence = []
+        for share in (True, False):
+            mean, variance = NearestPosterior(kernel, rows, noise, 100, share=share).predict(T)
+            divergence.append(kl_divergence(mean, variance + 0.05, exact[0], exact[1] + 0.05).mean())
+        assert divergence[0] < 0.7 * divergence[1]
+
+    def test_are_predicted_alike_whatever_rows_are_beside_them(self) -> None:
+        X, y, T = wide(2000, 300)
+        posterior = NearestPosterior(MaternKernel([2.0, 3.0]), centred(X, y), Noise(0.05), 100)
+        expected = np.array(posterior.predict(T))
+        order = np.random.default_rng(1).permutation(len(T))
+        np.testing.assert_allclose(np.array(posterior.predict(T[order])), expected[:, order], rtol=1e-10, atol=1e-12)
+        for row in range(0, len(T), 40):
+            alone = np.array(posterior.predict(T[row : row + 1]))[:, 0]
+            np.testing.assert_allclose(alone, expected[:, row], rtol=1e-10, atol=1e-12)
+
+    def test_are_predicted_alike_by_any_number_of_threads(self) -> None:
+        X, y, T = wide(2000, 300)
+        posterior = NearestPosterior(MaternKernel([2.0, 3.0]), centred(X, y), Noise(0.05), 100)
+        before, found = torch.get_num_threads(), []
+        try:
+            for n_threads in (1, 3):
+                torch.set_num_threads(n_threads)
+                found.append(np.array(posterior.predict(T)))
+        finally:
+            torch.set_num_threads(before)
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-10, atol=1e-12)
+
+    def test_among_hundreds_of_copies(self) -> None:
+        X, y, _ = wide(500)
+        X = np.concatenate((np.repeat(X[:1], 400, axis=0), X))
+        rows = centred(X, np.concatenate((y[0] + np.linspace(-0.1, 0.1, 400), y)))
+        T = np.concatenate((X[:1], X[:1] + np.array([1e-3, 0.0]), X[450:460]))
+        mean, variance = NearestPosterior(MaternKernel(3.0), rows, Noise(0.05), 60).predict(T)
+        exact = RowPosterior(MaternKernel(3.0), rows, Noise(0.05)).predict(T)
+        assert variance[0] == pytest.approx(1.0 / (1.0 + 60 / 0.05), rel=1e-6)  # from 60 of the copies
+        np.testing.assert_allclose(mean, exact[0], rtol=0, atol=0.1)
+
+    def test_far_from_all_rows_it_is_the_prior(self) -> None:
+        X, y, _ = wide()
+        far = np.array([[1e3, 0.0], [-1e9, 1e9], [1e200, 0.0]])
+        mean, variance = NearestPosterior(MaternKernel(0.5, 2.0), centred(X, y), Noise(0.05), 60).predict(far)
+        np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+        np.testing.assert_allclose(variance, 2.0, rtol=1e-12)
 
 
 def test_of_no_new_rows() -> None:
@@ -45,7 +133,7 @@ def test_what_the_rows_were_expected_to_be() -> None:
     X, y, T = draw()
     kernel, formula = KERNELS["matern32"]
     rows = centred(X, y)
-    prior, surprise = NearestPosterior(kernel, rows, Noise(NOISE), 9).expectations(T)
+    prior, surprise = NearestPosterior(kernel, rows, Noise(NOISE), 9, share=False).expectations(T)
     np.testing.assert_allclose(prior, np.diag(formula(T, T)), rtol=1e-14)
     for near, found in zip(np.argsort(distances(T, X, kernel.metric(2)), axis=1)[:, :9], surprise, strict=True):
         covariance = formula(X[near], X[near]) + NOISE * np.eye(9)

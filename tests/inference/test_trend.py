@@ -5,17 +5,16 @@ import pytest
 
 import lmgp.inference.function_space as function_space
 from lmgp import GaussianKernel, NystroemFeatures
-from lmgp.errors import InputError
+from lmgp.errors import InputError, MemoryLimitError
 from lmgp.inference.function_space import RowPosterior, estimate_trend
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.nearest import NearestPosterior
-from lmgp.inference.trend import chosen_columns, fit_trend
+from lmgp.inference.trend import chosen_columns, without_trend
 from lmgp.inference.weight_space import WeightPosterior, accumulate, accumulate_columns, evaluate
 from lmgp.noise import Noise
 from lmgp.validation import Rows
 from tests.conftest import KERNELS, NOISE, counts_and_noises, distances, draw, universal_kriging, with_ones
 
-ALL = np.array([0, 1])
 KERNEL, FORMULA = KERNELS["matern32"]
 
 
@@ -35,7 +34,7 @@ def tilted(arguments: str = "plain") -> tuple[Rows, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("arguments", ["plain", "weights and noises"])
 def test_the_least_squares_fit(arguments: str) -> None:
     rows, T, noise = tilted(arguments)
-    trend, residuals = fit_trend(rows, ALL, None)
+    trend, residuals = without_trend(rows, "linear", None)
     root = 1 / np.sqrt(noise)
     expected, *_ = np.linalg.lstsq(with_ones(rows.X) * root[:, None], rows.y * root, rcond=None)
     np.testing.assert_allclose(trend.least_squares(T), with_ones(T) @ expected, rtol=1e-10)
@@ -47,10 +46,10 @@ def test_the_least_squares_fit(arguments: str) -> None:
 
 def test_columns_that_say_the_same_share_their_slope() -> None:
     rows, T, _ = tilted()
-    single, _ = fit_trend(rows, ALL, None)
+    single, _ = without_trend(rows, "linear", None)
     # x0, x1, x0 in other units, a constant, and x0 + x1.
     more = [np.column_stack((X, 1000 * X[:, 0] - 7, np.full(len(X), 3.3), X.sum(axis=1))) for X in (rows.X, T)]
-    trend, residuals = fit_trend(Rows(more[0], rows.y), np.arange(5), None)
+    trend, residuals = without_trend(Rows(more[0], rows.y), "linear", None)
     assert trend.n_columns == single.n_columns == 3
     np.testing.assert_allclose(trend.least_squares(more[1]), single.least_squares(T), rtol=1e-8)
     estimate = trend.estimated(np.eye(3), np.zeros(3)).estimate(0.0)
@@ -67,7 +66,7 @@ def test_columns_that_say_the_same_share_their_slope() -> None:
 @pytest.mark.parametrize("values", [np.full(80, 1e9 / 3), np.zeros(80), np.repeat([0.0, 1e200], [79, 1])])
 def test_odd_columns(values: np.ndarray) -> None:
     rows, _, _ = tilted()
-    trend, residuals = fit_trend(Rows(values[:, None], rows.y), np.array([0]), None)
+    trend, residuals = without_trend(Rows(values[:, None], rows.y), "linear", None)
     assert np.all(np.isfinite(trend.columns(values[:, None])))
     assert trend.n_columns == (1 if np.ptp(values) == 0 else 2)
     expected = rows.y - rows.y.mean() if np.ptp(values) == 0 else np.append(rows.y[:-1] - rows.y[:-1].mean(), 0.0)
@@ -76,7 +75,7 @@ def test_odd_columns(values: np.ndarray) -> None:
 
 def test_of_no_columns_the_trend_is_a_constant() -> None:
     rows, T, _ = tilted()
-    trend, residuals = fit_trend(rows, np.array([], dtype=np.intp), None)
+    trend, residuals = without_trend(rows, [], None)
     np.testing.assert_allclose(residuals.y, rows.y - rows.y.mean(), rtol=0, atol=1e-10)
     np.testing.assert_array_equal(trend.columns(T), np.ones((len(T), 1)))
 
@@ -84,7 +83,7 @@ def test_of_no_columns_the_trend_is_a_constant() -> None:
 def test_more_coefficients_than_rows_are_refused() -> None:
     rows = Rows(np.random.default_rng(0).normal(size=(4, 3)), np.arange(4.0))
     with pytest.raises(InputError, match=r"A trend of 3 columns has 4 coefficients, and needs more rows.*got 4"):
-        fit_trend(rows, np.arange(3), None)
+        without_trend(rows, "linear", None)
 
 
 # ------------------------------------------------------------------------------------------------------- which columns
@@ -133,7 +132,7 @@ def test_columns_that_are_refused(trend: object, names: list[str] | None, messag
 def test_of_all_rows(name: str, arguments: str) -> None:
     kernel, formula = KERNELS[name]
     rows, T, noise = tilted(arguments)
-    trend, residuals = fit_trend(rows, ALL, ["a", "b"])
+    trend, residuals = without_trend(rows, "linear", ["a", "b"])
     posterior = RowPosterior(kernel, residuals, Noise(NOISE), trend=trend)
     mean, variance = posterior.predict(T)
     fit = posterior.trend
@@ -160,7 +159,7 @@ def test_of_all_rows(name: str, arguments: str) -> None:
 
 def test_an_estimate_prints_as_a_table() -> None:
     rows, _, _ = tilted()
-    trend, _ = fit_trend(rows, ALL, ["north", "east"])
+    trend, _ = without_trend(rows, "linear", ["north", "east"])
     header, intercept, north, east = str(trend.estimated(np.eye(3), np.zeros(3)).estimate(1.5)).splitlines()
     assert header.split() == ["coefficient", "std.", "error"]
     assert [line.split()[0] for line in (intercept, north, east)] == ["intercept", "north", "east"]
@@ -172,7 +171,7 @@ def test_an_estimate_prints_as_a_table() -> None:
 @pytest.mark.parametrize("approximation", ["sor", "dtc", "fitc"])
 def test_of_features(approximation, arguments: str) -> None:
     rows, T, noise = tilted(arguments)
-    trend, residuals = fit_trend(rows, ALL, None)
+    trend, residuals = without_trend(rows, "linear", None)
     features = NystroemFeatures(20, kernel=KERNEL, random_state=0).fit(rows.X)
     centre = np.zeros(2)
     sums = accumulate_columns(features, residuals, centre, Noise(NOISE, approximation), trend)
@@ -202,7 +201,7 @@ def test_of_features(approximation, arguments: str) -> None:
 @pytest.mark.parametrize("k", [5, 30, 80])
 def test_of_the_nearest_rows(k: int) -> None:
     rows, T, noise = tilted()
-    trend, residuals = fit_trend(rows, ALL, None)
+    trend, residuals = without_trend(rows, "linear", None)
     fit = estimate_trend(trend, KERNEL, residuals, Noise(NOISE), np.random.default_rng(0))
     mean, variance = NearestPosterior(KERNEL, residuals, Noise(NOISE), k, trend=fit).predict(T)
     _, _, beta, spread = universal_kriging(
@@ -227,7 +226,7 @@ def test_of_the_nearest_rows(k: int) -> None:
 def test_around_centroids(solver) -> None:
     """With a map that represents the kernel of these rows, every centroid's model is the exact one."""
     rows, T, _ = tilted()
-    trend, residuals = fit_trend(rows, ALL, None)
+    trend, residuals = without_trend(rows, "linear", None)
     exact = RowPosterior(KERNEL, residuals, Noise(NOISE), trend=trend)
     features = NystroemFeatures(80, kernel=KERNEL).fit(rows.X)
     origin = np.zeros((1, 2))
@@ -240,7 +239,7 @@ def test_around_centroids(solver) -> None:
 
 def test_where_no_rows_are_near_the_prior_and_the_trend_predict() -> None:
     rows, T, _ = tilted()
-    trend, residuals = fit_trend(rows, ALL, None)
+    trend, residuals = without_trend(rows, "linear", None)
     fit = estimate_trend(trend, KERNEL, residuals, Noise(NOISE), np.random.default_rng(0))
     none = residuals.take(np.arange(0))
     mean, variance = RowPosterior(KERNEL, none, Noise(NOISE), trend=fit).predict(T)
@@ -259,7 +258,7 @@ def test_the_estimate_of_some_rows_is_unbiased_and_says_how_uncertain_it_is(monk
     off = []
     for _ in range(400):
         rows = Rows(X, 3.0 * X[:, 0] + root @ rng.normal(size=120))
-        trend, residuals = fit_trend(rows, np.array([0]), None)
+        trend, residuals = without_trend(rows, "linear", None)
         estimate = estimate_trend(trend, kernel, residuals, Noise(0.1), rng).estimate(0.0)
         off.append(((estimate.coef[0] - 3.0) / estimate.coef_error[0], estimate.intercept / estimate.intercept_error))
     assert np.all(np.abs(np.mean(off, axis=0)) < 4 / 20)  # four standard errors of 400 draws
@@ -268,10 +267,12 @@ def test_the_estimate_of_some_rows_is_unbiased_and_says_how_uncertain_it_is(monk
 
 def test_the_rows_that_estimate_a_trend_fit_into_memory() -> None:
     rows, _, _ = tilted()
-    trend, residuals = fit_trend(rows, ALL, None)
+    trend, residuals = without_trend(rows, "linear", None)
     few = 16.0 * 30**2 / 2**30
     fits = [
         estimate_trend(trend, KERNEL, residuals, Noise(NOISE), np.random.default_rng(0), most).covariance.trace()
         for most in (few, 1.0)
     ]
     assert fits[0] > 1.05 * fits[1]
+    with pytest.raises(MemoryLimitError, match="exact prediction from 4 rows"):
+        estimate_trend(trend, KERNEL, residuals, Noise(NOISE), np.random.default_rng(0), 16.0 * 3**2 / 2**30)

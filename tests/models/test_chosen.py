@@ -100,10 +100,35 @@ class TestNearTheExactProcess:
         assert model.selection_.n_predict == 1
         assert auto().fit(X[:100], y[:100]).selection_.n_predict == 100
 
+    def test_few_rows_are_not_worth_a_search(self) -> None:
+        X, y, T = draw(600, extent=20.0)
+        model = assert_no_warning(auto(), X, y)
+        assert [trial.method for trial in model.selection_] == ["exact"]
+        assert type(model.model_) is ExactGPRegressor
+        assert divergence(model, X, y, T) < 1e-12
+
+    @pytest.mark.parametrize("n_predict", [None, 10**6])
+    def test_more_than_a_few_rows_of_a_smooth_function(self, n_predict: int | None) -> None:
+        """Rows beyond any neighbourhood matter there, and are not lost on the reference."""
+        X, y, T = draw(5000)
+        model = assert_no_warning(auto(6.0, n_predict=n_predict), X, y)
+        assert model.selection_.reference_rows == PLAN.neighbours
+        assert divergence(model, X, y, T) < 3e-3
+
+    def test_what_no_model_reaches_is_of_256_nearest_rows(self) -> None:
+        """As near as is affordable, which one line says."""
+        X, y, _ = draw(5000, d=8)
+        kernel = MaternKernel(4.0, VARIANCE, smoothness=2.5)
+        with pytest.warns(ToleranceWarning, match="nearest_rows of size 256") as caught:
+            model = auto(kernel=kernel, n_predict=10**6, noise_variance=1e-3, methods=["orf", "nearest_rows"]).fit(X, y)
+        assert len(caught) == 1
+        assert isinstance(model.model_, NearestNeighborsGPRegressor)
+        assert model.model_.n_neighbors == 256
+
     def test_in_groups_of_probes_of_many_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(chosen, "PLAN", replace(PLAN, all_rows=1000, first_neighbours=64, last_neighbours=512))
+        monkeypatch.setattr(chosen, "PLAN", replace(PLAN, all_rows=1000, neighbours=512))
         X, y, T = draw(1500, extent=20.0)
-        model = assert_no_warning(auto(tolerance=1e-2), X, y)
+        model = assert_no_warning(auto(tolerance=1e-2, n_predict=10**6), X, y)
         assert model.selection_.reference_rows <= 512
         assert 0.0 < model.selection_.reference_change < 5e-3
         assert divergence(model, X, y, T) < 3e-2
@@ -283,7 +308,7 @@ class TestWhatIsOpen:
         assert divergence(model, X, y, T) < 1e-2
 
     def test_an_unknown_method_is_told_before_anything_is_learned(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lmgp.models.base.maximize_likelihood", lambda *_, **__: pytest.fail("learned"))
+        monkeypatch.setattr("lmgp.models.base.learn_rows", lambda *_, **__: pytest.fail("learned"))
         X, y, _ = draw(50)
         with pytest.raises(InputError, match=r"'local_tayler'.*did you mean 'local_taylor'"):
             GPRegressor(methods=["local_tayler"]).fit(X, y)
@@ -306,15 +331,14 @@ class TestWarning:
         (text,) = (str(one.message) for one in caught)
         chosen = model.selection_.chosen
         assert chosen.kl > 1e-3
-        assert "max_features=40" in text
+        assert "a larger max_features" in text
         assert "tolerance=0.001" in text
         assert f"{chosen.method} of size {chosen.n_features}" in text
-        assert f"{chosen.kl / 1e-3:.2g} times the tolerance" in text
         assert f"{chosen.kl:.2g} nats" in text
         assert "ExactGPRegressor" in text
-        # And it is the best of all that were tried on all probes.
+        # And it is about the best of all that were tried on all probes.
         whole = [trial.kl for trial in model.selection_ if trial.n_probes == chosen.n_probes]
-        assert chosen.kl == min(whole)
+        assert chosen.kl <= 1.25 * min(whole)
         # On other rows it is about as far off.
         assert 0.2 * chosen.kl < divergence(model, X, y, T) < 5.0 * chosen.kl
 
@@ -326,7 +350,7 @@ class TestWarning:
     def test_the_exact_regressor_is_recommended_only_where_it_is_possible(self) -> None:
         """183 rows fit into this memory, and 160 are needed to predict the probes."""
         X, y, _ = draw(200)
-        with pytest.warns(ToleranceWarning, match=r"Raise max_features or tolerance\.$"):
+        with pytest.warns(ToleranceWarning, match=r"or give a larger max_features\.$"):
             auto(max_features=8, methods=FEATURES, max_memory_gib=5e-4).fit(X, y)
 
 
@@ -361,7 +385,7 @@ class TestEstimator:
 
     def test_hyperparameters_are_learned_first(self) -> None:
         X, y, T = draw(80)
-        model = auto(kernel=None, noise_variance=None).fit(X, y)
+        model = auto(kernel=None, ard=False, noise_variance=None).fit(X, y)
         exact = ExactGPRegressor(random_state=0).fit(X, y)
         assert model.noise_variance_ == exact.noise_variance_
         np.testing.assert_allclose(model.predict(T), exact.predict(T), rtol=0, atol=0.1)

@@ -8,7 +8,6 @@ from sklearn.pipeline import make_pipeline
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, SphericalCoordinates
 from lmgp.errors import InputError, ScaleWarning
-from lmgp.sphere import on_sphere
 
 KERNEL = GaussianKernel(800.0, 1.5)
 
@@ -85,8 +84,9 @@ class TestSphere:
         model = sphere(kernel=GaussianKernel([800.0, 800.0, 800.0, 50.0])).fit(df, y)
         assert model.n_features_in_ == 3
         assert list(model.feature_names_in_) == ["height", "Lat", "LON"]
-        exact = ExactGPRegressor(model.kernel_, 0.01).fit(on_sphere(df.to_numpy(), 2, 1), y)
-        np.testing.assert_allclose(model.predict(df), exact.predict(on_sphere(df.to_numpy(), 2, 1)), rtol=1e-9)
+        points_km = np.column_stack((6371.0088 * points, df["height"]))
+        exact = ExactGPRegressor(model.kernel_, 0.01).fit(points_km, y)
+        np.testing.assert_allclose(model.predict(df), exact.predict(points_km), rtol=1e-9)
         with pytest.raises(ValueError, match=r"(?s)missing.*height"):
             model.predict(df[["Lat", "LON"]])
         assert clone(model).metric == "sphere"
@@ -107,6 +107,26 @@ class TestSphere:
             sphere().fit(X[:, :1], y)
         with pytest.raises(InputError, match="One column must be named 'lon'"):
             sphere().fit(pd.DataFrame(X, columns=["east", "north"]), y)
+
+    def test_a_trend_of_latitude_and_other_columns(self) -> None:
+        points, y, _ = cap()
+        df = pd.DataFrame(degrees(points), columns=["lon", "lat"])
+        df["height"] = np.random.default_rng(1).normal(size=len(y))
+        y = y + 5.0 * df["height"].to_numpy()
+        kernel = GaussianKernel([800.0, 800.0, 800.0, 2.0])
+        points_km = np.column_stack((6371.0088 * points, df["height"]))
+        for trend, inner, names in (
+            (["height"], [3], ("height",)),
+            (["height", "lat"], [2, 3], ("z_km", "height")),
+            ("linear", "linear", ("x_km", "y_km", "z_km", "height")),
+        ):
+            model = sphere(kernel=kernel, trend=trend).fit(df, y)
+            exact = ExactGPRegressor(kernel, 0.01, trend=inner).fit(points_km, y)
+            np.testing.assert_allclose(model.predict(df), exact.predict(points_km), rtol=1e-7)
+            assert model.trend_.names == names
+        by_index = sphere(kernel=kernel, trend=[2]).fit(df.to_numpy(), y)
+        assert by_index.trend_.names == ("x2",)
+        assert by_index.trend_.coef == pytest.approx(5.0, abs=0.2)
 
     def test_another_metric_is_refused(self) -> None:
         with pytest.raises(ValueError, match="'metric' parameter of GPRegressor must be"):

@@ -1,6 +1,5 @@
 """What may be chosen, by what the user allows and the data, and what the cost model expects of it."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -18,9 +17,9 @@ from lmgp.locality.placement import cover
 from lmgp.methods import METHODS
 from lmgp.selection import candidates
 from lmgp.selection.candidates import LIMITS, NAMES, TRIED, Allowed, checked_methods, families, sizes
-from lmgp.selection.costs import Costs, Rate, measured_costs
+from lmgp.selection.costs import Costs, KernelCosts, Rate, measured_costs, measured_kernel_costs, weighed
 from lmgp.selection.families import Candidate, Choice, Family
-from lmgp.selection.prices import MAX_EXACT_ROWS, Prices
+from lmgp.selection.prices import Prices
 from lmgp.validation import Rows
 
 KERNEL = GaussianKernel(1.0, 1.0)
@@ -36,17 +35,25 @@ def power_law(unit: float, power: float) -> Rate:
     return Rate((1.0, 2.0), (unit, unit * 2.0**power))
 
 
-# A machine of one operation a nanosecond, where nothing but the exact GP takes long.
+# A machine of ten operations a nanosecond.
 MACHINE = Costs(
     model=1e-5,
     factorise=power_law(1e-10, 3),
     product_row=power_law(1e-10, 2),
     moment_row=power_law(1e-10, 1),
     predict_row=power_law(1e-10, 2),
-    exact=power_law(1e-3, 3),
+    landmark_row=1e-12,
+    exact=power_law(1e-12, 3),
     exact_row=power_law(1e-9, 2),
-    neighbours_row=power_law(1e-10, 3),
 )
+OF_KERNEL = KernelCosts(entry=1e-11, neighbours_row=power_law(1e-10, 3))
+N_PROBES = 50
+
+
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List those too that take next to nothing."""
+    monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, negligible=0.0))
 
 
 def draw(n: int = 400, d: int = 2, extent: float = 8.0) -> Rows:
@@ -61,9 +68,10 @@ def listed(
     share: float = SHARE,
     kernel: Kernel = KERNEL,
     machine: Costs = MACHINE,
+    of_kernel: KernelCosts = OF_KERNEL,
 ) -> list[Family]:
     limit = candidates.LIMITS.max_centroids(*rows.X.shape)
-    prices = Prices(rows, len(rows.y), kernel, share, n_predict, machine)
+    prices = Prices(rows, len(rows.y), kernel, share, n_predict, machine, of_kernel, N_PROBES)
     return families(allowed, kernel, prices, lambda threshold: cover(rows, kernel, threshold, limit))
 
 
@@ -97,7 +105,8 @@ class TestSizes:
 
     @pytest.mark.parametrize("largest", [2, 31, 100, 700])
     def test_no_candidate_has_more_columns_or_rows_than_allowed(self, largest: int) -> None:
-        found = choices(listed(draw(), replace(OPEN, max_features=largest)))
+        """But for the exact GP, which has all rows."""
+        found = [one for one in choices(listed(draw(), replace(OPEN, max_features=largest))) if one.method != "exact"]
         assert max(choice.size for choice in found) == largest or largest > 400
         for choice in found:
             assert choice.size <= largest
@@ -183,8 +192,26 @@ class TestExact:
         (exact,) = (choice for choice in choices(found) if choice.method == "exact")
         assert (exact.features, exact.n_neighbors, exact.threshold, exact.solver) == (None, None, None, "dual")
 
-    def test_not_more_rows_than_columns_allowed(self) -> None:
-        assert not seconds(listed(draw(257)), "exact")
+    def test_more_rows_than_columns_allowed_too(self) -> None:
+        assert list(seconds(listed(draw(257), replace(OPEN, max_features=40)), "exact")) == [257]
+
+    def test_takes_no_search_where_it_is_quick(self) -> None:
+        """n²(n/3 + n_predict) multiplications, as many as 2,500 rows need for as many predictions."""
+        assert OPEN.needs_no_search(2400, 2400)
+        assert not OPEN.needs_no_search(2600, 2600)
+        assert OPEN.needs_no_search(3500, 10)
+        assert not OPEN.needs_no_search(100, 10**7)
+        assert not replace(OPEN, methods=FEATURES).needs_no_search(10, 10)
+        assert replace(OPEN, methods=("exact",)).needs_no_search(10_000, 10**7)
+        assert not replace(OPEN, methods=("exact",), max_memory_gib=1e-3).needs_no_search(10_000, 10)
+
+    def test_by_hand(self) -> None:
+        found = seconds(listed(draw(400), n_predict=7), "exact")
+        expected = 1e-12 * 400**3 + 400**2 * 1e-11 + 7 * (1e-9 * 400**2 + 400 * 1e-11)
+        assert found[400] == pytest.approx(expected)
+
+    def test_nearest_rows_are_no_more_than_can_be_told(self) -> None:
+        assert list(seconds(listed(draw(), replace(OPEN, max_neighbours=128)), "nearest_rows")) == [32, 64, 128]
 
     def test_fewer_rows_than_all_are_nearest_ones(self) -> None:
         assert list(seconds(listed(draw(128)), "nearest_rows")) == [32, 64]
@@ -221,8 +248,8 @@ class TestThresholds:
     def test_of_more_rows_more_centroids_are_looked_for_except_in_high_dimension(self) -> None:
         assert LIMITS.max_centroids(100, 2) == LIMITS.max_centroids(1000, 8) == 256
         assert LIMITS.max_centroids(80_000, 3) == 10_000
-        assert LIMITS.max_centroids(80_000, 8) == 6250
-        assert LIMITS.max_centroids(1_000_000, 8) == 500
+        assert LIMITS.max_centroids(80_000, 8) == 1562
+        assert LIMITS.max_centroids(400_000, 8) == 312
         assert LIMITS.max_centroids(10**9, 8) == 256
 
     def test_where_localized_models_alone_are_allowed_one_centroid_will_do(self) -> None:
@@ -308,35 +335,48 @@ class TestSeconds:
         assert seconds(found, "global_taylor")[256] == pytest.approx(products)
 
     def test_what_takes_long_is_left_out_but_for_the_cheapest(self) -> None:
-        """It would take longer than the exact GP of all rows."""
-        slow = replace(MACHINE, model=1e3, exact=power_law(1e-9, 3), neighbours_row=power_law(1.0, 3))
-        found = choices(listed(self.ROWS, replace(OPEN, methods=("nearest_rows",)), machine=slow))
-        assert [choice.size for choice in found] == [32]
-        found = choices(listed(self.ROWS, replace(OPEN, max_features=512), machine=slow))
-        assert {choice.method for choice in found} == {"exact"}
+        """Longer than 20 s, and than 256 nearest rows."""
+        slow = replace(MACHINE, model=1e3, exact=power_law(1e-6, 3))
+        of_kernel = replace(OF_KERNEL, neighbours_row=power_law(1e-9, 3))
+        for n_predict, expected in ((10, {32, 64, 128, 256, 512}), (1000, {32, 64, 128, 256})):
+            found = listed(self.ROWS, Allowed(), n_predict, machine=slow, of_kernel=of_kernel)
+            assert {one.size for one in choices(found)} >= expected - {512}
+            assert {one.method for one in choices(found)} == {"nearest_rows"}
+        found = choices(listed(self.ROWS, replace(OPEN, methods=("exact", "orf")), machine=slow))
+        assert [choice.method for choice in found] == ["exact"]
+
+    def test_as_long_as_256_nearest_rows_is_affordable(self) -> None:
+        of_kernel = replace(OF_KERNEL, neighbours_row=power_law(1e-8, 3))
+        rows = draw(3000)
+        for n_predict, largest in ((10, 512), (300, 256), (10**6, 256)):
+            found = listed(rows, replace(Allowed(), methods=("nearest_rows",)), n_predict, of_kernel=of_kernel)
+            assert max(choice.size for choice in choices(found)) == largest
+
+    def test_a_size_is_left_out_where_the_next_one_takes_next_to_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(candidates, "LIMITS", LIMITS)
+        assert list(seconds(listed(self.ROWS), "orf")) == [256]
+        assert len(seconds(listed(self.ROWS, n_predict=10**6), "orf")) == 4
+
+    def test_of_a_trial_are_those_for_the_probes(self) -> None:
+        """It is fitted to all rows."""
+        found, probes = listed(self.ROWS, n_predict=10**5), listed(self.ROWS, n_predict=N_PROBES)
+        tried = [one.trial_seconds for family in found for one in family.candidates if one.choice.method != "exact"]
+        expected = [one.seconds for family in probes for one in family.candidates if one.choice.method != "exact"]
+        assert tried == pytest.approx(expected)
+
+    def test_landmarks_are_drawn_first(self) -> None:
+        found = seconds(listed(self.ROWS, n_predict=7), "nystroem")
+        landmarks = 400 * weighed(64) * 1e-12 + 64**2 * 1e-11 + 1e-12 * 64**3
+        row = 1e-10 * 64**2 + 64 * 1e-11
+        model = 1e-5 + 1e-10 * 64**3 + 400 * (1e-10 * 64**2 + row)
+        assert found[64] == pytest.approx(landmarks + model + 7 * (1e-10 * 64**2 + row))
 
     @pytest.mark.parametrize("n_inputs", [1, 2, 5])
     def test_the_measured_rates_give_costs_too(self, n_inputs: int) -> None:
-        for family in listed(draw(300, n_inputs), machine=measured_costs()):
+        of_kernel = measured_kernel_costs(KERNEL, n_inputs)
+        for family in listed(draw(300, n_inputs), machine=measured_costs(), of_kernel=of_kernel):
             each = [candidate.seconds for candidate in family.candidates]
             assert np.all(np.isfinite(each) & (np.array(each) > 0.0))
-
-    def test_of_more_rows_than_the_exact_process_can_take_none_costs_more_a_row(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        rows, n_rows = draw(400, d=6), 400_000
-        cheap = replace(MACHINE, exact=power_law(1e-9, 3))
-        prices = Prices(rows, n_rows, KERNEL, 1e-9, n_rows, cheap)
-
-        def found() -> list[Candidate]:
-            listed = families(Allowed(), KERNEL, prices, lambda threshold: cover(rows, KERNEL, threshold, 100))
-            return [candidate for family in listed for candidate in family.candidates]
-
-        limited = found()
-        assert max(one.seconds for one in limited) <= cheap.exact(MAX_EXACT_ROWS) / MAX_EXACT_ROWS * n_rows
-        assert ("nearest_rows", 2048) not in {(one.choice.method, one.choice.size) for one in limited}
-        monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, long=math.inf))
-        assert len(found()) > len(limited) > 10
 
 
 class TestKernels:

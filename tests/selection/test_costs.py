@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from lmgp import GaussianKernel, MaternKernel
+from lmgp.kernels.base import Kernel
 from lmgp.selection import costs
-from lmgp.selection.costs import Costs, Rate, measured_costs
+from lmgp.selection.costs import Costs, Rate, measured_costs, measured_kernel_costs
 
-RATES = ("factorise", "product_row", "moment_row", "predict_row", "exact", "exact_row", "neighbours_row")
+RATES = ("factorise", "product_row", "moment_row", "predict_row", "exact", "exact_row")
 
 
 @pytest.fixture
@@ -53,6 +55,12 @@ class TestRate:
     def test_less_than_the_smallest_size_takes_as_long(self, size: float) -> None:
         assert self.RATE(size) == pytest.approx(3e-6, rel=1e-12)
 
+    def test_the_least_power_holds_beyond_the_largest_size_alone(self) -> None:
+        rate = Rate((10.0, 100.0), (1e-6, 2e-6), power=3.0)
+        assert rate(1000) == pytest.approx(2e-3, rel=1e-12)
+        assert rate(100) == pytest.approx(2e-6, rel=1e-12)
+        assert Rate((10.0, 100.0), (1e-6, 1e-2), power=3.0)(1000) == pytest.approx(1e2, rel=1e-12)
+
     def test_a_law_of_one_power_is_met_everywhere(self) -> None:
         rate = Rate((32.0, 128.0, 512.0), tuple(1e-9 * size**2.5 for size in (32.0, 128.0, 512.0)))
         for size in (33, 200, 512, 5000, 10**6):
@@ -70,7 +78,7 @@ class TestMeasured:
     def test_larger_sizes_take_longer(self) -> None:
         """By more than a measurement is off."""
         measured = measured_costs()
-        for name in ("factorise", "product_row", "predict_row", "exact", "neighbours_row"):
+        for name in ("factorise", "product_row", "predict_row", "exact", "exact_row"):
             rate = getattr(measured, name)
             assert rate(rate.sizes[-1]) > 1.5 * rate(rate.sizes[0]), name
             assert rate(100 * rate.sizes[-1]) > 3 * rate(rate.sizes[-1]), name
@@ -95,7 +103,7 @@ class TestMeasured:
     def test_independent_tasks_share_the_threads(self, monkeypatch: pytest.MonkeyPatch, few_repeats) -> None:
         """What one thread does in a second takes four threads a quarter of it."""
         clock = iter(float(tick) for tick in range(10**6))
-        monkeypatch.setattr(costs, "perf_counter", lambda: next(clock))
+        monkeypatch.setattr(costs, "process_time", lambda: next(clock))
         one, four = few_repeats(1), few_repeats(4)
         assert one.exact.seconds == pytest.approx([1.0, 1.0, 1.0])
         assert four.exact.seconds == pytest.approx([0.25, 0.25, 0.25])
@@ -104,7 +112,7 @@ class TestMeasured:
         assert four.moment_row.seconds == pytest.approx([0.25 / 2048] * 3)
 
     def test_the_least_of_several_times_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        ticks, spent = [0.0], iter([5.0, 1.0, 3.0] * 10**5)
+        ticks, spent = [0.0], iter([5.0, 1.0] * 10**5)
         even = [True]
 
         def clock() -> float:
@@ -113,8 +121,30 @@ class TestMeasured:
             even[0] = not even[0]
             return ticks[0]
 
-        monkeypatch.setattr(costs, "perf_counter", clock)
+        monkeypatch.setattr(costs, "process_time", clock)
         assert costs.measure(1).factorise.seconds == pytest.approx([1.0, 1.0, 1.0])
+
+
+class TestOfAKernel:
+    KERNEL = MaternKernel(2.0, 1.0)
+
+    def test_the_rates_are_positive_and_grow_with_the_neighbours(self) -> None:
+        found = measured_kernel_costs(self.KERNEL, 3)
+        assert 0.0 < found.entry < 1e-3
+        assert 0.0 < found.neighbours_row(32) < found.neighbours_row(256) < 10.0
+        assert found.neighbours_row(1024) >= 4.0 * found.neighbours_row(512)
+
+    def test_are_those_of_its_form(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whatever its parameters; other columns, another number of lengthscales or other parts are measured anew."""
+        asked: list[tuple[Kernel, int]] = []
+        monkeypatch.setattr(costs, "MEASURED", {})
+        monkeypatch.setattr(costs, "measure_kernel", lambda kernel, n_inputs, _: asked.append((kernel, n_inputs)))
+        other, both = MaternKernel(0.1, 7.0), self.KERNEL + MaternKernel(3.0, 1.0)
+        ard = MaternKernel([1.0, 2.0, 3.0], 1.0)
+        cases = [(self.KERNEL, 3), (other, 3), (self.KERNEL, 2), (ard, 3), (both, 3), (GaussianKernel(), 3), (ard, 3)]
+        for kernel, n_inputs in cases:
+            measured_kernel_costs(kernel, n_inputs)
+        assert asked == [cases[i] for i in (0, 2, 3, 4, 5)]
 
 
 class TestThreads:
@@ -127,11 +157,11 @@ class TestThreads:
     ) -> None:
         seen = []
 
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             seen.append(torch.get_num_threads())
             raise RuntimeError("no luck")
 
-        monkeypatch.setattr(costs, "NearestPosterior", fail)
+        monkeypatch.setattr(costs, "evaluate", fail)
         with pytest.raises(RuntimeError, match="no luck"):
             few_repeats(threads)
         assert seen == [1]

@@ -9,13 +9,15 @@ from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
 from lmgp.inference.function_space import RowPosterior
 from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
+from lmgp.selection import probes as module
+from lmgp.selection.blocks import BlockPosterior
 from lmgp.selection.probes import PLAN, Plan, Probes
 from lmgp.validation import Rows
 
 KERNEL = GaussianKernel([0.7, 1.9], 2.0)
 NOISE = 0.1
 # Groups and neighbourhoods of few rows.
-SMALL = replace(PLAN, all_rows=300, n_probes=32, n_groups=4, first_neighbours=16, last_neighbours=128)
+SMALL = replace(PLAN, all_rows=300, n_probes=32, n_groups=4, neighbours=128, landmarks=0)
 UNGROUPED = replace(SMALL, all_rows=10**9)
 
 
@@ -93,7 +95,7 @@ class TestWhichRows:
             assert near.sum() >= 2 * within.sum()
 
     def test_groups_of_the_same_place_share_no_row(self) -> None:
-        plan = replace(SMALL, n_groups=8, n_probes=64, all_rows=100, last_neighbours=64)
+        plan = replace(SMALL, n_groups=8, n_probes=64, all_rows=100, neighbours=64)
         rows = draw(140)
         probes = hold_out(rows, plan)
         assert len(np.unique(positions(rows, probes.X))) == len(probes.X)
@@ -164,29 +166,50 @@ class TestNeighbourhoods:
         assert probes.change == pytest.approx(change, rel=1e-6)
         assert probes.change > 0.0
 
-    def test_grow_until_a_tenth_of_the_tolerance(self) -> None:
-        plan = replace(SMALL, last_neighbours=1024)
+    def test_half_of_them_say_how_sure_they_are(self) -> None:
+        """Where they are enough, no map is asked for."""
         rows = draw(1500)
-        sizes = {}
-        for tolerance in (10.0, 1e-1, 1e-2, 1e-3):
-            probes = hold_out(rows, plan, tolerance)
-            k = sizes[tolerance] = probes.n_used
-            assert probes.change <= 0.1 * tolerance
-            if k > 32:  # one step earlier was not enough
-                pairs = [self.of_sizes(probes, size) for size in (k // 4, k // 2)]
-                change = kl_divergence(*(v for m, s in pairs for v in (m, s + NOISE))).mean()
-                assert change > 0.1 * tolerance
-        assert sizes[10.0] == 32
-        assert len(set(sizes.values())) >= 3
-        assert list(sizes.values()) == sorted(sizes.values())
+        sure, unsure = (hold_out(rows, replace(SMALL, landmarks=40), tolerance) for tolerance in (1e3, 1e-9))
+        np.testing.assert_array_equal(sure.mean, hold_out(rows, SMALL).mean)
+        assert 0.0 < unsure.change < sure.change
+        assert not np.array_equal(sure.mean, unsure.mean)
 
-    def test_are_near_the_exact_prediction_from_all_rows(self) -> None:
-        plan = replace(SMALL, last_neighbours=512)
-        probes = hold_out(draw(1500), plan)
-        assert probes.n_used < len(probes.rest.y)
-        mean, variance = RowPosterior(KERNEL, probes.rest, Noise(NOISE)).predict(probes.X)
+    @pytest.mark.parametrize(("lengthscale", "least"), [(1.0, 2e-3), (4.0, 1e-6), (30.0, 1e-9)])
+    def test_with_a_map_are_near_the_exact_prediction_from_all_rows(self, lengthscale: float, least: float) -> None:
+        """Of smooth functions, too, where rows beyond any neighbourhood matter."""
+        kernel, plan = GaussianKernel(lengthscale, 2.0), replace(SMALL, neighbours=256, landmarks=128)
+        probes = Probes.of(draw(1500), kernel, Noise(NOISE), 1e-4, np.random.default_rng(0), plan)
+        mean, variance = RowPosterior(kernel, probes.rest, Noise(NOISE)).predict(probes.X)
         divergence = kl_divergence(probes.mean, probes.variance + NOISE, mean, variance + NOISE).mean()
-        assert divergence < 1e-4
+        assert divergence <= max(6.0 * probes.change, 1e-9)
+        assert divergence < least
+
+    def test_landmarks_are_fewer_where_rows_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = []
+
+        def noted(kernel, rows, noise, n_landmarks, rng) -> BlockPosterior:
+            made.append(n_landmarks)
+            return BlockPosterior(kernel, rows, noise, n_landmarks, rng)
+
+        monkeypatch.setattr(module, "BlockPosterior", noted)
+        for work in (1e9, 32.0**2 * 1468):
+            hold_out(draw(1500), replace(SMALL, landmarks=64, landmark_work=work), tolerance=1e-9)
+        assert made == [32, 64, 16, 32]
+
+    def test_what_is_near_the_probes_holds_the_rows_nearest_to_each(self) -> None:
+        probes = hold_out(draw(1500), SMALL)
+        assert len(probes.near.y) < len(probes.rest.y)
+        k = probes.most_neighbours
+        scaled, near, rest = (KERNEL.scale(X) for X in (probes.X, probes.near.X, probes.rest.X))
+        for one in scaled:
+            to_near, to_rest = (np.sort(np.linalg.norm(X - one, axis=1)) for X in (near, rest))
+            np.testing.assert_array_equal(to_near[:k], to_rest[:k])
+        few = hold_out(draw(100))
+        assert few.near is few.rest
+
+    def test_no_model_of_more_than_half_of_them_can_be_told(self) -> None:
+        assert hold_out(draw(1500), SMALL).most_neighbours == 64
+        assert hold_out(draw(100)).most_neighbours == 80
 
     def test_use_each_rows_own_noise_and_weight(self) -> None:
         bare, rng = draw(1500), np.random.default_rng(1)
@@ -199,10 +222,8 @@ class TestNeighbourhoods:
 class TestStandardError:
     @staticmethod
     def grouped(group: np.ndarray) -> Probes:
-        m = len(group)
-        return Probes(
-            np.zeros((m, 1)), np.zeros(m), np.ones(m), group, Rows(np.zeros((2, 1)), np.zeros(2)), 2, 0.0, 0.0
-        )
+        m, rows = len(group), Rows(np.zeros((2, 1)), np.zeros(2))
+        return Probes(np.zeros((m, 1)), np.zeros(m), np.ones(m), group, rows, rows, 2, 0.0, 0.0)
 
     def test_of_single_probes_it_is_the_usual_one(self) -> None:
         values = np.random.default_rng(0).exponential(size=50)
@@ -229,9 +250,9 @@ class TestStandardError:
 
 
 class TestMemory:
-    @pytest.mark.parametrize(("gib", "expected"), [(1000.0, 10_000), (1.0, 8192), (0.001, 4096)])
+    @pytest.mark.parametrize(("gib", "expected"), [(1000.0, 4096), (1 / 16, 2048), (0.001, 1024)])
     def test_all_rows_predict_only_where_they_fit(self, gib: float, expected: int) -> None:
-        """Two matrices of n rows take 16 n² bytes; neighbourhoods of up to 4,096 rows are always used."""
+        """Two matrices of n rows take 16 n² bytes; neighbourhoods of 1,024 rows are always used."""
         plan = PLAN.within(gib)
         assert plan.all_rows == expected
         assert replace(plan, all_rows=PLAN.all_rows) == PLAN

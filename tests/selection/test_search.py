@@ -1,17 +1,18 @@
 """Choosing among candidates: which are tried, on how many probes, and which is taken."""
 
-import pickle
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
-from lmgp import GaussianKernel, GPRegressor
+from lmgp import GaussianKernel, GPRegressor, TaylorFeatures
+from lmgp.methods import EXACT, NEAREST_ROWS
 from lmgp.metrics import kl_divergence
 from lmgp.models import chosen
+from lmgp.selection import search as module
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Predictor, Selection, Trial, select
+from lmgp.selection.search import RULES, Predictor, Selection, select
 from lmgp.validation import Rows
 
 NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
@@ -26,18 +27,24 @@ class Bench:
         X = np.arange(float(n_probes))[:, None]
         rest = Rows(np.zeros((5, 1)), np.zeros(5))
         group = np.arange(n_probes)
-        self.probes = Probes(X, np.zeros(n_probes), np.full(n_probes, VARIANCE), group, rest, 5, change, 3.0)
+        self.probes = Probes(X, np.zeros(n_probes), np.full(n_probes, VARIANCE), group, rest, rest, 5, change, 3.0)
         self.divergence: dict[tuple[str, int], Callable[[np.ndarray], np.ndarray]] = {}
         self.missing: dict[tuple[str, int], float] = {}
         self.built: list[tuple[str, int]] = []
         self.predicted: list[tuple[str, int, int]] = []
 
-    def family(self, method: str, table: dict[int, tuple[float, object]], power: float = STEEP) -> Family:
-        """Make candidates of sizes, each with its seconds and its divergence: one for all probes, or one for each."""
+    def family(
+        self, method: str, table: dict[int, tuple[float, object]], power: float = STEEP, trial: float = 0.0
+    ) -> Family:
+        """Make candidates of sizes, each with its seconds and its divergence: one for all probes, or one for each.
+
+        "nearest_rows" and "exact" have no map. A trial is expected to take `trial` seconds.
+        """
         for size, (_, kl) in table.items():
             self.divergence[method, size] = kl if callable(kl) else lambda X, kl=kl: np.full(len(X), kl)
-        choices = [Choice(method, size, None, 1.0, "dtc") for size in table]
-        return Family([Candidate(choice, table[choice.size][0]) for choice in choices], power)
+        features = None if method in (NEAREST_ROWS, EXACT) else TaylorFeatures()
+        choices = [Choice(method, size, features, 1.0, "dtc") for size in table]
+        return Family([Candidate(choice, table[choice.size][0], trial) for choice in choices], power)
 
     def build(self, choice: Choice) -> Predictor:
         self.built.append((choice.method, choice.size))
@@ -121,11 +128,87 @@ class TestUncertainty:
         assert choice.size == size
         assert (selection[0].kl, selection[0].spread) == pytest.approx((0.5, 0.05))
 
-    @pytest.mark.parametrize(("change", "size"), [(0.0, 64), (0.2, 32)])
-    def test_no_nearer_than_the_reference_is_sure(self, change: float, size: int) -> None:
-        bench = Bench(change=change)
+    def test_an_unsure_reference_makes_no_candidate_near_enough(self) -> None:
+        bench = Bench(change=0.2)
         choice, _ = bench.select([bench.family("a", {32: (1.0, 0.25), 64: (2.0, 0.0)})], 0.1)
-        assert choice.size == size
+        assert choice.size == 64
+
+
+class TestModelsWithoutAMap:
+    def test_come_first_and_a_map_is_to_save_seconds(self) -> None:
+        """With the seconds of its trial, and of the trials before."""
+        for trial, expected in ((0.5, "map"), (1.5, NEAREST_ROWS)):
+            bench = Bench()
+            families = [
+                bench.family("map", {32: (1.0, 1e-9), 64: (1.8, 1e-9)}, trial=trial),
+                bench.family(NEAREST_ROWS, {32: (1.5, 1e-1), 64: (2.0, 1e-9), 128: (9.0, 0.0)}),
+            ]
+            assert bench.select(families)[0].method == expected
+            assert bench.built[:2] == [(NEAREST_ROWS, 32), (NEAREST_ROWS, 64)]
+            assert len(bench.built) == (3 if expected == "map" else 2)
+
+    def test_the_exact_process_needs_no_trial(self) -> None:
+        bench = Bench()
+        families = [
+            bench.family(NEAREST_ROWS, {32: (1.0, 1e-1), 64: (4.0, 1e-9)}),
+            bench.family(EXACT, {700: (3.0, 1e9)}),
+        ]
+        choice, selection = bench.select(families)
+        assert (choice.method, choice.size) == (EXACT, 700)
+        assert bench.built == [(NEAREST_ROWS, 32)]
+        assert selection.chosen[4:9] == (0.0, 0.0, 0, 3.0, 0.0)
+        assert str(selection).splitlines()[2].split()[:6] == ["*", EXACT, "700", "-", "dtc", "0"]
+        assert selection.shortfall(128) is None
+
+    def test_the_largest_affordable_one_is_tried_on_all_probes_where_none_is_near_enough(self) -> None:
+        bench = Bench()
+        nearest = bench.family(NEAREST_ROWS, {32: (1.0, 0.9), 64: (2.0, 0.5), 128: (3.0, 0.1)}, power=1.0)
+        choice, selection = bench.select([nearest])
+        assert (choice.size, selection.chosen.n_probes) == (128, N_PROBES)
+        assert (NEAREST_ROWS, 64) not in bench.built
+
+
+class TestSecondsOfTheSearch:
+    @staticmethod
+    def ticking(monkeypatch: pytest.MonkeyPatch, tick: float) -> None:
+        """Each trial takes one tick."""
+        for name in ("perf_counter", "process_time"):
+            clock = (tick * count for count in range(10**6))
+            monkeypatch.setattr(module, name, clock.__next__)
+
+    @pytest.mark.parametrize(("tick", "n_tried"), [(0.01, 7), (1.0, 6), (2.0, 3), (100.0, 1)])
+    def test_trials_of_maps_end(self, tick: float, n_tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.ticking(monkeypatch, tick)
+        bench = Bench()
+        sizes = [32 * 2**i for i in range(7)]
+        bench.select([bench.family("a", {size: (float(size), 0.004) for size in sizes})])
+        assert len(dict.fromkeys(bench.built)) == n_tried
+
+    def test_one_that_is_expected_to_take_longer_is_not_begun(self) -> None:
+        bench = Bench()
+        families = [
+            bench.family("slow", {32: (1.0, 0.0)}, trial=RULES.most_seconds + 1.0),
+            bench.family("fast", {32: (2.0, 0.1)}, trial=1.0),
+        ]
+        assert bench.select(families)[0].method == "fast"
+        assert {method for method, _ in bench.built} == {"fast"}
+
+    def test_the_cheapest_is_begun_where_all_take_longer(self) -> None:
+        bench = Bench()
+        table = {32: (1.0, 0.1), 64: (2.0, 0.0)}
+        choice, selection = bench.select([bench.family("slow", table, trial=1e3)])
+        assert (choice.size, selection.chosen.n_probes) == (32, N_PROBES)
+
+    def test_take_as_long_as_the_model_without_a_map_that_is_near_enough(self) -> None:
+        """But two seconds at least."""
+        for seconds, tried in ((3.0, True), (1.0, False), (10.0, True)):
+            bench = Bench()
+            families = [
+                bench.family(NEAREST_ROWS, {32: (seconds, 0.0)}),
+                bench.family("map", {32: (0.1, 0.0)}, trial=min(2.5, 0.5 * seconds) if tried else 1.0),
+            ]
+            bench.select(families)
+            assert (("map", 32) in bench.built) is tried
 
 
 class TestLooks:
@@ -196,6 +279,11 @@ class TestRivals:
 
 
 class TestNoneWithinTheTolerance:
+    @pytest.mark.parametrize(("cheaper", "size"), [(0.124, 32), (0.126, 64)])
+    def test_a_cheaper_one_that_is_about_as_near_is_taken(self, cheaper: float, size: int) -> None:
+        bench = Bench()
+        assert bench.select([bench.family("a", {32: (1.0, cheaper), 64: (2.0, 0.1)})], 0.03)[0].size == size
+
     def test_the_nearest_of_the_largest_is_taken(self) -> None:
         bench = Bench()
         families = [
@@ -232,8 +320,6 @@ class TestNoneWithinTheTolerance:
         assert selection.chosen.n_probes == N_PROBES
 
     def test_each_candidate_has_one_line_with_all_that_it_took(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from lmgp.selection import search as module
-
         clock = iter(float(tick) for tick in range(10**6))
         monkeypatch.setattr(module, "perf_counter", lambda: next(clock))
         bench = Bench()
@@ -251,46 +337,7 @@ class TestNoneWithinTheTolerance:
         assert selection.chosen.kl == pytest.approx(0.3)
 
 
-class TestTable:
-    TRIALS = (
-        Trial("global_taylor", 32, None, "dtc", 4.5, 0.0, 0, 0.001, 0.0026),
-        Trial("local_taylor", 64, 0.25, "fitc", 0.00042, 3e-5, 256, 0.5, 0.25, chosen=True),
-    )
-    SELECTION = Selection(TRIALS, 1e-3, 12345, 2048, 4e-5, 1.5)
-
-    def test_is_a_sequence_of_trials(self) -> None:
-        assert len(self.SELECTION) == 2
-        assert list(self.SELECTION) == list(self.TRIALS)
-        assert self.SELECTION[-1] is self.SELECTION.chosen is self.TRIALS[1]
-        assert self.SELECTION[:1] == self.TRIALS[:1]
-        assert pickle.loads(pickle.dumps(self.SELECTION)) == self.SELECTION
-
-    def test_prints_a_table(self) -> None:
-        lines = str(self.SELECTION).splitlines()
-        assert [line.split() for line in lines[1:3]] == [
-            ["global_taylor", "32", "-", "dtc", ">", "4.5", "-", "0", "0.001", "0.0026"],
-            ["*", "local_taylor", "64", "0.25", "fitc", "0.00042", "3e-05", "256", "0.5", "0.25"],
-        ]
-        assert len({len(line) for line in lines[:3]}) == 1
-        assert "12,345" in lines[3]
-        assert "0.001 nats" in lines[3]
-        assert "2,048 rows" in lines[4]
-        assert "4e-05" in lines[4]
-
-    def test_of_exact_probes_names_no_change(self) -> None:
-        text = str(Selection(self.TRIALS, 1e-3, 12345, 2048, 0.0, 1.5))
-        assert "changed" not in text
-
-    def test_can_be_written_and_read(self) -> None:
-        assert Selection.from_json(self.SELECTION.to_json()) == self.SELECTION
-
-    def test_becomes_a_data_frame(self) -> None:
-        pandas = pytest.importorskip("pandas")
-        frame = pandas.DataFrame(self.SELECTION)
-        assert list(frame.columns) == list(Trial._fields)
-        assert frame["kl"].tolist() == [4.5, 0.00042]
-        assert frame.loc[frame["chosen"], "method"].tolist() == ["local_taylor"]
-
+class TestRecord:
     def test_says_what_was_asked_for(self) -> None:
         bench = Bench(change=0.25)
         _, selection = bench.select([bench.family("a", {32: (1.25, 0.0)})])
@@ -319,6 +366,8 @@ def test_of_real_models_what_is_written_is_true(
         for trial in selection:
             candidate = tried[trial.method, trial.n_features, trial.threshold]
             assert trial.seconds == candidate.seconds
+            if trial.method == EXACT:
+                continue
             mean, variance = build(candidate.choice).predict(probes.X)
             divergence = kl_divergence(mean, variance + noise, probes.mean, probes.variance + noise)
             if trial.n_probes:
@@ -334,28 +383,8 @@ def test_of_real_models_what_is_written_is_true(
     y = np.sin(2 * X[:, 0]) + noise**0.5 * rng.normal(size=350)
     kernel = GaussianKernel(lengthscale, 1.0)
     monkeypatch.setattr(chosen, "APPROXIMATION", approximation)
-    GPRegressor(max_features=max_features, kernel=kernel, noise_variance=noise, random_state=0).fit(X, y)
+    # Many predictions: or the exact GP would be taken without a search.
+    parameters = {"max_features": max_features, "n_predict": 10**7, "random_state": 0}
+    GPRegressor(kernel=kernel, noise_variance=noise, **parameters).fit(X, y)
     (selection,) = selections
     assert (approximation == "sor") or any(trial.n_probes == 0 for trial in selection)
-
-
-class TestShortfall:
-    def of(self, kl: float, change: float) -> str | None:
-        trials = (Trial("orf", 64, None, "dtc", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
-        return Selection(trials, 1e-3, 10, 4096, change, 1.0).shortfall(128)
-
-    def test_none_within_the_tolerance(self) -> None:
-        assert self.of(1e-3, 0.0) is None
-        assert self.of(0.0, 1e-4) is None
-        assert "1.6 times the tolerance" in str(self.of(1.6e-3, 1e-4))
-
-    def test_how_far_off(self) -> None:
-        text = str(self.of(0.04, 0.0))
-        for part in ("max_features=128", "tolerance=0.001", "orf of size 64", "0.04 nats", "200 rows", "40 times"):
-            assert part in text
-
-    def test_a_reference_that_is_not_sure_enough(self) -> None:
-        text = str(self.of(1e-4, 0.02))
-        assert "cannot be checked" in text
-        assert "4,096" in text
-        assert "changed by 0.02" in text
