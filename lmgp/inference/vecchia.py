@@ -75,6 +75,10 @@ class VecchiaLikelihood:
     Attributes
     ----------
     n_positions, n_neighbors : int
+    order : ndarray of int of shape (n,)
+        The rows, in the random order.
+    positions : ndarray of int of shape (n_positions,)
+        Those that were drawn, ascending: position t is the row ``order[t]``.
 
     Notes
     -----
@@ -96,9 +100,10 @@ class VecchiaLikelihood:
     def __init__(self, rows: Rows, n_positions: int, n_neighbors: int, rng: np.random.Generator) -> None:
         n = len(rows.y)
         self._n, self.n_neighbors = n, min(n_neighbors, n - 1)
-        self._rows = rows.take(rng.permutation(n))
-        self._positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
-        self.n_positions = len(self._positions)
+        self.order = rng.permutation(n)
+        self._rows = rows.take(self.order)
+        self.positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
+        self.n_positions = len(self.positions)
         self._metric: Floats | None = None
 
     def standard_error(self, terms: Floats) -> float:
@@ -108,7 +113,7 @@ class VecchiaLikelihood:
             of_stratum = self._stratum == stratum
             drawn, share = np.count_nonzero(of_stratum), self._shares[of_stratum].sum()
             left_out = 1.0 - drawn / max(drawn, round(share * self._n / self.n_positions))
-            spread = np.var(terms[of_stratum] / self._shares[of_stratum]) / drawn
+            spread = np.var(terms[of_stratum] / self._shares[of_stratum]) / max(1, drawn - 1)
             variance += (share / self.n_positions) ** 2 * spread * left_out
         return math.sqrt(variance)
 
@@ -129,7 +134,7 @@ class VecchiaLikelihood:
         if self._metric is not None and np.ptp(relative - self._metric) < math.log(RENEWED):
             return False
         self._metric = relative
-        scaled, positions = self._rows.X / metric, self._positions
+        scaled, positions = self._rows.X / metric, self.positions
         nearest = np.zeros((self.n_positions, self.n_neighbors), dtype=np.intp)
         present = np.zeros(nearest.shape, dtype=bool)
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
@@ -261,15 +266,15 @@ class VecchiaLikelihood:
         information = value.information.copy()
         if self._rows.noise_variances is None:
             # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
-            gradient[-1] -= 0.5 * float(self._shares @ (self._rows.weights[self._positions] - 1.0))
+            gradient[-1] -= 0.5 * float(self._shares @ (self._rows.weights[self.positions] - 1.0))
         return Value(value.terms - self._repetitions(log_noise), gradient, information)
 
     def _repetitions(self, log_noise: float) -> Floats | float:
         rows = self._rows
         if rows.weights is None:
             return 0.0
-        weights = rows.weights[self._positions]
-        noise = np.exp(log_noise) if rows.noise_variances is None else rows.noise_variances[self._positions]
+        weights = rows.weights[self.positions]
+        noise = np.exp(log_noise) if rows.noise_variances is None else rows.noise_variances[self.positions]
         repeated: Floats = 0.5 * self._shares * ((weights - 1.0) * np.log(2.0 * math.pi * noise) + np.log(weights))
         return repeated
 
@@ -278,9 +283,11 @@ def _positions(n: int, n_positions: int, rng: np.random.Generator) -> tuple[Indi
     """Draw positions from strata; return them in their order, the stratum of each, and its share."""
     levels = np.floor(np.log2(np.maximum(np.arange(n), 1))).astype(int)
     sizes = np.bincount(levels)
-    drawn = np.minimum(sizes, EARLY * n_positions / len(sizes))
-    drawn = np.floor(drawn + (n_positions - drawn.sum()) * (sizes - drawn) / max(1.0, n - drawn.sum())).astype(int)
-    drawn[-1] = n_positions - drawn[:-1].sum()
+    even = np.minimum(sizes, EARLY * n_positions / len(sizes))
+    shared = even + (n_positions - even.sum()) * (sizes - even) / max(1.0, n - even.sum())
+    drawn = np.floor(shared).astype(int)
+    # What rounding down leaves goes where it took most: no stratum gives more than it has.
+    drawn[np.argsort(drawn - shared)[: n_positions - drawn.sum()]] += 1
     starts = np.concatenate(([0], np.cumsum(sizes[:-1])))
     parts = [
         start + np.sort(rng.permutation(size)[:count]) for start, size, count in zip(starts, sizes, drawn, strict=True)

@@ -118,17 +118,7 @@ class StationaryKernel(Kernel):
 
         return section
 
-    def diagonal(self, X: ArrayLike) -> Floats:
-        """Evaluate k(x, x) for each row: the variance.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-        """
+    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
         rows: Floats = check_array(X, dtype=np.float64)
         return np.full(len(rows), self.checked(rows.shape[1]).prior_variance())
 

@@ -98,8 +98,8 @@ def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None 
         if part not in PARTS:
             known = nearest_names(part, (*PARTS, "auto"))
             raise InputError(
-                f"kernel={name!r} has the part {part!r}, which is no kernel that can be named; {known} Join names "
-                'by "+" for sums.'
+                f"kernel={name!r} has the part {part!r}, which is no kernel that can be named; "
+                f'{known.rstrip(".")}. Sums are joined by "+".'
             )
         made = PARTS[part](np.ones(n_inputs))
         first = max(ties, default=-1) + 1

@@ -82,7 +82,8 @@ def learn(
         ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is a Gaussian by the exact likelihood of at most
         `max_learning_rows` rows, without a prior.
     ard : bool or "auto", default="auto"
-        Whether each column has a lengthscale of its own; "auto" tries both.
+        Whether each column has a lengthscale of its own; "auto" tries both, or one for all columns alone where
+        6 (d + 1) > n: then rows are too few for the two lengthscales a column of a sum.
     noise_variance : float, optional
         In squared units of y; learned if not given.
     likelihood : {"auto", "exact", "vecchia"}, default="auto"
@@ -161,23 +162,32 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
         form = None if wanted is None else declared_free(wanted)
         found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
     else:
-        found = _by_search(rows, forms(wanted, settings.ard, rows.X.shape[1], settings.groups), settings, rng)
+        tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
+        found = _by_search(rows, tried, settings, rng)
     hyperparameters, trials = found
-    n_copies = count_copies(rows).exact
-    if n_copies and not (wanted is None or isinstance(wanted, Kernel)):
+    n_copies, named = count_copies(rows).exact, not (wanted is None or isinstance(wanted, Kernel))
+    collapsed = hyperparameters.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y))
+    if n_copies and collapsed and named:
         _check_copies(rows, hyperparameters, settings, rng)
     learning = Learning(trials, len(rows.y), n_copies, perf_counter() - start)
     learned = Learned(**vars(hyperparameters), learning=learning)
-    # What was warned about is learned again, and said again.
-    if learned.converged and learned.noise_variance >= exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
+    # What may have been warned about is learned again, and said again.
+    if (learned.converged or named) and not (n_copies and collapsed):
         _MEMORY.put(key, learned)
     return learned
 
 
+def _affordable(rows: Rows, settings: Settings) -> Ard:
+    """Return `ard`, where "auto" means both if the rows are enough for a sum of two kernels with all lengthscales."""
+    n_lengthscales = rows.X.shape[1] if settings.groups is None else len(set(settings.groups))
+    n_free = 2 * n_lengthscales + 2
+    few = len(rows.y) < PLAN.rows_per_parameter * n_free
+    return False if settings.ard == "auto" and few else settings.ard
+
+
 def _check_copies(rows: Rows, found: Hyperparameters, settings: Settings, rng: np.random.Generator) -> None:
     """Warn where a learned noise has collapsed because of exact copies: without them it is much larger."""
-    learns_noise = settings.noise_variance is None and rows.noise_variances is None
-    if learns_noise and found.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y)):
+    if settings.noise_variance is None and rows.noise_variances is None:
         again = partial(
             maximize_likelihood,
             kernel=found.kernel,
@@ -283,7 +293,8 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
     if settings.likelihood != "exact":
         candidates = [search.by_all_rows(one) for one in best]
     if settings.likelihood != "vecchia":
-        order = np.random.default_rng(seed).permutation(len(search.rows.y))[: settings.max_learning_rows]
+        most = settings.max_learning_rows if not candidates else min(settings.max_learning_rows, PLAN.beside)
+        order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]
         some = search.rows.take(np.sort(order))
         starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
         candidates += parallel_map(lambda one: search.by_exact_likelihood(one, some), starts)

@@ -1,6 +1,7 @@
 """The search for a kernel: by successive halving over positions, then by held-out density."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -14,6 +15,7 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
+from lmgp.parallel import single_threaded
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -60,23 +62,33 @@ class Plan:
         In nats per row: what more neighbours have to add.
     exact : Round
         Of the exact likelihood: the positions are those of its information.
+    beside : int
+        Beside the Vecchia likelihood of all rows, the exact one is of at most this number of rows.
+    behind : float
+        In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
+        behind the best of the other kind.
     fewest_to_leave_out : int
         Of at most this number of rows, none is left out.
+    rows_per_parameter : int
+        With fewer rows for each parameter of a sum with one lengthscale a column, ``ard="auto"`` tries no such kernel.
     standard_errors : float
         A kernel with more parameters has to predict better by this number of standard errors.
     """
 
-    first: Round = Round(500, 16, 8, 4, 0.5)
-    second: Round = Round(1500, 30, 8, 2, 0.2)
-    last: Round = Round(4000, 30, 15, 2, 0.5)
-    exact: Round = Round(1000, 30, 10, 1, 0.05)
+    first: Round = Round(500, 16, 8, 3, 0.5)
+    second: Round = Round(1200, 30, 8, 2, 0.5)
+    last: Round = Round(3000, 30, 12, 2, 0.5)
+    exact: Round = Round(1000, 30, 8, 1, 0.05)
+    beside: int = 1000
+    behind: float = 5.0
     max_rows: int = 50_000
     start_lengthscales: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
     start_noises: tuple[float, ...] = (0.02, 0.3)
     apart: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
-    closer: tuple[tuple[int, int], ...] = ((60, 3000), (120, 2000))
+    closer: tuple[tuple[int, int], ...] = ((60, 2500), (120, 1800))
     gain: float = 0.02
     fewest_to_leave_out: int = 100
+    rows_per_parameter: int = 3
     standard_errors: float = 1.0
 
 
@@ -142,7 +154,9 @@ class Search:
 
     def best_forms(self, forms: Iterable[Form]) -> list[Found]:
         """Run the first two rounds: return the best forms, the best first."""
-        found = [self._first(form) for form in forms]
+        forms = list(forms)
+        singles = [self._first(form) for form in forms if len(form.parts) == 1]
+        found = singles + [self._first(form) for form in self._sums(forms, singles)]
         one = PLAN.second
         if len(found) > one.n_kept:
             best = sorted(found, key=lambda each: -each.worth)
@@ -150,9 +164,19 @@ class Search:
             found = [self._climb(self._likelihoods[one], each.space, each.optimum.free, one) for each in best]
             self.trials += found
         found = sorted(found, key=lambda each: -each.worth)
-        kept = found[: one.n_kept]
         # Sums follow the rows more closely, and single kernels extrapolate better: the last word is not spoken here.
-        return kept + [each for each in found if each.plain][: int(not any(each.plain for each in kept))]
+        plain = [each for each in found if each.plain]
+        kept = [found[0], *(plain if plain and not found[0].plain else found[1:])]
+        return kept[: one.n_kept]
+
+    def _sums(self, forms: Sequence[Form], singles: Sequence[Found]) -> list[Form]:
+        """Return the sums that are worth a trial."""
+        sums = [form for form in forms if len(form.parts) > 1]
+        one, each = ([single.worth for single in singles if single.trial.ard == ard] for ard in (False, True))
+        if not one or not each:
+            return sums
+        lead = (max(each) - max(one)) * PLAN.first.n_positions
+        return [form for form in sums if (lead if form.ard else -lead) > -PLAN.behind]
 
     def by_all_rows(self, found: Found) -> Found:
         """Run the last round on all rows, with as many neighbours as pay."""
@@ -183,7 +207,9 @@ class Search:
         start = perf_counter()
         one = PLAN.exact
         objective = Exact(rows, found.space, self._likelihood(rows, one))
-        optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
+        # Matrices of few rows gain less from a second thread than its waiting costs on a busy machine.
+        with single_threaded() if len(rows.y) <= PLAN.beside else nullcontext():
+            optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
 
     def decide(self, candidates: Sequence[Found], held_out: HeldOut) -> Found:

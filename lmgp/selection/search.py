@@ -47,7 +47,7 @@ class Rules:
     still_to_come: float = 6.0
     as_near: float = 1.25
     least_seconds: float = 2.0
-    most_seconds: float = 5.0
+    most_seconds: float = 3.0
 
 
 RULES = Rules()

@@ -46,7 +46,7 @@ PARAMETERS = [
     ("noise_variance", -0.1, r"\(0\.0, inf\)"),
     ("noise_variance", np.nan, r"\(0\.0, inf\)"),
     ("noise_variance", "small", r"\(0\.0, inf\)"),
-    ("kernel", "rbf", "Kernel"),
+    ("kernel", 3.0, "Kernel"),
     ("kernel", GaussianKernel, "GaussianKernel"),
     ("ard", "yes", "bool"),
     ("max_learning_rows", 1, r"int in the range \[2, inf\)"),

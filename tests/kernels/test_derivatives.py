@@ -1,0 +1,143 @@
+"""Derivatives of weighted sums of a kernel matrix, against finite differences, alone and in batches."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from lmgp import (
+    ExponentialKernel,
+    GaussianKernel,
+    LinearKernel,
+    MaternKernel,
+    ModulatedKernel,
+    RationalQuadraticKernel,
+)
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.derivatives import pullback_by_autograd, with_gradient
+
+Floats = NDArray[np.float64]
+
+SCALES = [0.7, 2.0, 1.1]
+
+
+def _first(X: Floats) -> Floats:
+    return 1.0 + X[:, 0] ** 2
+
+
+KERNELS: dict[str, Kernel] = {
+    "gaussian": GaussianKernel(SCALES, 1.7),
+    "gaussian_isotropic": GaussianKernel(0.8, 1.7),
+    "matern12": MaternKernel(SCALES, 1.3, smoothness=0.5),
+    "matern12_isotropic": MaternKernel(0.9, 1.3, smoothness=0.5),
+    "matern32": MaternKernel(SCALES, 1.3),
+    "matern52": MaternKernel(SCALES, 0.4, smoothness=2.5),
+    "rational_quadratic": RationalQuadraticKernel(SCALES, 1.2, alpha=0.8),
+    "sum": GaussianKernel(SCALES, 0.5) + MaternKernel([1.5, 0.6, 0.9], 0.8, smoothness=0.5),
+    "product": GaussianKernel(SCALES, 0.5) * RationalQuadraticKernel(1.5, 0.8),
+    "scaled": 2.5 * MaternKernel(SCALES, 0.7),
+    "nested": 0.5 * (GaussianKernel(0.8) * MaternKernel(2.0) + RationalQuadraticKernel(SCALES)),
+    "linear": 0.4 * LinearKernel(),
+    "gaussian_plus_linear": GaussianKernel(SCALES, 0.5) + LinearKernel(),
+    "exponential": ExponentialKernel(0.1 * LinearKernel()),
+    "modulated": ModulatedKernel(MaternKernel(SCALES, 0.7), _first),
+    "partly_fixed": GaussianKernel(SCALES, lengthscale_bounds="fixed") + MaternKernel(2.0, variance_bounds="fixed"),
+}
+
+every_kernel = pytest.mark.parametrize("name", KERNELS)
+
+
+def rows(kind: str, seed: int = 0) -> Floats:
+    """Nine rows: apart, with equal ones, or with copies that differ in the ninth digit; near the origin or far."""
+    X = np.random.default_rng(seed).normal(size=(9, 3))
+    if kind == "equal":
+        X[5:] = X[:4]
+    elif kind == "near_copies":
+        X[5:] = X[:4] + 1e-9
+    return X
+
+
+def symmetric(seed: int = 1) -> Floats:
+    G = np.random.default_rng(seed).normal(size=(9, 9))
+    return G + G.T
+
+
+def differences(kernel: Kernel, X: Floats, weights: Floats) -> Floats:
+    """The derivatives of Σ G ∘ k(X, X) by theta, by central differences."""
+    step = 1e-5
+    values = [
+        [float((weights * kernel.with_theta(kernel.theta + sign * step * unit)(X)).sum()) for sign in (1.0, -1.0)]
+        for unit in np.eye(len(kernel.theta))
+    ]
+    return np.array([(high - low) / (2.0 * step) for high, low in values])
+
+
+@every_kernel
+@pytest.mark.parametrize("kind", ["apart", "equal", "near_copies"])
+class TestWithGradient:
+    def test_is_that_of_finite_differences(self, name: str, kind: str) -> None:
+        kernel, X, weights = KERNELS[name], rows(kind), symmetric()
+        covariance, gradient = with_gradient(kernel, torch.from_numpy(X), torch.from_numpy(kernel.theta))
+        np.testing.assert_allclose(covariance.numpy(), kernel(X), rtol=1e-12, atol=1e-14)
+        expected = differences(kernel, X, weights)
+        np.testing.assert_allclose(gradient(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7)
+
+    def test_takes_several_weights_for_one_matrix(self, name: str, kind: str) -> None:
+        kernel, X = KERNELS[name], rows(kind)
+        _, gradient = with_gradient(kernel, torch.from_numpy(X), torch.from_numpy(kernel.theta))
+        for seed in (1, 2):
+            weights = symmetric(seed)
+            expected = differences(kernel, X, weights)
+            np.testing.assert_allclose(gradient(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7)
+
+    def test_in_batches_each_set_has_its_own(self, name: str, kind: str) -> None:
+        kernel = KERNELS[name]
+        if name == "modulated":
+            return  # its function takes one matrix of rows
+        sets = [rows(kind, seed) for seed in range(4)]
+        weights = [symmetric(seed) for seed in range(4)]
+        thetas = [kernel.theta + 0.1 * seed for seed in range(4)]
+        covariance, gradient = with_gradient(
+            kernel, torch.from_numpy(np.array(sets)), torch.from_numpy(np.array(thetas))
+        )
+        found = gradient(torch.from_numpy(np.array(weights))).numpy()
+        assert found.shape == (4, len(kernel.theta))
+        for i, (X, G, theta) in enumerate(zip(sets, weights, thetas, strict=True)):
+            own = kernel.with_theta(theta)
+            np.testing.assert_allclose(covariance[i].numpy(), own(X), rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(found[i], differences(own, X, G), rtol=1e-6, atol=1e-7)
+
+
+@every_kernel
+def test_closed_forms_are_those_of_automatic_differentiation(name: str) -> None:
+    kernel, X, weights = KERNELS[name], torch.from_numpy(rows("apart")), torch.from_numpy(symmetric())
+    values = kernel.values(None, torch.device("cpu"))
+    (covariance, pullback), (other, automatic) = (
+        kernel.with_pullback(X, values),
+        pullback_by_autograd(kernel, X, values),
+    )
+    torch.testing.assert_close(covariance, other, rtol=1e-12, atol=1e-14)
+    found, expected = pullback(weights), automatic(weights)
+    assert set(found) == set(expected) == {one.name for one in kernel.parameters}
+    for parameter in found:
+        torch.testing.assert_close(found[parameter], expected[parameter], rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern12", "sum", "rational_quadratic"])
+def test_far_from_the_origin_it_keeps_its_digits(name: str) -> None:
+    # As seconds since 1970: the differences of rows keep 9 digits, and so do the derivatives.
+    kernel, X, weights = KERNELS[name], np.round(rows("apart") * 2**20) / 2**20, symmetric()
+    near, far = (
+        with_gradient(kernel, torch.from_numpy(X + shift), torch.from_numpy(kernel.theta))[1](
+            torch.from_numpy(weights)
+        ).numpy()
+        for shift in (0.0, 2.0**30)
+    )
+    np.testing.assert_allclose(far, near, rtol=1e-6, atol=1e-6)
+
+
+def test_vast_distances_in_lengthscales_have_no_gradient() -> None:
+    X = torch.tensor([[0.0], [1e5]], dtype=torch.float64)
+    for kernel in (MaternKernel(1e-2, smoothness=0.5), MaternKernel(1e-2), GaussianKernel(1e-2)):
+        _, gradient = with_gradient(kernel, X, torch.from_numpy(kernel.theta))
+        np.testing.assert_allclose(gradient(torch.ones(2, 2, dtype=torch.float64)).numpy(), [0.0, 2.0], atol=1e-12)

@@ -1,0 +1,117 @@
+"""What the names of kernels stand for."""
+
+import numpy as np
+import pytest
+
+from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
+from lmgp.errors import InputError
+from lmgp.kernels.composite import SumKernel
+from lmgp.learning.forms import AUTO, PARTS, declared_free, forms, make_form
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", PARTS)
+    def test_a_name_is_a_kernel_with_one_lengthscale_or_one_a_column(self, name: str) -> None:
+        one, many = make_form(name, False, 3), make_form(name, True, 3)
+        n_others = len(one.kernel.parameters) - 1
+        assert (one.n_free, many.n_free) == (1 + n_others, 3 + n_others)
+        assert (one.ard, many.ard) == (False, True)
+        for form in (one, many):
+            assert form.named
+            assert form.parts == (name,)
+            assert len(form.ties) == len(form.kernel.theta)
+
+    @pytest.mark.parametrize(("name", "smoothness"), [("matern12", 0.5), ("matern32", 1.5), ("matern52", 2.5)])
+    def test_the_digits_are_the_smoothness(self, name: str, smoothness: float) -> None:
+        kernel = make_form(name, False, 2).kernel
+        assert isinstance(kernel, MaternKernel)
+        assert kernel.smoothness == smoothness
+
+    def test_a_sum_has_the_lengthscales_of_each_part(self) -> None:
+        form = make_form("matern12+gaussian", True, 3)
+        assert isinstance(form.kernel, SumKernel)
+        assert isinstance(form.kernel.left, MaternKernel)
+        assert isinstance(form.kernel.right, GaussianKernel)
+        assert form.parts == ("matern12", "gaussian")
+        assert form.n_free == 8
+        np.testing.assert_array_equal(form.ties, np.arange(8))
+        # Tied by part: a lengthscale and a variance of each.
+        np.testing.assert_array_equal(make_form("matern12+gaussian", False, 3).ties, [0, 0, 0, 1, 2, 2, 2, 3])
+        assert make_form("gaussian+gaussian+matern12", False, 2).n_free == 6
+
+    def test_columns_of_a_group_share_a_lengthscale(self) -> None:
+        form = make_form("matern32", True, 4, groups=[7, 7, 2, 7])
+        np.testing.assert_array_equal(form.ties, [1, 1, 0, 1, 2])
+        assert form.ard
+        # One group is one lengthscale.
+        assert not make_form("matern32", True, 3, groups=[1, 1, 1]).ard
+
+    @pytest.mark.parametrize("name", ["matern", "gausian", "", "matern12+", "matern12 + gaussian", "auto+gaussian"])
+    def test_an_unknown_name_is_told_with_what_is_known(self, name: str) -> None:
+        with pytest.raises(InputError, match=r'which is no kernel that can be named.*Join names by "\+"') as caught:
+            forms(name, False, 2)
+        assert repr(name) in str(caught.value)
+
+    def test_a_near_name_is_proposed(self) -> None:
+        with pytest.raises(InputError, match="gaussian"):
+            forms("gausian", False, 2)
+
+
+class TestLists:
+    def test_auto_is_four_kernels_and_the_sums_of_two(self) -> None:
+        assert len(AUTO) == len(set(AUTO)) == 10
+        assert set(AUTO) >= {"gaussian", "matern12", "matern32", "matern52", "matern12+gaussian"}
+        assert [form.name for form in forms("auto", False, 3)] == list(AUTO)
+
+    @pytest.mark.parametrize(("n_inputs", "ard", "expected"), [(3, "auto", 20), (3, True, 10), (1, "auto", 10)])
+    def test_ard_auto_is_both_where_there_are_columns_to_tell_apart(
+        self, n_inputs: int, ard: bool | str, expected: int
+    ) -> None:
+        found = forms("auto", ard, n_inputs)
+        assert len(found) == expected
+        assert len({(form.name, form.ard) for form in found}) == expected
+
+    def test_one_group_is_one_column(self) -> None:
+        assert len(forms("auto", "auto", 3, groups=[0, 0, 0])) == 10
+        assert len(forms("auto", "auto", 3, groups=[0, 0, 1])) == 20
+
+    def test_with_one_column_ard_true_is_one_lengthscale(self) -> None:
+        (form,) = forms("gaussian", True, 1)
+        assert form.n_free == 2
+
+    def test_a_list_is_its_names_once(self) -> None:
+        found = forms(["matern32", "gaussian", "matern32"], False, 2)
+        assert [form.name for form in found] == ["matern32", "gaussian"]
+        assert [form.name for form in forms(["matern12", "auto"], False, 2)] == list(AUTO)
+        assert len(forms(["auto", "rational_quadratic"], False, 2)) == 11
+
+    @pytest.mark.parametrize("kernel", [[], [1, 2], ["gaussian", None], [GaussianKernel()]])
+    def test_what_is_no_list_of_names_is_refused(self, kernel: list[object]) -> None:
+        with pytest.raises(InputError, match=r"kernel must be a kernel, a name such as 'matern32'.*got"):
+            forms(kernel, False, 2)
+
+    def test_models_say_the_same(self) -> None:
+        X, y = np.arange(12.0).reshape(6, 2), np.arange(6.0)
+        with pytest.raises(InputError, match="which is no kernel that can be named"):
+            ExactGPRegressor("matern99").fit(X, y)
+
+
+class TestDeclaredFree:
+    def test_parameters_with_a_pair_of_bounds_are_free(self) -> None:
+        kernel = MaternKernel([1.0, 2.0], 3.0, variance_bounds=(0.1, 10.0)) + GaussianKernel(
+            0.5, lengthscale_bounds=(0.1, 1.0), variance_bounds="fixed"
+        )
+        form = declared_free(kernel)
+        assert form is not None
+        assert not form.named
+        assert form.n_free == 2
+        assert [one.name for one in form.kernel.parameters if not one.fixed] == ["left__variance", "right__lengthscale"]
+        np.testing.assert_allclose(form.kernel.theta, np.log([3.0, 0.5]))
+        # The caller's kernel stays as it is.
+        assert kernel.left.lengthscale_bounds is None
+
+    @pytest.mark.parametrize(
+        "kernel", [GaussianKernel(), LinearKernel(), GaussianKernel(lengthscale_bounds="fixed") + MaternKernel()]
+    )
+    def test_without_bounds_nothing_is_free(self, kernel: GaussianKernel) -> None:
+        assert declared_free(kernel) is None

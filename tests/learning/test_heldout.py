@@ -1,0 +1,112 @@
+"""Rows that learning leaves out, and how well others predict them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import lmgp.learning.heldout
+from lmgp.learning.heldout import LEAVING, HeldOut
+from lmgp.validation import Rows
+from tests.conftest import KERNELS, NOISE, counts_and_noises
+
+Floats = NDArray[np.float64]
+
+
+def rows(n: int, *, weights: bool = False, noises: bool = False) -> Rows:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (n, 2))
+    y = np.sin(2 * X[:, 0]) + np.abs(X[:, 1]) + 0.2 * rng.normal(size=n)
+    counts, own = counts_and_noises(n)
+    return Rows(X, y - y.mean(), counts + 1.0 if weights else None, own if noises else None)
+
+
+def left_out(n: int, seed: int = 0, **given: bool) -> HeldOut:
+    return HeldOut.of(rows(n, **given), np.ones(2), np.random.default_rng(seed))
+
+
+def numbers(given: Rows, of: Rows) -> NDArray[np.intp]:
+    """Find rows again by their y, which are all different."""
+    order = np.argsort(of.y)
+    return order[np.searchsorted(of.y[order], given.y)]
+
+
+class TestRows:
+    @pytest.mark.parametrize("n", [120, 1000, 5000])
+    def test_no_row_is_on_both_sides(self, n: int) -> None:
+        held, all_rows = left_out(n), rows(n)
+        rest, alone, regions = (set(numbers(one, all_rows)) for one in (held.rest, held.alone, held.regions))
+        assert len(rest) == len(held.rest.y)
+        assert not rest & (alone | regions)
+        assert not alone & regions
+        assert len(alone) == min(LEAVING.n_alone, int(LEAVING.share * n))
+        assert n - len(rest) <= 2 * LEAVING.share * n + 1
+        assert len(held.region) == len(held.regions.y) > 0
+
+    def test_neighbourhoods_of_several_sizes_are_left_out_as_a_whole(self) -> None:
+        held = left_out(5000)
+        gaps = []
+        for region in np.unique(held.region):
+            X = held.regions.X[held.region == region]
+            assert len(X) <= LEAVING.n_in_region
+            gaps.append(np.median(np.linalg.norm(X[:, None] - held.rest.X, axis=2).min(axis=1)))
+        alone = np.median(np.linalg.norm(held.alone.X[:200, None] - held.rest.X, axis=2).min(axis=1))
+        assert len(gaps) >= 4
+        assert min(gaps) > alone
+        assert max(gaps) > 3.0 * alone
+
+    def test_neighbourhoods_are_measured_in_units_of_the_columns(self) -> None:
+        given = rows(2000)
+        scales = np.array([1e3, 1e-3])
+        one = left_out(2000)
+        other = HeldOut.of(Rows(given.X * scales, given.y), scales, np.random.default_rng(0))
+        np.testing.assert_array_equal(one.regions.y, other.regions.y)
+        np.testing.assert_array_equal(one.rest.y, other.rest.y)
+
+    def test_is_drawn_by_the_generator(self) -> None:
+        first, again, other = left_out(500), left_out(500), left_out(500, seed=1)
+        np.testing.assert_array_equal(first.rest.y, again.rest.y)
+        assert not np.array_equal(first.alone.y, other.alone.y)
+
+    def test_copies_by_the_thousand_are_no_trouble(self) -> None:
+        given = rows(40)
+        copies = given.take(np.repeat(np.arange(40), 50))
+        held = HeldOut.of(copies, np.ones(2), np.random.default_rng(0))
+        alone, regions = held.densities(KERNELS["matern32"][0], NOISE)
+        assert np.isfinite(alone).all()
+        assert np.isfinite(regions).all()
+
+
+@pytest.mark.parametrize("given", [{}, {"weights": True}, {"noises": True}, {"weights": True, "noises": True}])
+@pytest.mark.parametrize("name", KERNELS)
+def test_densities_are_those_of_dense_algebra(
+    name: str, given: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # From all other rows: of 150, 15 are alone and one neighbourhood of 12 is left out.
+    monkeypatch.setattr(lmgp.learning.heldout, "LEAVING", replace(LEAVING, n_neighbors=200))
+    kernel, formula = KERNELS[name]
+    held = left_out(150, **given)
+    rest = held.rest
+    weights = np.ones(len(rest.y)) if rest.weights is None else rest.weights
+    own = np.full(len(rest.y), NOISE) if rest.noise_variances is None else rest.noise_variances
+
+    def expected(new: Rows) -> Floats:
+        cross = formula(rest.X, new.X)
+        solved = np.linalg.solve(formula(rest.X, rest.X) + np.diag(own / weights), np.column_stack((rest.y, cross)))
+        variance = np.diag(formula(new.X, new.X)) - np.sum(cross * solved[:, 1:], axis=0)
+        variance = variance + (NOISE if new.noise_variances is None else new.noise_variances)
+        mean = cross.T @ solved[:, 0]
+        return -0.5 * (np.log(2.0 * np.pi * variance) + (new.y - mean) ** 2 / variance)
+
+    alone, regions = held.densities(kernel, NOISE)
+    np.testing.assert_allclose(alone, expected(held.alone), rtol=1e-6)
+    means = [expected(held.regions.take(held.region == one)).mean() for one in np.unique(held.region)]
+    np.testing.assert_allclose(regions, means, rtol=1e-6)
+
+
+def test_few_rows_leave_no_neighbourhood_out() -> None:
+    held = left_out(40)
+    alone, regions = held.densities(KERNELS["matern12"][0], NOISE)
+    assert len(alone) == 4
+    assert len(regions) == 0

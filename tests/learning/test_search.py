@@ -1,0 +1,130 @@
+"""The search for a kernel: its rounds, and how it decides."""
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
+
+import lmgp.learning.search
+from lmgp import GaussianKernel, MaternKernel
+from lmgp.learning.forms import forms, make_form
+from lmgp.learning.heldout import HeldOut
+from lmgp.learning.search import Found, Search
+from lmgp.learning.space import Units
+from lmgp.validation import Rows
+from tests.learning.conftest import SMALL, Draw
+
+Floats = NDArray[np.float64]
+SMOOTH = GaussianKernel([0.7, 2.0], 1.0)
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+def search(X: Floats, y: Floats, log_noise: float | None = None, seeds: tuple[int, ...] = (0, 1, 2)) -> Search:
+    rows = Rows(X, y - y.mean())
+    return Search(rows, Units.of(rows, True), log_noise, None, seeds)
+
+
+def kernel_of(found: Found) -> Floats:
+    return np.append(found.space.kernel(found.optimum.free).theta, found.space.noise_variance(found.optimum.free))
+
+
+class TestRounds:
+    def test_all_forms_run_once_and_the_best_go_on(self, draw_from: Draw) -> None:
+        trying = search(*draw_from(SMOOTH, 150))
+        best = trying.best_forms(forms("auto", "auto", 2))
+        lines = [one.trial for one in trying.trials]
+        first = [line for line in lines if line.n_rows == SMALL.first.n_positions]
+        second = [line for line in lines if line.n_rows == SMALL.second.n_positions]
+        assert len(first) == len({(line.kernel, line.ard) for line in first}) == 20
+        assert SMALL.first.n_kept <= len(second) <= SMALL.first.n_kept + 1
+        assert SMALL.second.n_kept <= len(best) <= SMALL.second.n_kept + 1
+        assert [one.worth for one in best] == sorted((one.worth for one in best), reverse=True)
+        assert any(one.plain for one in best)  # one kernel is always among them
+        for line in lines:
+            assert np.isfinite(line.log_likelihood)
+            assert line.n_free == make_form(line.kernel, line.ard, 2).n_free + 1
+
+    def test_few_forms_have_one_round(self, draw_from: Draw) -> None:
+        trying = search(*draw_from(SMOOTH, 150))
+        best = trying.best_forms(forms(["gaussian", "matern12"], False, 2))
+        assert [one.trial.kernel for one in best] == ["gaussian", "matern12"]
+        assert len(trying.trials) == 2
+
+    def test_is_deterministic_for_its_seeds(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 300)
+        tried = forms(["gaussian"], True, 2)
+        first, again, other = (
+            kernel_of(search(X, y, seeds=seeds).best_forms(tried)[0]) for seeds in ((0, 1, 2), (0, 1, 2), (3, 4, 5))
+        )
+        np.testing.assert_array_equal(first, again)
+        assert not np.array_equal(first, other)
+
+    def test_last_round_takes_all_rows_and_more_neighbours_where_that_pays(self, draw_from: Draw) -> None:
+        # A smooth function with little noise: every further neighbour tells more.
+        (found,) = search(*draw_from(GaussianKernel(1.0), 250, noise=1e-5)).best_forms(forms(["gaussian"], False, 2))
+        trying = search(*draw_from(GaussianKernel(1.0), 250, noise=1e-5))
+        assert trying.by_all_rows(found).trial.n_neighbors == 30
+        rough = search(*draw_from(MaternKernel(1.0, smoothness=0.5), 250, noise=0.3))
+        (found,) = rough.best_forms(forms(["matern12"], False, 2))
+        last = rough.by_all_rows(found).trial
+        assert (last.n_neighbors, last.n_rows) == (15, 200)
+        assert last.standard_error > 0.0
+
+    def test_exact_likelihood_is_that_of_dense_algebra(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 100)
+        trying = search(X, y)
+        (found,) = trying.best_forms(forms(["gaussian"], True, 2))
+        best = trying.by_exact_likelihood(found, trying.rows)
+        kernel, noise = best.space.kernel(best.optimum.free), best.space.noise_variance(best.optimum.free)
+        expected = multivariate_normal(np.zeros(100), kernel(X) + noise * np.eye(100)).logpdf(y - y.mean())
+        assert best.trial.log_likelihood == pytest.approx(expected / 100, rel=1e-8)
+        assert (best.trial.likelihood, best.trial.n_rows, best.trial.n_neighbors) == ("exact", 100, 0)
+
+    def test_a_given_noise_stays(self, draw_from: Draw) -> None:
+        trying = search(*draw_from(SMOOTH, 100), log_noise=log(0.3))
+        for found in trying.best_forms(forms(["matern32", "matern12+gaussian"], False, 2)):
+            assert found.space.noise_variance(found.optimum.free) == pytest.approx(0.3)
+
+    def test_the_worth_is_akaikes_criterion_for_few_rows(self, draw_from: Draw) -> None:
+        (found,) = search(*draw_from(SMOOTH, 100)).best_forms(forms(["gaussian"], False, 2))
+        trial = found.trial._replace(log_likelihood=-1.0, n_free=3, n_rows=20)
+        # −AICc/(2n) with AICc = 2k − 2 log L + 2k(k + 1)/(n − k − 1).
+        expected = -(2 * 3 + 2 * 20 + 2 * 3 * 4 / 16) / 40
+        assert found._replace(trial=trial).worth == pytest.approx(expected)
+        assert found._replace(trial=trial._replace(n_rows=4)).worth == -np.inf
+
+
+class TestDecision:
+    def candidates(self, draw_from: Draw, names: list[str]) -> tuple[Search, list[Found], HeldOut]:
+        X, y = draw_from(MaternKernel(2.0, smoothness=0.5), 600, noise=0.01)
+        rows = Rows(X, y - y.mean())
+        units = Units.of(rows, True)
+        held = HeldOut.of(rows, units.columns, np.random.default_rng(0))
+        trying = Search(held.rest, units, None, None, (0, 1, 2))
+        return trying, trying.best_forms(forms(names, False, 2)), held
+
+    def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
+        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
+        assert trying.decide(found, held).trial.kernel == "matern12"
+        # Both have their densities in their lines.
+        lines = {one.trial.kernel: one.trial for one in trying.trials}
+        for one in found:
+            space, free = one.space, one.optimum.free
+            alone, regions = held.densities(space.kernel(free), space.noise_variance(free))
+            line = lines[one.trial.kernel]
+            assert (line.alone, line.regions) == (pytest.approx(alone.mean()), pytest.approx(regions.mean()))
+            error = np.hypot(np.std(alone) / len(alone) ** 0.5, np.std(regions) / len(regions) ** 0.5) / 2.0
+            assert line.density_error == pytest.approx(error)
+        assert lines["matern12"].alone > lines["gaussian"].alone
+
+    def test_of_equals_the_simplest_is_taken(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        trying, found, held = self.candidates(draw_from, ["matern12+gaussian", "matern12", "matern12+matern52"])
+        assert trying.decide(found, held).trial.kernel == "matern12"
+        # With every difference within the error, the fewest parameters decide, whatever they predict.
+        monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(SMALL, standard_errors=1e6))
+        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12+gaussian"])
+        assert trying.decide(found, held).trial.kernel == "gaussian"
