@@ -9,7 +9,6 @@ from time import perf_counter
 import numpy as np
 import scipy
 import sklearn
-import torch
 from threadpoolctl import threadpool_info
 
 HERE = Path(__file__).parent
@@ -18,6 +17,8 @@ FIGURES = HERE.parent / "docs"
 
 
 def environment():
+    import torch  # here, so that a process that measures another package's memory does not hold it
+
     return {
         "platform": platform.platform(),
         "python": platform.python_version(),
@@ -37,12 +38,12 @@ def timed(action):
     return perf_counter() - start, result
 
 
-def write(name, results):
-    """Keep tables of results in results/NAME.json, a row a line; tables that are not given stay as they are.
+def write(name, results, folder=RESULTS):
+    """Keep tables of results in FOLDER/NAME.json, a row a line; tables that are not given stay as they are.
 
     Each table is kept with the command that made it, and where that ran.
     """
-    path = RESULTS / f"{name}.json"
+    path = folder / f"{name}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     measured = {table: {"command": _command(), "environment": environment()} for table in results}
     kept = {**kept, **results, "measured": {**kept.get("measured", {}), **measured}}
@@ -50,7 +51,7 @@ def write(name, results):
     for key, value in kept.items():
         text = "[\n" + ",\n".join("  " + json.dumps(row) for row in value) + "\n ]"
         parts.append(f" {json.dumps(key)}: {text if isinstance(value, list) else json.dumps(value)}")
-    RESULTS.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 

@@ -1,0 +1,248 @@
+"""The figure and the tables of benchmarks/quality.py, with published results of others beside.
+
+What is published here was found in the sources that are named; what was not found is left out, not filled in.
+"""
+
+import re
+from typing import NamedTuple
+
+from common import FIGURES
+from matplotlib.figure import Figure
+
+LABELS = {
+    "lmgp": "GPRegressor()",
+    "lmgp-gaussian": "one Gaussian, 2,000 rows",
+    "gpboost-matern32": "GPBoost, Matérn-3/2",
+    "gpboost-exponential": "GPBoost, exponential",
+    "boosting": "gradient boosting",
+    "sklearn-gp": "scikit-learn GP, 2,000 rows",
+}
+STYLES = {
+    "lmgp": ("#d7191c", "*", 13), "lmgp-gaussian": ("#fdae61", "o", 6), "gpboost-matern32": ("#000000", "s", 6),
+    "gpboost-exponential": ("#8c8c8c", "D", 5), "boosting": ("#009e73", "^", 6), "sklearn-gp": ("#0072b2", "v", 6),
+}  # fmt: skip
+OURS = "lmgp"
+NOTHING = "–"
+
+
+class Score(NamedTuple):
+    """A table: its heading, how a run is written, and the number of which the lowest is best (None: not compared)."""
+
+    heading: str
+    write: str
+    lowest: str | None
+
+
+SCORES = (
+    Score("NLPD, nats a row; y in standard deviations of the training rows", "{nlpd:.3f}", "nlpd"),
+    Score("RMSE, in standard deviations of the training rows' y", "{rmse:.3f}", "rmse"),
+    Score("CRPS, in standard deviations of the training rows' y", "{crps:.3f}", "crps"),
+    Score("Targets within the 95% intervals, percent", "{percent:.1f}", None),
+    Score("Seconds to fit, learning included, + to predict the test rows", "{fit_s:.1f} + {predict_s:.1f}", "seconds"),
+    Score("Peak memory of the process, GiB", "{peak_gib:.2f}", "peak_gib"),
+)
+
+
+class Exact(NamedTuple):
+    """RMSE and NLPD of an exact GP on the same data set, other splits; y in its standard deviations."""
+
+    rmse: float
+    nlpd: float
+
+
+# Wang et al. (2019).
+WANG = {"kin40k": Exact(0.080, -0.755), "protein": Exact(0.511, 0.960), "elevators": Exact(0.399, 0.626)}
+
+
+class Team(NamedTuple):
+    """Results of the comparison on modis_lst: RMSE and CRPS in °C, share within 95% intervals, minutes, cores."""
+
+    name: str
+    rmse: float | None
+    crps: float | None
+    coverage: float | None
+    minutes: float | None
+    cores: int | None  # or threads, or jobs at a time, in the team's script
+
+
+# Heaton et al. (2019), table 3. Scores: as FRK's authors restate them, where FRK itself is left out. Minutes and cores:
+# the scripts of the comparison's own repository, github.com/finnlindgren/heatoncomparison at commit 32a64d2
+# (Code/GetResults/GetResults.R and the teams' scripts). None: not found in either.
+HEATON = (
+    Team("FRK", None, None, None, 134.146 / 60, None),
+    Team("Gapfill", 1.86, 1.17, 0.36, 83.527 / 60, 40),
+    Team("LatticeKrig", 1.68, 0.87, 0.96, 1675.154 / 60, None),  # its script has a sequential and a parallel mode
+    Team("LAGP", 2.08, 1.17, 0.83, 136 / 60, 40),
+    Team("Metakriging", 2.50, 1.44, 0.89, 173311 / 60, 30),
+    Team("MRA", 1.85, 0.94, 0.92, 936.78 / 60, None),
+    Team("NNGP, conjugate", 1.64, 0.85, 0.95, 2.06, 10),
+    Team("NNGP, response", 1.68, 0.87, 0.94, 2571 / 60, 12),
+    Team("Partition", 1.80, 1.02, 0.86, 4798.6 / 60, 55),
+    Team("Predictive processes", 2.52, 1.85, 0.75, 38428.51 / 60, 10),
+    Team("SPDE", 1.53, 0.83, 0.97, 7219.541 / 60, 2),
+    Team("Tapering", 2.45, 1.32, 0.93, 7995.7 / 60, None),
+    Team("Periodic embedding", 1.79, 0.91, 0.93, None, None),
+)
+
+
+def answered(run):
+    return "no answer" not in run
+
+
+def numbers(run):
+    """Return a run with what is computed of it."""
+    return run | {"seconds": run["fit_s"] + run["predict_s"], "percent": 100.0 * run.get("coverage", float("nan"))}
+
+
+def grid(header, rows):
+    """Return a Markdown table."""
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def score_table(results, score):
+    """Return the table of one score: a set a row, a method a column, the best in bold."""
+    methods = [name for name in LABELS if any(run["method"] == name for runs in results.values() for run in runs)]
+    rows = []
+    for name, runs in results.items():
+        found = {run["method"]: run for run in runs}
+        cells = {}
+        for method in methods:
+            run = found.get(method)
+            if run is None:
+                cells[method] = (NOTHING, None)
+            elif not answered(run):
+                cells[method] = (run["no answer"] if "cap_s" in run else "failed", None)
+            elif (score.lowest or "coverage") in numbers(run):
+                value = numbers(run)[score.lowest] if score.lowest else None
+                cells[method] = (score.write.format(**numbers(run)), value)
+            else:
+                cells[method] = (NOTHING, None)
+        best = min((value for _, value in cells.values() if value is not None), default=None)
+        rows.append([name, *(f"**{text}**" if value is not None and value == best else text
+                             for text, value in cells.values())])  # fmt: skip
+    return f"**{score.heading}**\n\n" + grid(["set", *(LABELS[method] for method in methods)], rows)
+
+
+def sizes_table(results):
+    """Return the table of rows and columns."""
+    rows = []
+    for name, runs in results.items():
+        sizes = next((run["rows"] for run in runs if answered(run)), None)
+        if sizes is not None:
+            rows.append([name, *(f"{size:,}" for size in sizes)])
+    return grid(["set", "training rows", "test rows", "columns"], rows)
+
+
+def load_note(results):
+    """Say what else the machine did: seconds of runs that share it are too long."""
+    loads = [run["load"] for runs in results.values() for run in runs if "load" in run]
+    if not loads:
+        return ""
+    return f"The machine's load average just before the runs: {min(loads):.1f} to {max(loads):.1f}."
+
+
+def ours(results, name):
+    return next((run for run in results.get(name, ()) if run["method"] == OURS and answered(run)), None)
+
+
+def wang_table(results):
+    rows = []
+    for name, exact in WANG.items():
+        run = ours(results, name)
+        mine = [NOTHING] * 3 if run is None else [f"{run['rmse']:.3f}", f"{run['nlpd']:.3f}", f"{run['fit_s']:.0f}"]
+        rows.append([name, f"{exact.rmse:.3f}", f"{exact.nlpd:.3f}", *mine])
+    header = ["set", "RMSE, Wang et al.", "NLPD, Wang et al.", "RMSE, here", "NLPD, here", "seconds to learn, here"]
+    return grid(header, rows)
+
+
+def heaton_table(results):
+    """Return the table of the comparison's teams and of what was measured here, by RMSE."""
+    teams = [(team.rmse, team) for team in HEATON]
+    for run in results.get("modis_lst", ()):
+        if answered(run) and "crps" in run:
+            sd, minutes = run["target_sd"], numbers(run)["seconds"] / 60
+            name = f"**{LABELS[run['method']]}**, here"
+            team = Team(name, run["rmse"] * sd, run["crps"] * sd, run["coverage"], minutes, run["threads"])
+            teams.append((team.rmse, team))
+    teams.sort(key=lambda pair: (pair[0] is None, pair[0]))
+
+    def cell(value, form):
+        return NOTHING if value is None else form.format(value)
+
+    rows = [
+        [team.name, cell(team.rmse, "{:.2f}"), cell(team.crps, "{:.2f}"), cell(team.coverage, "{:.0%}"),
+         cell(team.minutes, "{:,.1f}"), cell(team.cores, "{}")]
+        for _, team in teams
+    ]  # fmt: skip
+    return grid(["method", "RMSE, °C", "CRPS, °C", "within 95% intervals", "minutes", "cores or threads"], rows)
+
+
+def write_page(results, path):
+    """Put the tables into the page docs/quality.md, each between its marks, and write it to `path`."""
+    parts = {
+        "sizes": sizes_table(results),
+        "scores": "\n\n".join([*(score_table(results, score) for score in SCORES), load_note(results)]).rstrip(),
+        "wang": wang_table(results),
+        "heaton": heaton_table(results),
+    }
+    text = (FIGURES / "quality.md").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        assert marks.search(text), f"docs/quality.md has no mark {name!r}"
+        text = marks.sub(lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text)
+    path.write_text(text, encoding="utf-8")
+
+
+def draw(results, path):
+    """Draw NLPD and RMSE beside the best other method, coverage, and seconds: a set a line."""
+    figure = Figure(figsize=(14.0, 1.6 + 0.52 * len(results)), layout="constrained")
+    panels = figure.subplots(1, 4, sharey=True)
+    titles = (
+        "NLPD less that of the best\nother method, nats a row",
+        "RMSE over that of the\nbest other method",
+        "targets within\n95% intervals, percent",
+        "seconds to fit and predict\n(×: no answer in time)",
+    )
+    for line, runs in enumerate(results.values()):
+        found = {run["method"]: numbers(run) for run in runs if answered(run)}
+        best = {
+            key: min((run[key] for method, run in found.items() if method != OURS and key in run), default=None)
+            for key in ("nlpd", "rmse")
+        }
+        for method, run in found.items():
+            values = (
+                run["nlpd"] - best["nlpd"] if "nlpd" in run and best["nlpd"] is not None else None,
+                run["rmse"] / best["rmse"] if best["rmse"] is not None else None,
+                run["percent"] if "coverage" in run else None,
+                run["seconds"],
+            )
+            colour, marker, size = STYLES[method]
+            for axes, value in zip(panels, values, strict=True):
+                if value is not None:
+                    order = 3 if method == OURS else 2
+                    axes.plot(value, line, marker, color=colour, markersize=size, label=LABELS[method], zorder=order)
+        for number, run in enumerate(run for run in runs if "cap_s" in run):  # beside each other
+            panels[3].plot(run["cap_s"] * 1.25**number, line, "x", color=STYLES[run["method"]][0], markersize=8)
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title, fontsize=10)
+        axes.grid(alpha=0.25)
+        axes.set_axisbelow(True)
+    panels[0].axvline(0.0, color="black", linewidth=0.8)
+    panels[0].set_xscale("symlog", linthresh=0.1)
+    panels[0].set_xticks([-0.1, 0.0, 0.1, 1.0, *([10.0] if panels[0].get_xlim()[1] > 5 else [])])
+    panels[0].xaxis.set_major_formatter("{x:g}")
+    panels[1].axvline(1.0, color="black", linewidth=0.8)
+    panels[2].axvspan(92.0, 98.0, color="#009e73", alpha=0.12)
+    panels[2].axvline(95.0, color="black", linewidth=0.8)
+    panels[3].set_xscale("log")
+    panels[3].xaxis.set_major_formatter("{x:g}")
+    panels[3].xaxis.set_minor_formatter("")
+    panels[0].set_yticks(range(len(results)), list(results))
+    panels[0].set_ylim(len(results) - 0.5, -0.5)
+    handles = {}
+    for axes in panels:
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    order = [label for label in LABELS.values() if label in handles]
+    figure.legend([handles[label] for label in order], order, loc="outside lower center", ncols=len(order), fontsize=9)
+    figure.savefig(path, dpi=130)
