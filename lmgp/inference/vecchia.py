@@ -24,7 +24,7 @@ BATCH_BYTES = 2**19
 MARGIN = 4
 
 # The share of the positions that is spread evenly over all strata.
-EARLY = 0.3
+EARLY = 1 / 3
 
 # Neighbours stay the same until the ratio of two columns' lengthscales has changed by more than this factor.
 RENEWED = 1.35
