@@ -286,7 +286,8 @@ def _by_likelihood(search: Search, best: Sequence[Found], settings: Settings) ->
     if settings.likelihood == "vecchia":
         found = [search.by_all_rows(one) for one in best]
     else:
-        found = parallel_map(lambda one: search.by_exact_likelihood(one, search.rows), best)
+        close = [one for one in best if (best[0].worth - one.worth) * len(search.rows.y) <= PLAN.close] or best[:1]
+        found = parallel_map(lambda one: search.by_exact_likelihood(one, search.rows), close)
     search.trials += found
     return max(found, key=lambda one: one.worth)
 

@@ -64,6 +64,8 @@ class Plan:
         Of the exact likelihood: the positions are those of its information.
     beside : int
         Beside the Vecchia likelihood of all rows, the exact one is of at most this number of rows.
+    close : float
+        In nats: of few rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
         In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
         behind the best of the other kind.
@@ -80,6 +82,7 @@ class Plan:
     last: Round = Round(4000, 30, 12, 2, 0.5)
     exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
+    close: float = 20.0
     behind: float = 5.0
     max_rows: int = 50_000
     start_lengthscales: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
