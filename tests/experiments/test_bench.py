@@ -155,7 +155,7 @@ def test_what_auto_tried_is_kept_and_read_back(make: Make, fixed: Settings, tmp_
     for row in auto:
         selection = Selection.from_json(row.selection)
         assert len(selection) > 0
-        assert all(trial.n_features <= row.n_features for trial in selection)
+        assert all(trial.n_features <= row.n_features for trial in selection if trial.method != "exact")
         assert Selection.from_json(selection.to_json()) == selection
         # The other targets of the split are new to it; a few rows make the two differ.
         assert 0.0 <= row.kl < 100 * max(selection.chosen.kl, selection.tolerance)

@@ -233,13 +233,13 @@ def test_a_trend_on_the_sphere_is_one_of_places() -> None:
     y = 0.1 * frame["lat"] - 5.0 * frame["height"] + 0.1 * rng.normal(size=80)
     given = {"kernel": MaternKernel([500.0] * 3 + [1.0], 0.1), "noise_variance": 0.01, "random_state": 0}
     model = GPRegressor(metric="sphere", trend="linear", **given).fit(frame, y)
-    assert model.trend_.names == ("x", "y", "z", "height")
+    assert model.trend_.names == ("x_km", "y_km", "z_km", "height")
     assert abs(model.trend_.coef[3] + 5.0) < 4 * model.trend_.coef_error[3]
     assert model.trend_.coef[2] > 2 * model.trend_.coef_error[2]  # z is towards the north pole
     other = frame.assign(lon=frame["lon"] % 360)
     np.testing.assert_allclose(model.predict(other), model.predict(frame), rtol=0, atol=1e-8)
     named = GPRegressor(metric="sphere", trend=["height"], **given).fit(frame, y)
-    by_index = GPRegressor(metric="sphere", trend=[3], **given).fit(frame[["lon", "lat", "height"]].to_numpy(), y)
+    by_index = GPRegressor(metric="sphere", trend=[2], **given).fit(frame[["lon", "lat", "height"]].to_numpy(), y)
     np.testing.assert_allclose(named.trend_.coef, by_index.trend_.coef, rtol=1e-8)
-    with pytest.raises(InputError, match="X has no column 'lat', known: x, y, z, height"):
-        GPRegressor(metric="sphere", trend=["lat"], **given).fit(frame, y)
+    with pytest.raises(InputError, match="X has no column 'depth', known: lon, height, lat"):
+        GPRegressor(metric="sphere", trend=["depth"], **given).fit(frame, y)
