@@ -272,7 +272,7 @@ def _by_search(
     if held is None:
         chosen = _by_likelihood(trying, best, settings)
     else:
-        chosen = trying.decide(_candidates(trying, best, settings, seeds[2]), held)
+        chosen = trying.steady(trying.decide(_candidates(trying, best, settings, seeds[2]), held), held)
     free = chosen.optimum.free
     kernel, noise = chosen.space.kernel(free), chosen.space.noise_variance(free)
     by_exact = held is None and settings.likelihood != "vecchia"

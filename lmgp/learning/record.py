@@ -23,7 +23,8 @@ class Trial(NamedTuple):
         Whether each column has a lengthscale of its own.
     n_free : int
         The number of free parameters, with the noise.
-    likelihood : {"vecchia", "exact"}
+    likelihood : str
+        "vecchia" or "exact"; ", more noise" follows where rows that were left out asked for more than its optimum has.
     n_rows : int
         The number of positions of the Vecchia likelihood, or of rows of the exact one.
     n_neighbors : int

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.inference.vecchia import VecchiaLikelihood
+from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form, make_form
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Trial
@@ -75,6 +76,10 @@ class Plan:
         With fewer rows for each parameter of a sum with one lengthscale a column, ``ard="auto"`` tries no such kernel.
     standard_errors : float
         A kernel with more parameters has to predict better by this number of standard errors.
+    doublings : int
+        The noise is doubled at most this number of times, see `Search.steady`.
+    worth_doubling : float
+        In nats a held-out row.
     """
 
     first: Round = Round(500, 16, 8, 3, 0.5)
@@ -93,6 +98,8 @@ class Plan:
     fewest_to_leave_out: int = 100
     rows_per_parameter: int = 3
     standard_errors: float = 1.0
+    doublings: int = 6
+    worth_doubling: float = 0.002
 
 
 PLAN = Plan()
@@ -104,6 +111,11 @@ class Found(NamedTuple):
     space: Space
     optimum: Optimum
     trial: Trial
+
+    @property
+    def hyperparameters(self) -> tuple[Kernel, float]:
+        """The kernel and the noise variance."""
+        return self.space.kernel(self.optimum.free), self.space.noise_variance(self.optimum.free)
 
     @property
     def plain(self) -> bool:
@@ -226,10 +238,26 @@ class Search:
                 near.append((one, densities))
         return min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
 
+    def steady(self, found: Found, held_out: HeldOut) -> Found:
+        """Double a learned noise as long as held-out rows are predicted better: near-copies drive it towards zero."""
+        best, score = found, _mean(self._scored(found, held_out)[1])
+        for _ in range(PLAN.doublings if self.log_noise is None else 0):
+            free = best.optimum.free.copy()
+            free[-1] += np.log(2.0)
+            raised = best._replace(optimum=best.optimum._replace(free=free))
+            densities = [each for each in held_out.densities(*raised.hyperparameters) if len(each)]
+            if _mean(densities) - score < PLAN.worth_doubling:
+                break
+            best, score = raised, _mean(densities)
+        if best is not found:
+            best = best._replace(trial=best.trial._replace(likelihood=f"{best.trial.likelihood}, more noise"))
+            self.trials.append(best)
+            best, _ = self._scored(best, held_out)
+        return next(one for one in self.trials if one.optimum is best.optimum)
+
     def _scored(self, found: Found, held_out: HeldOut) -> tuple[Found, list[Floats]]:
         """Note the densities of held-out rows in the line of a candidate; return them, in each of the two ways."""
-        space, free = found.space, found.optimum.free
-        alone, regions = held_out.densities(space.kernel(free), space.noise_variance(free))
+        alone, regions = held_out.densities(*found.hyperparameters)
         densities = [each for each in (alone, regions) if len(each)]
         trial = found.trial._replace(
             alone=float(alone.mean()),
