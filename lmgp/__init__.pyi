@@ -21,7 +21,8 @@ from .features.spherical import SphericalFourierFeatures
 from .features.taylor import TaylorFeatures
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
-from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from .kernels.rational_quadratic import RationalQuadraticKernel
+from .kernels.stationary import GaussianKernel, MaternKernel
 from .learning.learn import learn
 from .locality.clustering import farthest_point_clustering
 from .models.chosen import GPRegressor

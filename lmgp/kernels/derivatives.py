@@ -66,18 +66,13 @@ def pullback_of_stationary(
     """Do what `Kernel.with_pullback` does for a function of the distance in lengthscales: by products of matrices."""
     batched = X.ndim == 3
     scaled = X / values["lengthscale"]
-    squares = squared_distances(scaled, scaled).requires_grad_()
-    # Further parameters of the correlation, such as alpha, one for each pair of rows: their derivatives stay apart.
-    others = [name for name in kernel.parameter_names if name not in ("lengthscale", "variance")]
-    pairs = {name: values[name].expand(squares.shape).clone().requires_grad_() for name in others}
-    with torch.enable_grad():
-        correlation = kernel.correlation(squares, {**values, **pairs})
-        slope, *other_slopes = torch.autograd.grad(correlation.sum(), [squares, *pairs.values()])
-    covariance = values["variance"] * correlation.detach()
+    squares = squared_distances(scaled, scaled)
+    correlation, slope, other_slopes = kernel.correlation_and_slopes(squares, values)
+    covariance = values["variance"] * correlation
     centred = scaled - scaled.mean(dim=-2, keepdim=True)
     # A rough kernel's slope grows without bound as two rows approach, where its product with r² vanishes: products of
     # matrices would lose it.
-    far = squares.detach() >= CLOSE * centred.square().sum(dim=-1).mean()
+    far = squares >= CLOSE * centred.square().sum(dim=-1).mean()
     slope = torch.where(far, -2.0 * values["variance"] * slope, 0.0)
 
     def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -88,7 +83,7 @@ def pullback_of_stationary(
             by_lengthscale = by_lengthscale.sum(dim=-1, keepdim=batched)
         found = {"lengthscale": by_lengthscale}
         found["variance"] = (weights * covariance).sum(dim=(-2, -1), keepdim=batched)
-        for name, other in zip(others, other_slopes, strict=True):
+        for name, other in other_slopes.items():
             derivative = weights * values["variance"] * other * values[name]
             found[name] = derivative.sum(dim=(-2, -1), keepdim=batched)
         return found

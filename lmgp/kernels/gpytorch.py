@@ -12,7 +12,8 @@ from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ScaledKernel
 from lmgp.kernels.dot_product import LinearKernel
-from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
+from lmgp.kernels.rational_quadratic import RationalQuadraticKernel
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel, StationaryKernel
 
 GPyTorchKernel: TypeAlias = gpytorch.kernels.Kernel
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, kve
+from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
@@ -73,6 +73,33 @@ class StationaryKernel(Kernel):
         -------
         Tensor of the shape of squares
         """
+
+    def correlation_and_slopes(
+        self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        """Evaluate k/variance and its derivatives: here by torch, in a kernel's own class in closed form.
+
+        Parameters
+        ----------
+        squares : Tensor of shape (..., n, n)
+            r², squared distances in lengthscales.
+        values : mapping of str to Tensor
+            The parameters by their names.
+
+        Returns
+        -------
+        correlation, slope : Tensor of the shape of squares
+            The second by r².
+        others : dict of str to Tensor
+            By each further parameter, such as alpha: one for each pair of rows.
+        """
+        names = [name for name in self.parameter_names if name not in ("lengthscale", "variance")]
+        leaf = squares.detach().requires_grad_()
+        pairs = {name: values[name].expand(squares.shape).clone().requires_grad_() for name in names}
+        with torch.enable_grad():
+            correlation = self.correlation(leaf, {**values, **pairs})
+            slope, *others = torch.autograd.grad(correlation.sum(), [leaf, *pairs.values()])
+        return correlation.detach(), slope, dict(zip(names, others, strict=True))
 
     @abstractmethod
     def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
@@ -220,6 +247,12 @@ class GaussianKernel(StationaryKernel):
     def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
 
+    def correlation_and_slopes(  # noqa: D102
+        self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        correlation = torch.exp(-0.5 * squares)
+        return correlation, -0.5 * correlation, {}
+
     def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
         return (2.0 * np.pi) ** (n_inputs / 2.0) * np.exp(-2.0 * np.pi**2 * squares)
 
@@ -305,6 +338,18 @@ class MaternKernel(StationaryKernel):
             return decay
         return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
 
+    def correlation_and_slopes(  # noqa: D102
+        self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        r = squares.mul(2.0 * self.smoothness).clamp_(TINY, VAST).sqrt_()
+        decay = torch.exp(-r)
+        if self.smoothness == 0.5:
+            return decay, (decay / r).mul_(-0.5), {}
+        if self.smoothness == 1.5:
+            return (1.0 + r).mul_(decay), decay.mul(-1.5), {}
+        linear = (1.0 + r).mul_(decay)
+        return torch.addcmul(linear, r.square_().div_(3.0), decay), linear * (-5.0 / 6.0), {}
+
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if not isinstance(self.smoothness, Real) or float(self.smoothness) not in self.SMOOTHNESSES:
             raise InputError(
@@ -325,74 +370,3 @@ class MaternKernel(StationaryKernel):
         from lmgp.kernels.gpytorch import counterpart
 
         return counterpart("MaternKernel", self, nu=float(self.smoothness))
-
-
-class RationalQuadraticKernel(StationaryKernel):
-    """The rational quadratic kernel k(x, z) = variance · (1 + r²/(2 alpha))^{−alpha}, r the distance in lengthscales.
-
-    A mixture of Gaussian kernels of many lengthscales; for large `alpha` a `GaussianKernel`.
-
-    Parameters
-    ----------
-    lengthscale : float or array-like of shape (d,), default=1.0
-        In the units of the inputs: one for all columns (isotropic), or one a column.
-    variance : float, default=1.0
-        The prior variance k(x, x), in squared units of the target.
-    alpha : float, default=1.0
-        Positive: the smaller, the more widely the lengthscales are spread.
-    lengthscale_bounds, variance_bounds, alpha_bounds : (float, float), "fixed" or None, default=None
-        See `GaussianKernel`.
-
-    References
-    ----------
-    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 4.19.
-
-    Examples
-    --------
-    >>> from lmgp import RationalQuadraticKernel
-    >>> RationalQuadraticKernel(2.0, alpha=0.5)([[0.0]], [[0.0], [2.0]]).round(3)
-    array([[1.   , 0.707]])
-    """
-
-    parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "alpha")
-
-    def __init__(
-        self,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        alpha: float = 1.0,
-        *,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-        alpha_bounds: Bounds = None,
-    ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
-        self.alpha = alpha
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
-        self.alpha_bounds = alpha_bounds
-
-    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
-        alpha = values["alpha"]
-        return torch.exp(-alpha * torch.log1p(squares / (2.0 * alpha)))
-
-    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
-        # The mean of the Gaussian density over its precision τ ~ Gamma(alpha, rate alpha): a modified Bessel function.
-        alpha, order = float(self.alpha), float(self.alpha) - n_inputs / 2.0
-        rate = 2.0 * np.pi**2 * squares
-        constant = alpha * np.log(alpha) - gammaln(alpha) + n_inputs / 2.0 * np.log(2.0 * np.pi)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            argument = 2.0 * np.sqrt(alpha * rate)
-            logarithm = np.log(2.0 * kve(order, argument)) - argument + order / 2.0 * np.log(rate / alpha)
-        at_zero = gammaln(order) - order * np.log(alpha) if order > 0.0 else np.inf
-        # Close to zero the Bessel function overflows; there the density has its limit.
-        return np.asarray(np.exp(constant + np.where(np.isfinite(logarithm), logarithm, at_zero)))
-
-    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
-        return np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))
-
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
-        from lmgp.kernels.gpytorch import counterpart
-
-        return counterpart("RQKernel", self)
