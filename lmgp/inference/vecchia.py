@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
-BATCH_BYTES = 2**19
+BATCH_BYTES = 2**20
 
 # How many times the number of neighbours is looked for, so that enough of them come before the position.
 MARGIN = 4

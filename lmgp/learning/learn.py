@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from time import perf_counter
 
 import numpy as np
@@ -284,7 +285,7 @@ def _by_search(
 def _by_likelihood(search: Search, best: Sequence[Found], settings: Settings) -> Found:
     """Decide between the best forms by the likelihood of all rows."""
     if settings.likelihood == "vecchia":
-        found = [search.by_all_rows(one) for one in best]
+        found = [optima[-1] for optima in parallel_map(search.by_all_rows, best)]
     else:
         close = [one for one in best if (best[0].worth - one.worth) * len(search.rows.y) <= PLAN.close] or best[:1]
         found = parallel_map(lambda one: search.by_exact_likelihood(one, search.rows), close)
@@ -296,7 +297,7 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
     """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
     candidates: list[Found] = []
     if settings.likelihood != "exact":
-        candidates = [search.by_all_rows(one) for one in best]
+        candidates = list(chain.from_iterable(parallel_map(search.by_all_rows, best)))
     if settings.likelihood != "vecchia":
         most = settings.max_learning_rows if not candidates else min(settings.max_learning_rows, PLAN.beside)
         order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
-from lmgp.parallel import single_threaded
+from lmgp.parallel import parallel_map, single_threaded
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -50,7 +51,10 @@ class Plan:
     Attributes
     ----------
     first, second, last : Round
-        All forms, those that are left, and those between which held-out rows decide.
+        All forms, those that are left, and the best sum and the best single kernel, between which held-out rows decide.
+    positions_per_parameter : int
+        The last round takes this number of positions for each free parameter, if that is more: on few positions, many
+        parameters vary with the sample.
     max_rows : int
         The first two rounds look at a sample of at most this number of rows.
     start_lengthscales, start_noises : tuple of float
@@ -69,7 +73,7 @@ class Plan:
         In nats: of few rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
         In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
-        behind the best of the other kind.
+        behind the best of the other kind. A third form goes on if it is not this far behind the best one.
     fewest_to_leave_out : int
         Of at most this number of rows, none is left out.
     rows_per_parameter : int
@@ -83,12 +87,13 @@ class Plan:
     """
 
     first: Round = Round(500, 16, 8, 3, 0.5)
-    second: Round = Round(1200, 30, 8, 2, 0.5)
-    last: Round = Round(4000, 30, 12, 2, 0.5)
+    second: Round = Round(1200, 30, 8, 3, 0.5)
+    last: Round = Round(4000, 30, 16, 1, 0.5)
     exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     close: float = 20.0
     behind: float = 5.0
+    positions_per_parameter: int = 250
     max_rows: int = 50_000
     start_lengthscales: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
     start_noises: tuple[float, ...] = (0.02, 0.3)
@@ -152,7 +157,7 @@ class Search:
     groups: Sequence[int] | None
     seeds: Sequence[int]
     trials: list[Found] = field(default_factory=list)
-    _singles: dict[tuple[str, bool], Found] = field(default_factory=dict)
+    _done: dict[Round, dict[tuple[str, bool], Found]] = field(default_factory=lambda: {PLAN.first: {}, PLAN.second: {}})
 
     def __post_init__(self) -> None:
         order = np.random.default_rng(self.seeds[0]).permutation(len(self.rows.y))
@@ -169,20 +174,21 @@ class Search:
 
     def best_forms(self, forms: Iterable[Form]) -> list[Found]:
         """Run the first two rounds: return the best forms, the best first."""
-        forms = list(forms)
-        singles = [self._first(form) for form in forms if len(form.parts) == 1]
-        found = singles + [self._first(form) for form in self._sums(forms, singles)]
-        one = PLAN.second
+        forms, one = list(forms), PLAN.second
+        singles = self._run([form for form in forms if len(form.parts) == 1], PLAN.first)
+        found = singles + self._run(self._sums(forms, singles), PLAN.first)
         if len(found) > one.n_kept:
             best = sorted(found, key=lambda each: -each.worth)
             best = best[: PLAN.first.n_kept] + [each for each in best[PLAN.first.n_kept :] if each.plain][:1]
-            found = [self._climb(self._likelihoods[one], each.space, each.optimum.free, one) for each in best]
-            self.trials += found
+            self._run([each.space.form for each in best], one)
+            found = list(self._done[one].values())
         found = sorted(found, key=lambda each: -each.worth)
         # Sums follow the rows more closely, and single kernels extrapolate better: the last word is not spoken here.
-        plain = [each for each in found if each.plain]
-        kept = [found[0], *(plain if plain and not found[0].plain else found[1:])]
-        return kept[: one.n_kept]
+        leader, *others = found
+        others.sort(key=lambda each: each.plain is leader.plain)  # the other kind first, and each kind by its worth
+        close = leader.worth - PLAN.behind / one.n_positions
+        kept = [leader, *others[:1], *(each for each in others[1:] if each.worth >= close)]
+        return sorted(kept[: one.n_kept], key=lambda each: -each.worth)
 
     def _sums(self, forms: Sequence[Form], singles: Sequence[Found]) -> list[Form]:
         """Return the sums that are worth a trial."""
@@ -193,11 +199,12 @@ class Search:
         lead = (max(each) - max(one)) * PLAN.first.n_positions
         return [form for form in sums if (lead if form.ard else -lead) > -PLAN.behind]
 
-    def by_all_rows(self, found: Found) -> Found:
-        """Run the last round on all rows, with as many neighbours as pay."""
-        one, rows = PLAN.last, self.rows
-        likelihood = self._likelihood(rows, one)
-        best = self._climb(likelihood, found.space, found.optimum.free, one)
+    def by_all_rows(self, found: Found) -> list[Found]:
+        """Run the last round on all rows, and again with more neighbours as long as that pays: return the optima."""
+        rows, enough = self.rows, PLAN.positions_per_parameter * len(found.space.bounds)
+        one = replace(PLAN.last, n_positions=max(PLAN.last.n_positions, enough))
+        best = self._climb_back(self._likelihood(rows, one), found, one)
+        optima = [best]
         for n_neighbors, n_positions in PLAN.closer:
             if best.trial.n_neighbors >= len(rows.y) - 1:
                 break
@@ -209,6 +216,21 @@ class Search:
             if np.mean(likelihood.terms(*arguments) - fewer) < PLAN.gain:
                 break
             best = self._climb(likelihood, best.space, best.optimum.free, closer)
+            optima.append(best)
+        return optima
+
+    def _climb_back(self, likelihood: VecchiaLikelihood, found: Found, one: Round) -> Found:
+        """Climb from an optimum of fewer positions; a sum that ends below one of its parts starts again from these."""
+        best, space = self._climb(likelihood, found.space, found.optimum.free, one), found.space
+        known = self._done[PLAN.first] | self._done[PLAN.second]
+        parts = [known[_key(part)] for part in self._parts(space.form, PLAN.second)]
+
+        def value(of: Found) -> float:
+            return self._value(likelihood, of.space, of.optimum.free)
+
+        if parts and value(best) < max(map(value, parts)):
+            start = self._best_start(likelihood, space, [_spread(space, parts, factor) for factor in PLAN.apart])
+            best = max(best, self._climb(likelihood, space, start, one), key=value)
         return best
 
     def _terms_of_fewer(self, best: Found, closer: VecchiaLikelihood) -> Floats:
@@ -268,49 +290,61 @@ class Search:
         self.trials = [scored if one is found else one for one in self.trials]
         return scored, densities
 
-    def _first(self, form: Form) -> Found:
-        """Run the first round for a form, from the optima of its parts."""
-        key = (form.name, form.ard)
-        if key not in self._singles:
-            likelihood, space = self._likelihoods[PLAN.first], self.space(form)
-            starts = self._starts(form, space)
-            self._singles[key] = self._climb(likelihood, space, self._best_start(likelihood, space, starts), PLAN.first)
-            self.trials.append(self._singles[key])
-        return self._singles[key]
+    def _run(self, forms: Sequence[Form], one: Round) -> list[Found]:
+        """Run one of the first two rounds for forms, after the parts that they start from; each form once."""
+        done = self._done[one]
+        parts = [part for form in forms if _key(form) not in done for part in self._parts(form, one)]
+        if parts:
+            self._run(parts, one)
+        new = {_key(form): form for form in forms if _key(form) not in done}
+        found = parallel_map(lambda form: self._climb_from_best(form, one), list(new.values()))
+        done |= dict(zip(new, found, strict=True))
+        self.trials += found
+        return [done[_key(form)] for form in forms]
+
+    def _climb_from_best(self, form: Form, one: Round) -> Found:
+        likelihood, space, earlier = self._likelihoods[one], self.space(form), self._done[PLAN.first].get(_key(form))
+        if earlier is not None:
+            return self._climb_back(likelihood, earlier, one)
+        start = self._best_start(likelihood, space, self._starts(form, space))
+        return self._climb(likelihood, space, start, one)
+
+    def _parts(self, form: Form, one: Round) -> list[Form]:
+        """Return the forms from whose optima a form starts: a sum, and in the first round one with all lengthscales."""
+        is_sum = len(form.parts) > 1
+        if not form.named or not (is_sum or (form.ard and one is PLAN.first)):
+            return []
+        return [make_form(name, form.ard and is_sum, len(self.units.columns), self.groups) for name in form.parts]
 
     def _starts(self, form: Form, space: Space) -> list[Floats]:
-        """Return the points from which a form may start."""
+        """Return the points from which a form may start in the first round."""
         if not form.named:
             return [space.median]
-        n_inputs = len(self.units.columns)
-        if len(form.parts) == 1 and not form.ard:
-            return [
-                space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
-                + np.where(space.kinds == "noise", np.log(noise) - space.median, 0.0)
-                for lengthscale in PLAN.start_lengthscales
-                for noise in (PLAN.start_noises if self.log_noise is None else (1.0,))
-            ]  # fmt: skip
-        parts = [self._first(make_form(name, form.ard and len(form.parts) > 1, n_inputs, self.groups))
-                 for name in form.parts]  # fmt: skip
-        # In logarithms of the caller's units, by kernel parameter; then back into the units of this space.
-        if len(parts) == 1:
-            return [_spread(space, [parts[0]], 1.0)]
-        return [_spread(space, parts, factor) for factor in PLAN.apart]
+        parts = [self._done[PLAN.first][_key(part)] for part in self._parts(form, PLAN.first)]
+        # The lengthscales of a single part are where this form's own start.
+        if parts:
+            return [_spread(space, parts, factor) for factor in (PLAN.apart if len(parts) > 1 else (1.0,))]
+        return [
+            space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
+            + np.where(space.kinds == "noise", np.log(noise) - space.median, 0.0)
+            for lengthscale in PLAN.start_lengthscales
+            for noise in (PLAN.start_noises if self.log_noise is None else (1.0,))
+        ]  # fmt: skip
 
     def _best_start(self, likelihood: VecchiaLikelihood, space: Space, starts: list[Floats]) -> Floats:
         if len(starts) == 1:
             return starts[0]
-        low, high = space.bounds.T
-        values = []
-        for start in starts:
-            free = np.clip(start, low, high)
-            likelihood.look_for_neighbours(space.kernel(free).metric(len(self.units.columns)))
-            total = likelihood.terms(space.form.kernel, space.logarithms(free)).sum() + space.log_prior(free)[0]
-            values.append(total if np.isfinite(total) else -np.inf)
-        return starts[int(np.argmax(values))]
+        return max(starts, key=lambda start: self._value(likelihood, space, start))
+
+    def _value(self, likelihood: VecchiaLikelihood, space: Space, free: Floats) -> float:
+        """Return the log likelihood with the prior at one point, −∞ where it has none."""
+        likelihood, free = copy(likelihood), np.clip(free, *space.bounds.T)
+        likelihood.look_for_neighbours(space.kernel(free).metric(len(self.units.columns)))
+        total = likelihood.terms(space.form.kernel, space.logarithms(free)).sum() + space.log_prior(free)[0]
+        return float(total) if np.isfinite(total) else -np.inf
 
     def _climb(self, likelihood: VecchiaLikelihood, space: Space, start: Floats, one: Round) -> Found:
-        began = perf_counter()
+        began, likelihood = perf_counter(), copy(likelihood)  # which holds the neighbours of this climb
         optimum = climb(Sample(likelihood, space), space, start, steps=one.n_steps, tolerance=one.tolerance)
         error = likelihood.standard_error(optimum.terms)
         return self._record(
@@ -329,6 +363,10 @@ class Search:
                 error, missing, missing, missing, seconds,
             ),
         )  # fmt: skip
+
+
+def _key(form: Form) -> tuple[str, bool]:
+    return form.name, form.ard
 
 
 def _spread(space: Space, parts: list[Found], factor: float) -> Floats:

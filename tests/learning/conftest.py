@@ -22,6 +22,7 @@ SMALL = replace(
     last=Round(200, 15, 15, 2, 0.2),
     exact=Round(100, 12, 10, 1, 0.05),
     closer=((30, 150),),
+    positions_per_parameter=20,
 )
 
 
