@@ -36,6 +36,9 @@ class Plan:
     held_out : int
         Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows
         would be another problem.
+    gap_share : float
+        Around every fourth group all rows are left out, at most this share of all rows in all: rows to come may lie in
+        gaps, where more rows matter.
     neighbours : int
         The size of a neighbourhood. Its half must be enough: see `share_of_tolerance`.
     landmarks, landmark_work : int and float
@@ -50,6 +53,7 @@ class Plan:
     n_probes: int = 256
     n_groups: int = 16
     held_out: int = 5
+    gap_share: float = 0.1
     neighbours: int = 1024
     landmarks: int = 256
     landmark_work: float = 5e9
@@ -131,14 +135,15 @@ class Probes:
             near, n_used, change = rest, len(rest.y), 0.0
         else:
             tree = KDTree(scaled, balanced_tree=False)  # one tree for all: it takes the most time of many rows
-            groups = _hold_out(scaled, tree, rng, plan)
+            groups, gaps = _hold_out(scaled, tree, rng, plan)
             held = np.concatenate(groups)
-            rest = rows.take(np.setdiff1d(np.arange(len(scaled)), held))
-            around = _neighbourhoods(scaled, tree, groups, plan)
+            gone = np.union1d(held, gaps)
+            rest = rows.take(np.setdiff1d(np.arange(len(scaled)), gone))
+            around = _neighbourhoods(scaled, tree, groups, gone, plan)
             inputs = [rows.X[group] for group in groups]
             task = _Reference(kernel, rows, noise, inputs, around)
             mean, variance, change = task.settled(rest, plan.share_of_tolerance * tolerance, rng, plan)
-            near, n_used = rows.take(_nearest(scaled, tree, held, around.shape[1] // 2)), around.shape[1]
+            near, n_used = rows.take(_nearest(scaled, tree, held, gone, around.shape[1] // 2)), around.shape[1]
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
         return cls(
@@ -163,8 +168,8 @@ class Probes:
         return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
-def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan) -> list[Indices]:
-    """Choose the rows to hold out, in groups of neighbours."""
+def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan) -> tuple[list[Indices], Indices]:
+    """Choose the rows to hold out, in groups of neighbours, and those around every fourth group."""
     size = plan.n_probes // plan.n_groups
     centres = rng.choice(len(scaled), plan.n_groups, replace=False)
     _, around = tree.query(scaled[centres], k=2 * plan.held_out * size)
@@ -175,22 +180,22 @@ def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan
         taken.update(group)
         if group:  # where many rows are equal, other groups may have taken them all
             groups.append(np.array(group, dtype=np.intp))
-    return groups
+    n_left_out = int(plan.gap_share * len(scaled) / (plan.n_groups / 4))
+    return groups, np.unique(around[::4, :n_left_out])
 
 
-def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], plan: Plan) -> Indices:
-    """Return the rows nearest to the middle of each group that are not held out, the nearest first."""
-    held = np.concatenate(groups)
-    k = min(plan.neighbours, len(scaled) - len(held))
+def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], gone: Indices, plan: Plan) -> Indices:
+    """Return the rows nearest to the middle of each group that are not left out, the nearest first."""
+    k = min(plan.neighbours, len(scaled) - len(gone))
     middles = np.stack([scaled[group].mean(axis=0) for group in groups])
-    _, around = tree.query(middles, k=k + len(held), workers=torch.get_num_threads())
-    return np.stack([nearest[~np.isin(nearest, held)][:k] for nearest in around])
+    _, around = tree.query(middles, k=k + len(gone), workers=torch.get_num_threads())
+    return np.stack([nearest[~np.isin(nearest, gone)][:k] for nearest in around])
 
 
-def _nearest(scaled: Floats, tree: KDTree, held: Indices, k: int) -> Indices:
-    """Return the rows that are among the k nearest to a held-out one, and are not held out themselves; ascending."""
-    _, found = tree.query(scaled[held], k=k + len(held), workers=torch.get_num_threads())
-    return np.setdiff1d(found, held)
+def _nearest(scaled: Floats, tree: KDTree, held: Indices, gone: Indices, k: int) -> Indices:
+    """Return the rows that are among the k nearest to a held-out one, and are not left out themselves; ascending."""
+    _, found = tree.query(scaled[held], k=k + len(gone), workers=torch.get_num_threads())
+    return np.setdiff1d(found, gone)
 
 
 def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:

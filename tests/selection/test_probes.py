@@ -54,7 +54,12 @@ class TestWhichRows:
         probes = hold_out(rows, plan)
         held, rest = positions(rows, probes.X), positions(rows, probes.rest.X)
         assert len(held) == 32
-        np.testing.assert_array_equal(np.sort(np.concatenate((held, rest))), np.arange(500))
+        known = np.concatenate((held, rest))
+        assert len(np.unique(known)) == len(known)
+        # Around every fourth group, all rows are left out: that many at most.
+        left_out = int(plan.gap_share * 500 / (plan.n_groups / 4)) * len(range(0, plan.n_groups, 4)) if grouped else 0
+        assert 500 - left_out <= len(known) <= 500
+        assert grouped == (len(known) < 500)
         # The rest stay in order, with all that belongs to them.
         np.testing.assert_array_equal(rest, np.sort(rest))
         np.testing.assert_array_equal(probes.rest.y, rows.y[rest])
@@ -83,7 +88,7 @@ class TestWhichRows:
 
     def test_around_the_centre_of_a_group_most_rows_stay(self) -> None:
         """Or the probes would be predicted from farther rows than test rows will be."""
-        plan = replace(SMALL, n_groups=4, n_probes=32)
+        plan = replace(SMALL, n_groups=4, n_probes=32, gap_share=0.0)
         rows = draw(1000)
         probes = hold_out(rows, plan)
         scaled, rest = KERNEL.scale(probes.X), KERNEL.scale(probes.rest.X)
@@ -93,6 +98,20 @@ class TestWhichRows:
             near = np.linalg.norm(rest - centre, axis=1) <= radius
             within = np.linalg.norm(scaled - centre, axis=1) <= radius
             assert near.sum() >= 2 * within.sum()
+
+    def test_around_every_fourth_group_no_row_stays(self) -> None:
+        plan = replace(SMALL, n_groups=8, n_probes=32)
+        rows = draw(2000)
+        probes = hold_out(rows, plan)
+        scaled, rest = KERNEL.scale(probes.X), KERNEL.scale(probes.rest.X)
+        assert len(rest) < 2000 - len(scaled)
+        between = []
+        for group in scaled.reshape(4, 8, 2).swapaxes(0, 1):
+            centre = group.mean(axis=0)
+            radius = np.linalg.norm(group - centre, axis=1).min()
+            between.append(int((np.linalg.norm(rest - centre, axis=1) <= radius).sum()))
+        assert between[0] == between[4] == 0
+        assert sum(between) > 0
 
     def test_groups_of_the_same_place_share_no_row(self) -> None:
         plan = replace(SMALL, n_groups=8, n_probes=64, all_rows=100, neighbours=64)
