@@ -73,7 +73,8 @@ class Plan:
         In nats: of few rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
         In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
-        behind the best of the other kind. A third form goes on if it is not this far behind the best one.
+        behind the best of the other kind. A third form goes on if it is not this far
+        behind the best one of its kind.
     fewest_to_leave_out : int
         Of at most this number of rows, none is left out.
     rows_per_parameter : int
@@ -186,8 +187,9 @@ class Search:
         # Sums follow the rows more closely, and single kernels extrapolate better: the last word is not spoken here.
         leader, *others = found
         others.sort(key=lambda each: each.plain is leader.plain)  # the other kind first, and each kind by its worth
-        close = leader.worth - PLAN.behind / one.n_positions
-        kept = [leader, *others[:1], *(each for each in others[1:] if each.worth >= close)]
+        worths = {each.plain: each.worth for each in [*reversed(others), leader]}
+        close = PLAN.behind / one.n_positions
+        kept = [leader, *others[:1], *(each for each in others[1:] if each.worth >= worths[each.plain] - close)]
         return sorted(kept[: one.n_kept], key=lambda each: -each.worth)
 
     def _sums(self, forms: Sequence[Form], singles: Sequence[Found]) -> list[Form]:
