@@ -30,6 +30,7 @@ from .models.exact import ExactGPRegressor
 from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
 from .models.nearest import NearestNeighborsGPRegressor
+from .models.spectral import SpectralGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
@@ -68,6 +69,7 @@ __all__ = [
     "RationalQuadraticKernel",
     "ScaledFeatures",
     "ScaledKernel",
+    "SpectralGPRegressor",
     "SphericalCoordinates",
     "SphericalFourierFeatures",
     "StructuredOrthogonalFourierFeatures",
