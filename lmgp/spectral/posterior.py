@@ -12,6 +12,7 @@ from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
 from lmgp.noise import Noise
+from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.modes import Modes, choose_modes, half_shape
 from lmgp.spectral.solve import Solution, Toeplitz, products, solve
 from lmgp.spectral.sums import SpectralSums
@@ -32,10 +33,13 @@ class Accuracy:
         Of the non-uniform transforms, in what the modes may be off by at one row.
     least_transform : float
         No transform of float64 is more accurate.
+    trend : float
+        What is left of the squared error of a trend's columns, in that of y.
     """
 
     transform: float = 0.1
     least_transform: float = 1e-13
+    trend: float = 1e-4
 
 
 ACCURACY = Accuracy()
@@ -180,16 +184,18 @@ class SpectralPosterior:
         sums, variance = self.sums, self.noise.variance
         self._toeplitz, self._tolerance = Toeplitz(sums.generator, self.modes.counts), tolerance
         self._max_iterations = max_iterations
-        # The columns of a trend are solved as closely as y, in proportion to their size.
-        squares = sums.products.diagonal()
-        self._coefficients, found = self._of_cross(sums.cross, squares / squares[0] if squares[0] > 0.0 else squares)
+        # The columns of a trend are solved more closely: their estimate is made of small differences.
+        scale = np.full(len(sums.products), ACCURACY.trend)
+        scale[0] = 1.0
+        self._coefficients, found = self._of_cross(sums.cross, scale)
         self._solved = found
         if not found.converged:
             left = float(np.sqrt(found.left[0] / (sums.n * variance)))
             warnings.warn(
                 f"{found.n_iterations:,} iterations leave an error of the mean of up to {left:.2g} noise standard "
                 f"deviations, root mean square over the training rows; tolerance={tolerance:g} asks for less. The "
-                f"noise variance, {variance:.3g}, is small for so many rows: raise max_iterations or tolerance.",
+                f"noise variance, {variance:.3g}, is small for {self.sums.n:,.0f} rows: raise max_iterations or "
+                "tolerance.",
                 ToleranceWarning,
                 stacklevel=2,
             )
@@ -249,6 +255,12 @@ class SpectralPosterior:
         if self.trend is None:
             return np.zeros(len(X))
         return self.trend.variance(X, self._evaluate(self._coefficients[1:], X).T)
+
+    def dense(self) -> DenseFactor:
+        """Return the dense factor of the modes: few of them."""
+        return DenseFactor(
+            self.modes, self._weights, self.sums, self.noise.variance, self.left_out, self._transform_tolerance
+        )
 
     def samples(self, X: Floats, rows: Rows, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw functions from the posterior: from the prior's modes, updated by the rows (Matheron's rule).
