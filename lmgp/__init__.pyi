@@ -30,6 +30,7 @@ from .models.exact import ExactGPRegressor
 from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
 from .models.nearest import NearestNeighborsGPRegressor
+from .models.residual import ResidualGPRegressor
 from .models.spectral import SpectralGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
@@ -67,6 +68,7 @@ __all__ = [
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",
     "RationalQuadraticKernel",
+    "ResidualGPRegressor",
     "ScaledFeatures",
     "ScaledKernel",
     "SpectralGPRegressor",

@@ -1,0 +1,210 @@
+"""A global map for the long part of a kernel, and what it leaves out from the rows near to each other."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from lmgp.features.base import KernelMap
+from lmgp.inference.function_space import factorise
+from lmgp.inference.nearest import FARTHEST
+from lmgp.inference.trend import TrendFit
+from lmgp.inference.weight_space import check_model
+from lmgp.kernels.base import Kernel, require
+from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.memory import check_memory, chunks
+from lmgp.noise import Noise
+from lmgp.parallel import parallel_map
+from lmgp.validation import Rows, as_tensor
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Bytes of the features of the nearest rows that are gathered at a time.
+BATCH_BYTES = 32 * 2**20
+
+
+class ResidualPosterior:
+    """f = φᵀw + g: a map φ of the kernel, and a residual g with the covariance r = k − φᵀφ that the map leaves out.
+
+    The weights are those of the partially independent conditional (PIC): the residuals of rows in one block are
+    correlated, those of two blocks are not. A row x is predicted from the residuals of its k nearest rows N. With
+    R = r(N, N) + noise, b = R⁻¹r(N, x) and ψ = φ(x) − Φ_Nᵀb, the mean is ψᵀŵ + bᵀy_N, and the variance
+    ψᵀΣψ + r(x, x) − bᵀr(N, x): with as many neighbours as rows, those of the exact process.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric.
+    rows : Rows
+        With y centred.
+    noise : Noise
+    features : KernelMap
+        Fitted.
+    centre : ndarray of shape (d,)
+        Of the map.
+    n_neighbors : int
+        k; of fewer rows, all.
+    block_size : int
+        The most rows in a block.
+    max_memory_gib : float, optional
+        The machine's memory if not given.
+    trend : TrendFit, optional
+        Of which y are the residuals. Means are less the trend; variances have its uncertainty.
+
+    Attributes
+    ----------
+    surprise : float
+        yᵀC⁻¹y/n under the model of the blocks.
+
+    Raises
+    ------
+    InputError
+        If the kernel has no metric.
+    MemoryLimitError
+        If the features of all rows take more.
+
+    References
+    ----------
+    E. Snelson and Z. Ghahramani, *Local and Global Sparse Gaussian Process Approximations*, AISTATS 2007: PIC.
+    H. Sang and J. Z. Huang, *A Full Scale Approximation of Covariance Functions for Large Spatial Data Sets*, JRSS B
+    74, 2012.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        noise: Noise,
+        features: KernelMap,
+        centre: Floats,
+        n_neighbors: int,
+        block_size: int,
+        max_memory_gib: float | None = None,
+        trend: TrendFit | None = None,
+    ) -> None:
+        require(kernel, "metric", "A model of residuals of near rows")
+        n, size = len(rows.y), features.n_features_out_
+        check_memory(
+            8.0 * n * size,
+            f"The {size:,} features of {n:,} rows",
+            "Use fewer features, or a higher max_memory_gib.",
+            max_memory_gib,
+        )
+        self.kernel, self.noise, self.trend, self.n_neighbors = kernel, noise, trend, min(n_neighbors, n)
+        self._features, self._centre = features, centre
+        self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
+        self._X, self._noise = as_tensor(rows.X), noise.of_weighted_rows(rows)
+        y = rows.y if trend is None else rows.y - trend.changes(rows.X)
+        # The columns of a trend are further targets, which share all factorisations.
+        targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
+        self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
+        self._mapped = torch.empty((n, size), dtype=torch.float64)
+        for part in chunks(n, size):
+            self._mapped[part] = features.evaluate(as_tensor(rows.X[part] - centre))
+        scaled = kernel.scale(rows.X)
+        self._tree = KDTree(scaled)
+        self._solve_weights(_blocks(scaled, block_size))
+
+    def _solve_weights(self, blocks: list[Indices]) -> None:
+        size = self._mapped.shape[1]
+
+        @torch.no_grad()
+        def sums(some: list[Indices]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+            gram = torch.zeros((size, size), dtype=torch.float64)
+            cross = torch.zeros((size, self._targets.shape[1]), dtype=torch.float64)
+            squares = torch.zeros((), dtype=torch.float64)
+            for block in some:
+                mapped = self._mapped[block]
+                factor = factorise(self._residual(self._X[block], mapped), self._noise[block])
+                whitened = solve_lower(factor, torch.cat((mapped, self._targets[block]), dim=1))
+                features, targets = whitened[:, :size], whitened[:, size:]
+                gram.addmm_(features.T, features)
+                cross.addmm_(features.T, targets)
+                squares += targets[:, 0].square().sum()
+            return gram, cross, squares
+
+        n_sums = max(1, min(len(blocks), torch.get_num_threads()))
+        gram, cross, squares = (
+            sum(parts[1:], parts[0])
+            for parts in zip(*parallel_map(sums, [blocks[i::n_sums] for i in range(n_sums)]), strict=True)
+        )
+        gram.diagonal().add_(1.0)
+        self._factor = cholesky(gram, self.noise.variance, diagonal_share=1.0)
+        solved = solve_lower(self._factor, cross)
+        self._weights = solve_upper(self._factor.T, solved)
+        self.surprise = float(squares - solved[:, 0].square().sum()) / len(self._X)
+
+    def _residual(self, X: torch.Tensor, mapped: torch.Tensor) -> torch.Tensor:
+        """Return r = k − φᵀφ between rows, of one set or of a batch of sets."""
+        return self.kernel.evaluate_at(X, X, self._values) - mapped @ mapped.mT
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
+        """Predict the latent function.
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+        variance : bool, default=True
+
+        Returns
+        -------
+        mean : ndarray of shape (m,)
+        variance : ndarray of shape (m,) or None
+        """
+        means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X))
+        points, prior = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST), self.kernel.diagonal(X)
+        k = np.arange(1, self.n_neighbors + 1)
+
+        @torch.no_grad()
+        def solve(part: slice) -> None:
+            near = torch.from_numpy(self._tree.query(points[part], k=k)[1])
+            own = self._features.evaluate(as_tensor(X[part] - self._centre))
+            mapped = torch.cat((self._mapped[near], own[:, None]), dim=1)
+            residual = self._residual(torch.cat((self._X[near], as_tensor(X[part])[:, None]), dim=1), mapped)
+            left_out = residual[:, -1, -1].clamp_min(0.0)
+            section = residual[:, :-1, -1:]
+            factor = factorise(residual[:, :-1, :-1].contiguous(), self._noise[near])
+            solved = solve_lower(factor, section)
+            weights = torch.linalg.solve_triangular(factor.mT, solved, upper=True)
+            remaining = own - (weights.mT @ mapped[:, :-1])[:, 0]
+            means[part] = (remaining @ self._weights + (weights.mT @ self._targets[near])[:, 0]).numpy()
+            if variance:
+                whitened = solve_lower(self._factor, remaining.T)
+                found = whitened.square().sum(dim=0) + (left_out - solved.square().sum(dim=(1, 2))).clamp_min(0.0)
+                variances[part] = np.minimum(found.numpy(), prior[part])
+
+        parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * self._mapped.shape[1], BATCH_BYTES)))
+        if not variance:
+            return means[:, 0], None
+        if self.trend is not None:
+            variances += self.trend.variance(X, means[:, 1:])
+        return means[:, 0], variances
+
+
+def fitted_global_map(features: KernelMap, rows: Rows, max_memory_gib: float | None = None) -> tuple[KernelMap, Floats]:
+    """Fit a map of a global model; return it and its centre, shape (d,).
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices of its columns take more; the map has not been made then.
+    """
+    check_model(features, len(rows.y), rows.X.shape[1], max_memory_gib)
+    centre = features.centre_of(rows.X, rows.weights)
+    features.fit_around(rows.X, centre[None, :])
+    return features, centre
+
+
+def _blocks(scaled: Floats, size: int) -> list[Indices]:
+    """Part rows into blocks of near rows: by halves, along the widest column."""
+    blocks, open_ = [], [np.arange(len(scaled))]
+    while open_:
+        block = open_.pop()
+        if len(block) <= size:
+            blocks.append(block)
+            continue
+        values = scaled[block, np.ptp(scaled[block], axis=0).argmax()]
+        order, half = np.argpartition(values, len(block) // 2), len(block) // 2
+        open_ += [block[order[:half]], block[order[half:]]]
+    return blocks

@@ -1,0 +1,168 @@
+"""Gaussian processes of a global map and of what it leaves out, predicted from the nearest rows."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
+from sklearn.utils._param_validation import Interval
+
+from lmgp.errors import InputError
+from lmgp.features.adapter import make_feature_map
+from lmgp.features.base import KernelMap
+from lmgp.features.nystroem import NystroemFeatures
+from lmgp.fitted import OfFit
+from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.residual import ResidualPosterior, fitted_global_map
+from lmgp.learning.forms import Ard
+from lmgp.learning.learn import Wanted
+from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.noise import Noise
+from lmgp.validation import RandomState, Rows
+
+Floats = NDArray[np.float64]
+
+# The number of landmarks of a model that is given no map.
+LANDMARKS = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualFit(GPFit):
+    """The fitted state of a model of a map and residuals."""
+
+    posterior: ResidualPosterior
+    features: KernelMap
+
+
+class ResidualGPRegressor(GaussianProcess):
+    """A Gaussian process of a global map and local residuals: for smooth and rough functions of many columns.
+
+    The map carries the long part of the kernel; what it leaves out of the covariance is predicted from the rows nearest
+    to each row, with their own residual covariance. So neither has to be exact: with a few hundred landmarks and a few
+    dozen neighbours, it is nearer to the exact Gaussian process than either alone.
+
+    Parameters
+    ----------
+    features : FeatureMap, optional
+        A map of the kernel; `NystroemFeatures` with 1,024 landmarks if not given.
+    n_neighbors : int, default=64
+        The number of nearest rows, in the metric of the kernel, whose residuals predict that of a row.
+    block_size : int, default=256
+        The most rows of a block within which the fit knows the residuals to be correlated. The fit takes
+        O(n · block_size · (block_size + D)) time beside that of the map.
+    kernel : Kernel, str, list of str or None, default=None
+        With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: a `GaussianKernel` by maximum marginal likelihood of at most `max_learning_rows`
+        rows.
+    noise_variance : float, optional
+        In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+    max_learning_rows : int, default=2000
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+    max_memory_gib : float, default=4.0
+        The memory of the features of all rows, n × D numbers, in GiB.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Draws the landmarks, and the rows from which hyper-parameters are learned.
+
+    Attributes
+    ----------
+    features_ : KernelMap
+        The fitted map.
+    kernel_, noise_variance_, center_, trend_, learning_, relevance_, n_features_in_
+        See `ExactGPRegressor`.
+
+    Notes
+    -----
+    With f = φᵀw + g, g has the covariance r = k − φᵀφ, which is positive semi-definite for Nyström maps. Maps whose
+    columns are random, or that add up to more than the kernel, have no such residual: give Nyström or Taylor maps.
+
+    References
+    ----------
+    E. Snelson and Z. Ghahramani, *Local and Global Sparse Gaussian Process Approximations*, AISTATS 2007.
+    H. Sang and J. Z. Huang, *A Full Scale Approximation of Covariance Functions for Large Spatial Data Sets*, JRSS B
+    74, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import GaussianKernel, NystroemFeatures, ResidualGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (1000, 4))
+    >>> y = np.sin(X).sum(axis=1) + 0.1 * rng.normal(size=1000)
+    >>> model = ResidualGPRegressor(NystroemFeatures(100), 32, kernel=GaussianKernel(2.0), noise_variance=0.01)
+    >>> mean, std = model.fit(X, y).predict(np.zeros((1, 4)), return_std=True)
+    >>> bool(abs(mean[0]) < 3 * std[0])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **GaussianProcess._parameter_constraints,
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "block_size": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    features_ = OfFit[KernelMap]()
+
+    _fitted: ResidualFit
+
+    def __init__(
+        self,
+        features: TransformerMixin | None = None,
+        n_neighbors: int = 64,
+        *,
+        block_size: int = 256,
+        kernel: Wanted = None,
+        noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
+        max_learning_rows: int = 2000,
+        max_memory_gib: float = 4.0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.features = features
+        self.n_neighbors = n_neighbors
+        self.block_size = block_size
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.trend = trend
+        self.ard = ard
+        self.max_learning_rows = max_learning_rows
+        self.max_memory_gib = max_memory_gib
+        self.random_state = random_state
+
+    def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ResidualFit:
+        rows, noise = rows.copy(), Noise(common.noise_variance)
+        features = NystroemFeatures(LANDMARKS) if self.features is None else self.features
+        made, centre = fitted_global_map(make_feature_map(features, common.kernel, rng), rows, self.max_memory_gib)
+        common, trend = self._with_trend(rows, noise, common, rng)
+        posterior = ResidualPosterior(
+            common.kernel,
+            rows,
+            noise,
+            made,
+            centre,
+            int(self.n_neighbors),
+            int(self.block_size),
+            self.max_memory_gib,
+            trend,
+        )
+        return ResidualFit(**vars(common), posterior=posterior, features=made)
+
+    def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
+        return self._fitted.posterior.predict(X, variance)
+
+    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
+        return self.kernel_.diagonal(X), np.full(len(X), self._fitted.posterior.surprise)
+
+    def _expected_divergence(self, X: Floats) -> Floats:
+        raise InputError(
+            "return_error cannot say what more landmarks and neighbours would change. Compare with ExactGPRegressor on "
+            "some rows instead."
+        )
