@@ -181,7 +181,7 @@ class SpectralPosterior:
             warnings.warn(
                 f"{found.n_iterations:,} iterations leave an error of the mean of up to {left:.2g} noise standard "
                 f"deviations, root mean square over the training rows; tolerance={tolerance:g} asks for less. The "
-                f"noise variance, {variance:.3g}, is small for so many rows: raise max_iterations or tolerance.",
+                f"noise variance, {variance:.3g}, is small for {sums.n:,.0f} rows: raise max_iterations or tolerance.",
                 ToleranceWarning,
                 stacklevel=2,
             )

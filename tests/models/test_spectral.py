@@ -212,6 +212,20 @@ class TestTrend:
         assert divergence(model.predict(T), exact.predict(T)) < 1e-5
 
 
+class TestLearned:
+    @pytest.mark.parametrize(
+        "given",
+        [{}, {"kernel": ["gaussian", "matern52"]}, {"kernel": GaussianKernel(1.0, 1.5, lengthscale_bounds=(0.1, 9.0))}],
+    )
+    def test_what_is_learned_is_learned_as_for_the_exact_process(self, given: dict[str, Any]) -> None:
+        X, y, T = drawn(n=120)
+        exact = ExactGPRegressor(random_state=0, **given).fit(X, y)
+        model = SpectralGPRegressor(0.01, random_state=0, **given).fit(X, y)
+        np.testing.assert_array_equal(model.kernel_.theta, exact.kernel_.theta)
+        assert model.noise_variance_ == exact.noise_variance_
+        assert divergence(model.predict(T), exact.predict(T), model.noise_variance_) < 5e-4
+
+
 class TestError:
     def test_it_is_said_where_iterations_end_too_early(self) -> None:
         X, y, _ = drawn()
