@@ -100,9 +100,14 @@ class Modes:
         """Return 2πh(x − center) of each column, each of shape (n,)."""
         return list(np.ascontiguousarray((2.0 * np.pi * self.spacing * (X - self.center)).T))
 
-    def served(self, X: Floats) -> NDArray[np.bool_]:
-        """Say which rows are within reach of the box, shape (n,): the others have the prior's prediction."""
-        inside: NDArray[np.bool_] = np.all((self.low - self.reach <= X) & (self.high + self.reach >= X), axis=1)
+    def served(self, X: Floats, share: float = 1.0) -> NDArray[np.bool_]:
+        """Say which rows are within a share of the reach of the box, shape (n,).
+
+        Beyond the reach they have the prior's prediction. Beyond half of it, two rows may be nearer to copies of each
+        other than the reach.
+        """
+        beyond = share * self.reach
+        inside: NDArray[np.bool_] = np.all((self.low - beyond <= X) & (self.high + beyond >= X), axis=1)
         return inside
 
     def weights(self, kernel: Kernel) -> Floats:

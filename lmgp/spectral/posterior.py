@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import ToleranceWarning
+from lmgp.errors import InputError, ToleranceWarning
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
@@ -282,11 +282,17 @@ class SpectralPosterior:
         ndarray of shape (n_samples, m)
             Of f, and of what is not known of the trend, less the trend of least squares.
 
+        Raises
+        ------
+        InputError
+            If a row is so far from the box of the training rows that the modes do not draw it.
+
         References
         ----------
         J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, *Efficiently Sampling Functions
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
+        self._check_drawn(X)
         prior = np.sqrt(self._weights) * _white((n_samples, *self.modes.shape), rng)
         noise = self.noise.of_weighted_rows(
             rows, torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
@@ -304,6 +310,16 @@ class SpectralPosterior:
             changes = cross @ self.trend.covariance
             drawn += changes @ (self.trend.columns(X) - self._evaluate(self._coefficients[1:], X).T).T
         return drawn
+
+    def _check_drawn(self, X: Floats) -> None:
+        (outside,) = np.nonzero(~self.modes.served(X, 0.5))
+        if len(outside):
+            low, high = (self.modes.low - 0.5 * self.modes.reach, self.modes.high + 0.5 * self.modes.reach)
+            box = " × ".join(f"[{a:.6g}, {b:.6g}]" for a, b in zip(low, high, strict=True))
+            raise InputError(
+                f"Draws are of rows within {box}, where the modes are those of the process; {len(outside):,} rows are "
+                f"not, the first of them row {outside[0]}. Leave them out, or add training rows near them."
+            )
 
     def _evaluate(self, coefficients: Complexes, X: Floats) -> Floats:
         served, values = self.modes.served(X), np.zeros((len(coefficients), len(X)))

@@ -19,6 +19,7 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
+    SpectralGPRegressor,
     TaylorFeatures,
 )
 from lmgp.errors import InputError
@@ -34,6 +35,22 @@ EVERY_ROW = {"nearest_rows": {"n_neighbors": 1000}}
 # The rows that these checks draw have 10 columns and extend over many lengthscales of the kernel above.
 WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
 
+# The checks of rows with more columns than Fourier modes serve.
+OF_MORE_COLUMNS = dict.fromkeys(
+    (
+        "check_n_features_in_after_fitting",
+        "check_positive_only_tag_during_fit",
+        "check_estimators_dtypes",
+        "check_sample_weight_equivalence_on_dense_data",
+        "check_dtype_object",
+        "check_regressors_train",
+        "check_regressor_data_not_an_array",
+        "check_regressors_no_decision_function",
+        "check_regressors_int",
+    ),
+    "The rows have more than three columns.",
+)
+
 
 @parametrize_with_checks(
     [
@@ -44,7 +61,9 @@ WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
         LocalizedGPRegressor(TaylorFeatures(66), threshold=2.0, **WIDE),
         LocalizedGPRegressor(OptimizedMaclaurinFeatures(66), threshold=2.0, **WIDE),
         NearestNeighborsGPRegressor(**WIDE),
+        SpectralGPRegressor(**WIDE),
     ],
+    expected_failed_checks=lambda model: OF_MORE_COLUMNS if isinstance(model, SpectralGPRegressor) else {},
 )
 def test_scikit_learn_checks(estimator, check: Callable) -> None:
     check(estimator)

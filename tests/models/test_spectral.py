@@ -302,6 +302,19 @@ class TestSamples:
         assert np.max(np.abs(model.sample_y(T, 3, random_state=6) - whole)) > 0.05
         assert model.sample_y(T[:1]).shape == (1, 1)
 
+    def test_rows_on_either_side_of_the_box_are_drawn_apart(self) -> None:
+        """Their copies, a period apart, are no nearer than the reach."""
+        X, y, _ = drawn()
+        model = SpectralGPRegressor(**SMOOTH).fit(X, y)
+        with pytest.raises(InputError, match=r"Draws are of rows within \[.*\] × \[.*; 2 rows are not, .* row 1\."):
+            model.sample_y(np.concatenate((X[:1], X[:2] + 1000.0)))
+        modes = model._fitted.posterior.modes
+        sides = np.array([modes.low - 0.499 * modes.reach, modes.high + 0.499 * modes.reach])
+        mean, std = model.predict(sides, return_std=True)
+        (low, high) = (model.sample_y(sides, 600, random_state=2) - mean[:, None]) / std[:, None]
+        assert abs(np.mean(low * high)) < 4.0 / np.sqrt(600)
+        np.testing.assert_allclose([np.std(low), np.std(high)], 1.0, atol=4.0 / np.sqrt(1200))
+
 
 class TestRefused:
     @pytest.mark.parametrize(
