@@ -171,14 +171,19 @@ _LOCAL = (
         localized=True, follows=True, tried=True, rival="local_taylor",
     ),
 )  # fmt: skip
-# The names of the models without a map: the exact GP of all rows, and of the rows nearest to each test row.
-EXACT, NEAREST_ROWS = "exact", "nearest_rows"
+# The names of the models without a map: the exact GP of all rows, of the rows nearest to each test row, and the global
+# solve on Fourier modes.
+EXACT, NEAREST_ROWS, SPECTRAL = "exact", "nearest_rows", "spectral"
 
 _WITHOUT_A_MAP = (
     Method(
         NEAREST_ROWS, "nearest rows", "rows",
         lambda n, _, seed: lmgp.NearestNeighborsGPRegressor(n, random_state=seed),
         mapped=False, compared=False, tried=True,
+    ),
+    Method(
+        SPECTRAL, "Fourier modes", "Fourier",
+        lambda _n, _, seed: lmgp.SpectralGPRegressor(random_state=seed), mapped=False, compared=False, tried=True,
     ),
     Method(
         "auto", "chosen by measurement", "chosen",

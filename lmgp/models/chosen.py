@@ -24,15 +24,18 @@ from lmgp.learning.learn import Settings, Wanted
 from lmgp.learning.record import Learned
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
+from lmgp.methods import SPECTRAL
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.models.nearest import NearestNeighborsGPRegressor
+from lmgp.models.spectral import SpectralGPRegressor
 from lmgp.noise import Approximation, Noise
 from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, exact, families
 from lmgp.selection.costs import measured_costs, measured_kernel_costs
 from lmgp.selection.families import Choice
+from lmgp.selection.modes import by_modes, mean_error
 from lmgp.selection.prices import Prices
 from lmgp.selection.probes import PLAN, Probes
 from lmgp.selection.search import Selection, at_once, select
@@ -43,7 +46,9 @@ Floats = NDArray[np.float64]
 # What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
 APPROXIMATION: Approximation = "fitc"
 
-Chosen = ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor | NearestNeighborsGPRegressor
+Chosen = (
+    ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor | NearestNeighborsGPRegressor | SpectralGPRegressor
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +79,7 @@ class GPRegressor(GaussianProcess):
     methods : list of str, optional
         The methods to choose from. If not given, global maps: "orf" (orthogonal Fourier), "nystroem", "global_taylor",
         "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
-        "local_maclaurin_tensor_srht"; and models without a map: "nearest_rows", "exact". All other names in
+        "local_maclaurin_tensor_srht"; and models without a map: "spectral", "nearest_rows", "exact". All other names in
         `lmgp.methods.METHODS` can be given as well. Methods whose map cannot serve the kernel are left out.
     kernel : Kernel, str, list of str or None, default="auto"
         A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
@@ -103,7 +108,8 @@ class GPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    model_ : ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor or NearestNeighborsGPRegressor
+    model_ : ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor or \
+SpectralGPRegressor
         The chosen model, fitted to all rows.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
@@ -114,6 +120,9 @@ class GPRegressor(GaussianProcess):
     -----
     Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once: 2,400 rows and
     predictions.
+
+    In up to three columns, `SpectralGPRegressor` is taken at once where it serves the kernel and is quick: the mean of
+    all rows, by a global solve that states its own error, and the variance of local models.
 
     Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows,
     of up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
@@ -232,6 +241,8 @@ class GPRegressor(GaussianProcess):
         if allowed.needs_no_search(n_rows, n_predict):
             choice = exact(n_rows, APPROXIMATION)
             selection = at_once(choice, float(self.tolerance), n_predict)
+        elif found := by_modes(allowed, rows, common.kernel, noise, float(self.tolerance), n_predict):
+            choice, selection = found
         else:
             plan = PLAN.within(self.max_memory_gib)
             probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
@@ -246,6 +257,8 @@ class GPRegressor(GaussianProcess):
         model = self._regressor(choice, common, seed)
         trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
         model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
+        if isinstance(model, SpectralGPRegressor):
+            selection = selection.stating(model.error_.divergence)
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
@@ -295,6 +308,8 @@ class GPRegressor(GaussianProcess):
             "max_memory_gib": self.max_memory_gib,
             "random_state": seed,
         }
+        if choice.method == SPECTRAL:
+            return SpectralGPRegressor(mean_error(self.tolerance), **shared)
         if choice.n_neighbors is not None:
             return NearestNeighborsGPRegressor(choice.n_neighbors, **shared)
         if choice.features is None:

@@ -9,41 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.features.taylor import TaylorFeatures
 from lmgp.inference.learning import Hyperparameters
-from lmgp.inference.local import LocalPosterior, fitted_map
-from lmgp.inference.nearest import NearestPosterior
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
-from lmgp.locality.placement import cover
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.noise import Noise
+from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.posterior import SpectralError, SpectralPosterior
+from lmgp.spectral.variance import PLAN, NearestVariance, RowVariance, TaylorVariance, local_variance
 from lmgp.validation import RandomState, Rows, generator, validated
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Variance:
-    """The local models of the variance: through none of them do targets pass.
-
-    Attributes
-    ----------
-    n_features : tuple of int
-        Columns of localized Taylor features for a Gaussian kernel of one, two and three columns.
-    thresholds : tuple of float
-        Their reach, in lengthscales.
-    n_neighbors : int
-        The number of nearest rows, for other kernels.
-    """
-
-    n_features: tuple[int, ...] = (24, 66, 120)
-    thresholds: tuple[float, ...] = (2.0, 2.0, 1.0)
-    n_neighbors: int = 100
-
-
-VARIANCE = Variance()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +28,7 @@ class SpectralFit(GPFit):
 
     posterior: SpectralPosterior
     rows: Rows
-    local: LocalPosterior | NearestPosterior
+    variance: DenseFactor | RowVariance | NearestVariance | TaylorVariance
 
 
 class SpectralGPRegressor(GaussianProcess):
@@ -60,8 +36,9 @@ class SpectralGPRegressor(GaussianProcess):
 
     The mean is that of all rows. Fitting takes one non-uniform Fourier transform of the rows, and conjugate gradients
     whose iterations do not depend on the number of rows. For every stationary kernel whose spectral density falls off:
-    Gaussian, rational quadratic, Matérn of smoothness 3/2 and 5/2, and their sums. The variance is that of localized
-    Taylor features, or of the nearest 100 rows where the kernel is no Gaussian.
+    Gaussian, rational quadratic, Matérn of smoothness 3/2 and 5/2, and their sums. The variance is exact for up to
+    2,048 rows or modes. For more, it is that of localized Taylor features, or of the nearest rows where the kernel is
+    no Gaussian.
 
     Parameters
     ----------
@@ -196,25 +173,20 @@ class SpectralGPRegressor(GaussianProcess):
             trend=common.trend,
         )
         common = replace(common, trend=posterior.trend)
-        return SpectralFit(**vars(common), posterior=posterior, rows=rows, local=self._local(rows, common, rng))
-
-    def _local(self, rows: Rows, common: GPFit, rng: np.random.Generator) -> LocalPosterior | NearestPosterior:
-        """Return the models of the variance; each is solved at the first prediction that asks for it."""
-        kernel, noise, index = common.kernel, Noise(common.noise_variance), rows.X.shape[1] - 1
-        if not kernel.can("gaussian_components") or len(kernel.gaussian_components()) > 1:
-            return NearestPosterior(kernel, rows, noise, VARIANCE.n_neighbors, self.max_memory_gib)
-        centroids = cover(rows, kernel, VARIANCE.thresholds[index])
-        features = TaylorFeatures(VARIANCE.n_features[index])
-        made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
-        return LocalPosterior(kernel, rows, noise, centroids, features=made, max_memory_gib=self.max_memory_gib)
+        tolerance, memory = float(self.tolerance) ** 2, self.max_memory_gib
+        few = posterior.modes.n_modes <= PLAN.few
+        noise = Noise(common.noise_variance)
+        variance = posterior.dense() if few else local_variance(common.kernel, rows, noise, tolerance, rng, memory)
+        return SpectralFit(**vars(common), posterior=posterior, rows=rows, variance=variance)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         posterior = self._fitted.posterior
         mean = posterior.mean(X)
         if not variance:
             return mean, None
-        found = self._fitted.local.predict(X)[1]
-        assert found is not None  # for the type checker
+        # Out of reach of all training rows, the prior's.
+        found, served = self.kernel_.diagonal(X), posterior.modes.served(X)
+        found[served] = self._fitted.variance.variance(X[served])
         return mean, found + posterior.trend_variance(X)
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:

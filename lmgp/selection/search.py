@@ -3,14 +3,14 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter, process_time
 from typing import NamedTuple, Protocol, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.methods import EXACT, NEAREST_ROWS
+from lmgp.methods import EXACT, NEAREST_ROWS, SPECTRAL
 from lmgp.metrics import kl_divergence
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
@@ -79,7 +79,7 @@ class Trial(NamedTuple):
     kl : float
         The mean divergence from the exact prediction over the probes, in nats.
     spread : float
-        Its standard error over the choice of probes.
+        Its standard error over the choice of probes; 0 of the exact GP, and of the global solve, which states its own.
     n_probes : int
         The number of probes that it was tried on. It is smaller where the first ones showed that the candidate is far
         off; it is 0 where `kl` is a lower bound from the variance that the map leaves out, and of the exact GP, whose
@@ -105,7 +105,7 @@ class Trial(NamedTuple):
     @property
     def measured(self) -> bool:
         """Whether `kl` is a divergence, and not only a lower bound of it."""
-        return self.n_probes > 0 or self.method == EXACT
+        return self.n_probes > 0 or self.method in (EXACT, SPECTRAL)
 
     def within(self, tolerance: float) -> bool:
         """Say whether the divergence is within a tolerance, with two standard errors added."""
@@ -154,6 +154,11 @@ class Selection(Sequence[Trial]):
     def chosen(self) -> Trial:
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
+
+    def stating(self, divergence: float) -> Self:
+        """Return the selection with the divergence that the chosen model states of itself."""
+        trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
+        return replace(self, trials=trials)
 
     def shortfall(self, max_features: int) -> str | None:
         """Say how far off the tolerance is, as an open sentence; None where it is reached, or the model is exact."""
@@ -214,6 +219,8 @@ class Selection(Sequence[Trial]):
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}. They took "
                 f"{self.reference_seconds:.2g} s."
                 if self.reference_rows
+                else "Its own estimate of its error needs no search."
+                if self.chosen.method == SPECTRAL
                 else "So few rows need no search.",
             )
         )

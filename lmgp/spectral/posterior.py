@@ -12,7 +12,8 @@ from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
 from lmgp.noise import Noise
-from lmgp.spectral.modes import choose_modes, half_shape
+from lmgp.spectral.dense import DenseFactor
+from lmgp.spectral.modes import Modes, choose_modes, half_shape
 from lmgp.spectral.solve import Solution, Toeplitz, products, solve
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.transforms import sums_over_modes
@@ -76,6 +77,26 @@ class SpectralError:
             f"KL of the mean by frequencies left out: about {self.modes:.1g} nats a row\n"
             f"KL of the mean by iterations: at most {self.iterations:.1g} nats a row, over the training rows"
         )
+
+
+def check_modes(
+    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
+) -> None:
+    """Refuse modes whose solution takes more memory than there is, or than the user allows.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
+    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
+    check_memory(
+        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
+        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}",
+        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance, or use "
+        "NearestNeighborsGPRegressor.",
+        max_memory_gib,
+    )
 
 
 class SpectralPosterior:
@@ -142,7 +163,7 @@ class SpectralPosterior:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance)
         n_targets = 1 if trend is None else 1 + trend.n_columns
-        self._check_memory(n_targets, tolerance, max_memory_gib)
+        check_modes(self.modes, self.kernel, tolerance, n_targets, max_memory_gib)
         self._weights, prior = self.modes.weights(self.kernel), self.kernel.prior_variance()
         small = tolerance * noise.variance / prior
         self._transform_tolerance = min(max(ACCURACY.transform * small, ACCURACY.least_transform), 1e-3)
@@ -158,17 +179,6 @@ class SpectralPosterior:
         missing = torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
         noise: Floats = self.noise.of_weighted_rows(rows, missing).numpy()
         return noise
-
-    def _check_memory(self, n_targets: int, tolerance: float, max_memory_gib: float | None) -> None:
-        counts = self.modes.counts
-        sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in counts)
-        check_memory(
-            Toeplitz.n_bytes(counts, n_targets) + 48.0 * float(np.prod(half_shape(2 * counts))) * (1 + n_targets),
-            f"The {sizes} Fourier modes of {self.kernel!r} for a tolerance of {tolerance:g}",
-            "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance, or "
-            "use NearestNeighborsGPRegressor.",
-            max_memory_gib,
-        )
 
     def _solve(self, tolerance: float, max_iterations: int) -> None:
         sums, variance = self.sums, self.noise.variance
@@ -265,6 +275,12 @@ class SpectralPosterior:
         if self.trend is None:
             return np.zeros(len(X))
         return self.trend.variance(X, self._evaluate(self._coefficients[1:], X).T)
+
+    def dense(self) -> DenseFactor:
+        """Return the dense factor of the modes: few of them."""
+        return DenseFactor(
+            self.modes, self._weights, self.sums, self.noise.variance, self.left_out, self._transform_tolerance
+        )
 
     def samples(self, X: Floats, rows: Rows, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw functions from the posterior: from the prior's modes, updated by the rows (Matheron's rule).

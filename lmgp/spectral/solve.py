@@ -37,7 +37,8 @@ class Toeplitz:
     def n_bytes(counts: Indices, n_vectors: int) -> float:
         """Return the memory of one product and of conjugate gradients, in bytes."""
         grid = float(np.prod([4.0 * int(m) + 1.0 for m in counts]))
-        return 8.0 * grid * (1 + 4 * n_vectors) + 16.0 * float(np.prod(half_shape(counts))) * (6 * n_vectors + 2)
+        n_modes = float(np.prod(np.array(half_shape(counts), dtype=np.float64)))
+        return 8.0 * grid * (1 + 4 * n_vectors) + 16.0 * n_modes * (6 * n_vectors + 2)
 
     def __call__(self, vectors: Complexes) -> Complexes:
         """Return T times each vector; shape (b, *half_shape(counts))."""

@@ -1,0 +1,82 @@
+"""The global solve on Fourier modes as a candidate: it states its own error, and so needs no trial."""
+
+import math
+from time import perf_counter
+
+import numpy as np
+
+from lmgp.errors import InputError, MemoryLimitError
+from lmgp.kernels.base import Kernel
+from lmgp.methods import SPECTRAL
+from lmgp.noise import Noise
+from lmgp.selection.candidates import LIMITS, Allowed
+from lmgp.selection.families import Choice
+from lmgp.selection.search import Selection, Trial
+from lmgp.spectral.modes import Modes, choose_modes
+from lmgp.spectral.posterior import check_modes
+from lmgp.spectral.solve import Toeplitz
+from lmgp.validation import Rows
+
+# Of the mean, in noise standard deviations: smaller errors take few iterations more.
+MEAN_ERROR = 1e-2
+
+# Iterations grow with the root of the number of rows over the relative noise: about this multiple of it, and some more.
+ITERATIONS, MORE_ITERATIONS = 0.5, 40.0
+
+# An iteration takes this multiple of a product with the matrix, for what is done beside it.
+BESIDE = 1.5
+
+
+def mean_error(tolerance: float) -> float:
+    """Return the error of the mean that a divergence allows: modes and iterations may each add half its square."""
+    return min(MEAN_ERROR, math.sqrt(0.5 * tolerance))
+
+
+def by_modes(
+    allowed: Allowed, rows: Rows, kernel: Kernel, noise: Noise, tolerance: float, n_predict: int
+) -> tuple[Choice, Selection] | None:
+    """Choose the global solve where it serves the kernel and is quick.
+
+    Parameters
+    ----------
+    allowed : Allowed
+    rows : Rows
+    kernel : Kernel
+    noise : Noise
+    tolerance : float
+        KL per row, in nats.
+    n_predict : int
+
+    Returns
+    -------
+    (Choice, Selection) or None
+        None where it cannot serve the rows, or takes longer than the exact GP of them, or than is affordable.
+    """
+    if SPECTRAL not in allowed.methods or not kernel.can("spectral_density"):
+        return None
+    error = mean_error(tolerance)
+    try:
+        modes = choose_modes(kernel, rows.X, noise.variance, error)
+        check_modes(modes, kernel, error, 1, allowed.max_memory_gib)
+    except (InputError, MemoryLimitError):
+        return None
+    n = len(rows.y)
+    iterations = MORE_ITERATIONS + ITERATIONS * math.sqrt(n * kernel.prior_variance() / noise.variance)
+    exact_work = n**2 * (n / 3.0 + n_predict) if allowed.takes_exact(n) else math.inf
+    # At the rate by which the exact GP is taken at once within a second.
+    limit = min(LIMITS.affordable, max(1.0, exact_work / LIMITS.quick))
+    seconds = BESIDE * iterations * _product_seconds(modes)
+    if seconds > limit:
+        return None
+    choice = Choice(SPECTRAL, modes.n_modes, None, None, allowed.approximation)
+    trial = Trial(choice.method, choice.size, None, choice.approximation, error**2, 0.0, 0, seconds, 0.0, chosen=True)
+    return choice, Selection((trial,), tolerance, n_predict, 0, 0.0, 0.0)
+
+
+def _product_seconds(modes: Modes) -> float:
+    """Measure one product with the matrix of these modes."""
+    toeplitz = Toeplitz(np.ones(modes.doubled.shape, dtype=np.complex128), modes.counts)
+    vector = np.ones((1, *modes.shape), dtype=np.complex128)
+    start = perf_counter()
+    toeplitz(vector)
+    return perf_counter() - start
