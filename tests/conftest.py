@@ -25,6 +25,7 @@ from lmgp import (
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     RationalQuadraticKernel,
+    SpectralGPRegressor,
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
@@ -208,10 +209,17 @@ REGRESSORS: dict[str, GaussianProcess] = {
     "localized_dual": LocalizedGPRegressor(TaylorFeatures(40), solver="dual", **GIVEN),
     "localized_test_rows": LocalizedGPRegressor(TaylorFeatures(40), centroids="test_rows", **GIVEN),
     "nearest_rows": NearestNeighborsGPRegressor(20, **GIVEN),
+    "spectral": SpectralGPRegressor(**GIVEN),
 }
 # Those whose map is drawn from the rows themselves: repeated rows make another map.
 OF_ROWS = [name for name in REGRESSORS if "maclaurin" in name or "nystroem" in name]
-CLASSES = [ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor]
+CLASSES = [
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
+    SpectralGPRegressor,
+]
 
 every_regressor = pytest.mark.parametrize("name", REGRESSORS)
 every_class = pytest.mark.parametrize("regressor", CLASSES)
@@ -220,6 +228,11 @@ every_class = pytest.mark.parametrize("regressor", CLASSES)
 def make(name: str, **parameters: Any) -> Any:
     """Make a regressor of the contract, with other parameters where they are given."""
     return clone(REGRESSORS[name]).set_params(**parameters)
+
+
+def near(name: str, rtol: float, atol: float = 0.0) -> dict[str, float]:
+    """Say how near predictions of equal models are: to rounding, or to the tolerance of a model that has one."""
+    return {"rtol": max(rtol, 1e-3), "atol": max(atol, 1e-3)} if name == "spectral" else {"rtol": rtol, "atol": atol}
 
 
 def predictions(model: Any, T: Floats) -> Floats:

@@ -136,7 +136,7 @@ class SpectralGPRegressor(GaussianProcess):
         return self._fitted.posterior.error
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
-        """Draw functions from the posterior: one draw is consistent over all rows, however far apart.
+        """Draw functions from the posterior: one draw is one function, in and near the box of the training rows.
 
         Parameters
         ----------
@@ -148,6 +148,11 @@ class SpectralGPRegressor(GaussianProcess):
         -------
         ndarray of shape (n, n_samples)
             Of the latent function, in units of y.
+
+        Raises
+        ------
+        InputError
+            If a row is far from the box of the training rows; the message says how far rows are drawn.
         """
         check_is_fitted(self)
         rows, fit = self._coordinates(validated(self, X, reset=False)), self._fitted

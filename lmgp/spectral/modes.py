@@ -100,9 +100,14 @@ class Modes:
         """Return 2πh(x − center) of each column, each of shape (n,)."""
         return list(np.ascontiguousarray((2.0 * np.pi * self.spacing * (X - self.center)).T))
 
-    def served(self, X: Floats) -> NDArray[np.bool_]:
-        """Say which rows are within reach of the box, shape (n,): the others have the prior's prediction."""
-        inside: NDArray[np.bool_] = np.all((self.low - self.reach <= X) & (self.high + self.reach >= X), axis=1)
+    def served(self, X: Floats, share: float = 1.0) -> NDArray[np.bool_]:
+        """Say which rows are within a share of the reach of the box, shape (n,).
+
+        Beyond the reach they have the prior's prediction. Beyond half of it, two rows may be nearer to copies of each
+        other than the reach.
+        """
+        beyond = share * self.reach
+        inside: NDArray[np.bool_] = np.all((self.low - beyond <= X) & (self.high + beyond >= X), axis=1)
         return inside
 
     def weights(self, kernel: Kernel) -> Floats:
@@ -150,7 +155,8 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
     Raises
     ------
     InputError
-        If there are more than three columns, or the kernel has no spectral density, or one that does not fall off.
+        If there are more than three columns, or the kernel has no spectral density, one that does not fall off, or
+        one that is infinite at 0.
 
     References
     ----------
@@ -164,6 +170,11 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
             "NearestNeighborsGPRegressor."
         )
     require(kernel, "spectral_density", "A solution by Fourier modes")
+    if not np.isfinite(kernel.spectral_density(np.zeros((1, d)))[0]):
+        raise InputError(
+            f"The kernel {kernel!r} falls off so slowly that its spectral density is infinite at 0: its prediction has "
+            "no Fourier modes. Use NearestNeighborsGPRegressor."
+        )
     # An error of the kernel, in prior variances, that is small enough where it reaches one row alone.
     small = tolerance * noise_variance / kernel.prior_variance()
     alone = [_along(kernel, column, d) for column in range(d)]

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import ToleranceWarning
+from lmgp.errors import InputError, ToleranceWarning
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
@@ -34,12 +34,12 @@ class Accuracy:
     least_transform : float
         No transform of float64 is more accurate.
     trend : float
-        What is left of the squared error of a trend's columns, in that of y.
+        Of what the rows say about the coefficients of a trend, HᵀC⁻¹H: the share that iterations may add.
     """
 
     transform: float = 0.1
     least_transform: float = 1e-13
-    trend: float = 1e-4
+    trend: float = 1e-3
 
 
 ACCURACY = Accuracy()
@@ -183,25 +183,35 @@ class SpectralPosterior:
     def _solve(self, tolerance: float, max_iterations: int) -> None:
         sums, variance = self.sums, self.noise.variance
         self._toeplitz, self._tolerance = Toeplitz(sums.generator, self.modes.counts), tolerance
-        self._max_iterations = max_iterations
-        # The columns of a trend are solved more closely: their estimate is made of small differences.
-        scale = np.full(len(sums.products), ACCURACY.trend)
-        scale[0] = 1.0
-        self._coefficients, found = self._of_cross(sums.cross, scale)
+        self._max_iterations, n_trend = max_iterations, len(sums.products) - 1
+        self._coefficients, found = self._of_cross(sums.cross, self._enough(sums.products.diagonal(), n_trend))
         self._solved = found
         if not found.converged:
             left = float(np.sqrt(found.left[0] / (sums.n * variance)))
             warnings.warn(
                 f"{found.n_iterations:,} iterations leave an error of the mean of up to {left:.2g} noise standard "
                 f"deviations, root mean square over the training rows; tolerance={tolerance:g} asks for less. The "
-                f"noise variance, {variance:.3g}, is small for {self.sums.n:,.0f} rows: raise max_iterations or "
-                "tolerance.",
+                f"noise variance, {variance:.3g}, is small for {sums.n:,.0f} rows: raise max_iterations or tolerance.",
                 ToleranceWarning,
                 stacklevel=2,
             )
 
-    def _of_cross(self, cross: Complexes, scale: Floats) -> tuple[Complexes, Solution]:
-        """Solve for the coefficients of targets from their sums over rows; errors are measured in a scale for each."""
+    def _enough(self, squares: Floats, n_trend: int) -> Floats:
+        """Return the squared energy errors that are small enough for y, or draws of it, and the columns of a trend."""
+        sums, variance, tolerance = self.sums, self.noise.variance, self._tolerance
+        enough = np.full(len(squares), tolerance**2 * sums.n * variance)
+        # HᵀC⁻¹H, of which all but a small part cancels, is at least HᵀPH over this.
+        most = self.kernel.prior_variance() * float(sums.generator.flat[0].real) + variance
+        # Of HᵀC⁻¹y, the error is that of both: their geometric mean.
+        share = ACCURACY.trend / max(1.0, tolerance**2 * sums.n)
+        first = len(squares) - n_trend
+        # As closely as y, in proportion to their size, and as their coefficients ask for.
+        of_mean = enough[0] / max(float(squares[0]), 1e-300)
+        enough[first:] = np.minimum(of_mean, share * variance / most) * squares[first:]
+        return np.maximum(enough, 1e-300)
+
+    def _of_cross(self, cross: Complexes, enough: Floats) -> tuple[Complexes, Solution]:
+        """Solve for the coefficients of targets from their sums over rows."""
         variance, root = self.noise.variance, np.sqrt(self._weights)
 
         def multiply(vectors: Complexes) -> Complexes:
@@ -210,18 +220,13 @@ class SpectralPosterior:
             image += variance * vectors
             return image
 
-        enough = self._tolerance**2 * self.sums.n * variance * np.maximum(scale, 1e-300)
         found = solve(multiply, root * cross, variance, enough, self._max_iterations)
         return root * found.vectors, found
 
     def _estimate(self, trend: Trend | None, tolerance: float) -> None:
         sums, variance = self.sums, self.noise.variance
         # TᵀC⁻¹T of all targets, by C⁻¹ = (P − PΦW^{1/2}A⁻¹W^{1/2}ΦᴴP)/σ².
-        n_targets = len(sums.products)
-        explained = np.array([
-            [products(sums.cross[i][None], self._coefficients[j][None])[0] for j in range(n_targets)]
-            for i in range(n_targets)
-        ])  # fmt: skip
+        explained = self._explained(sums.cross, self._coefficients, self._solved.vectors)
         self._precise = (sums.products - 0.5 * (explained + explained.T)) / variance
         self.trend: TrendFit | None = None
         coefficients = self._coefficients[0]
@@ -236,6 +241,21 @@ class SpectralPosterior:
             n_iterations=self._solved.n_iterations,
             converged=self._solved.converged,
         )
+
+    def _explained(self, cross: Complexes, coefficients: Complexes, vectors: Complexes) -> Floats:
+        """Return bᴴA⁻¹b' of all targets b and those given, with an error that is the product of two errors."""
+        # bᴴx' + xᴴb' − xᴴAx' = bᴴA⁻¹b' − eᴴAe'.
+        image = self._toeplitz(coefficients)
+        solved = zip(self.sums.cross, self._coefficients, self._solved.vectors, strict=True)
+        return np.array([
+            [
+                products(h[None], one[None])[0]
+                + products(c[None], (b - there)[None])[0]
+                - self.noise.variance * products(x[None], z[None])[0]
+                for b, one, there, z in zip(cross, coefficients, image, vectors, strict=True)
+            ]
+            for h, c, x in solved
+        ])  # fmt: skip
 
     def _of_left_out(self) -> float:
         """Estimate the KL by the frequencies that are left out, see `choose_modes`."""
@@ -278,11 +298,17 @@ class SpectralPosterior:
         ndarray of shape (n_samples, m)
             Of f, and of what is not known of the trend, less the trend of least squares.
 
+        Raises
+        ------
+        InputError
+            If a row is so far from the box of the training rows that the modes do not draw it.
+
         References
         ----------
         J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, *Efficiently Sampling Functions
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
+        self._check_drawn(X)
         prior = np.sqrt(self._weights) * _white((n_samples, *self.modes.shape), rng)
         noise = self.noise.of_weighted_rows(
             rows, torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
@@ -291,16 +317,25 @@ class SpectralPosterior:
         targets = rows.y - self._evaluate(prior, rows.X) - errors
         precision = self.noise.variance / noise
         sums = SpectralSums.of(self.modes, rows, targets, precision, self._transform_tolerance)
-        scale = sums.products.diagonal() / max(float(self.sums.products[0, 0]), 1e-300)
-        coefficients, _ = self._of_cross(sums.cross, scale)
+        coefficients, found = self._of_cross(sums.cross, self._enough(sums.products.diagonal(), 0))
         drawn = self._evaluate(prior + coefficients, X)
         if self.trend is not None:
             columns = self.trend.columns(rows.X)
-            explained = np.array([[products(h[None], c[None])[0] for h in self.sums.cross[1:]] for c in coefficients])
+            explained = self._explained(sums.cross, coefficients, found.vectors)[1:].T
             cross = ((precision * targets) @ columns - explained) / self.noise.variance
             changes = cross @ self.trend.covariance
             drawn += changes @ (self.trend.columns(X) - self._evaluate(self._coefficients[1:], X).T).T
         return drawn
+
+    def _check_drawn(self, X: Floats) -> None:
+        (outside,) = np.nonzero(~self.modes.served(X, 0.5))
+        if len(outside):
+            low, high = (self.modes.low - 0.5 * self.modes.reach, self.modes.high + 0.5 * self.modes.reach)
+            box = " × ".join(f"[{a:.6g}, {b:.6g}]" for a, b in zip(low, high, strict=True))
+            raise InputError(
+                f"Draws are of rows within {box}, where the modes are those of the process; {len(outside):,} rows are "
+                f"not, the first of them row {outside[0]}. Leave them out, or add training rows near them."
+            )
 
     def _evaluate(self, coefficients: Complexes, X: Floats) -> Floats:
         served, values = self.modes.served(X), np.zeros((len(coefficients), len(X)))

@@ -23,6 +23,7 @@ from lmgp import (
     PolynomialMaclaurinFeatures,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
+    SpectralGPRegressor,
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
@@ -154,6 +155,7 @@ REFUSED: list[tuple[GaussianProcess, Kernel, str, str]] = [
     (LocalizedGPRegressor(), LINEAR, METRIC, "LocalizedGPRegressor"),
     (LocalizedGPRegressor(NystroemFeatures(10)), ExponentialKernel(LINEAR), METRIC, "LocalizedGPRegressor"),
     (NearestNeighborsGPRegressor(5), LINEAR, METRIC, "NearestNeighborsGPRegressor"),
+    (SpectralGPRegressor(), LINEAR, "a spectral density", "A solution by Fourier modes"),
     (GPRegressor(), LINEAR, METRIC, "GPRegressor"),
 ]
 

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, NystroemFeatures
 from lmgp.errors import InputError
-from tests.conftest import GIVEN, every_class, every_regressor, make, predictions
+from tests.conftest import GIVEN, every_class, every_regressor, make, near, predictions
 from tests.conftest import draw_normal as draw
 
 SLOPES = np.array([3.0, -1.0, 0.5])
@@ -73,10 +73,10 @@ def test_a_tilt_of_the_targets_tilts_the_predictions(name: str) -> None:
     level = make(name, trend="linear").fit(X, y)
     tilted = make(name, trend="linear").fit(X, 7.0 + y + X @ SLOPES)
     (mean, std), (flat_mean, flat_std) = predictions(tilted, T), predictions(level, T)
-    np.testing.assert_allclose(mean, 7.0 + flat_mean + T @ SLOPES, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(std, flat_std, rtol=1e-6)
-    np.testing.assert_allclose(tilted.trend_.coef, level.trend_.coef + SLOPES, rtol=0, atol=1e-7)
-    np.testing.assert_allclose(tilted.trend_.intercept, level.trend_.intercept + 7.0, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(mean, 7.0 + flat_mean + T @ SLOPES, **near(name, 0.0, 1e-6))
+    np.testing.assert_allclose(std, flat_std, **near(name, 1e-6))
+    np.testing.assert_allclose(tilted.trend_.coef, level.trend_.coef + SLOPES, **near(name, 0.0, 1e-7))
+    np.testing.assert_allclose(tilted.trend_.intercept, level.trend_.intercept + 7.0, **near(name, 0.0, 1e-6))
     # Far from the rows, the trend is all that is known.
     np.testing.assert_allclose(std[5:] > 1.5 * np.sqrt(GIVEN["kernel"].variance), True)
 
@@ -91,10 +91,10 @@ def test_units_change_nothing(name: str) -> None:
     kernel = GaussianKernel(1.2 * units, 1.5 * 100.0)
     scaled = make(name, trend="linear", kernel=kernel, noise_variance=0.1 * 100.0).fit(shift + X * units, 10.0 * y)
     np.testing.assert_allclose(
-        predictions(scaled, shift + X * units), 10.0 * predictions(plain, X), rtol=1e-5, atol=1e-5
+        predictions(scaled, shift + X * units), 10.0 * predictions(plain, X), **near(name, 1e-5, 1e-5)
     )
-    np.testing.assert_allclose(scaled.trend_.coef * units, 10.0 * plain.trend_.coef, rtol=1e-4)
-    np.testing.assert_allclose(scaled.trend_.coef_error * units, 10.0 * plain.trend_.coef_error, rtol=1e-4)
+    np.testing.assert_allclose(scaled.trend_.coef * units, 10.0 * plain.trend_.coef, **near(name, 1e-4))
+    np.testing.assert_allclose(scaled.trend_.coef_error * units, 10.0 * plain.trend_.coef_error, **near(name, 1e-4))
 
 
 @every_regressor
@@ -147,8 +147,8 @@ def test_weights_are_repetitions(name: str) -> None:
     counts = np.random.default_rng(1).integers(0, 4, 60)
     weighted = make(name, trend="linear").fit(X, y, sample_weight=counts)
     repeated = make(name, trend="linear").fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    np.testing.assert_allclose(predictions(weighted, X), predictions(repeated, X), rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(weighted.trend_.covariance, repeated.trend_.covariance, rtol=1e-6)
+    np.testing.assert_allclose(predictions(weighted, X), predictions(repeated, X), **near(name, 1e-6, 1e-7))
+    np.testing.assert_allclose(weighted.trend_.covariance, repeated.trend_.covariance, **near(name, 1e-6))
 
 
 @every_regressor

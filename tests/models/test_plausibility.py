@@ -19,6 +19,7 @@ from lmgp import (
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
+    SpectralGPRegressor,
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
@@ -130,6 +131,7 @@ ORDINARY = {
     "localized": LocalizedGPRegressor(TaylorFeatures(60)),
     "nystroem": FeaturizedGPRegressor(NystroemFeatures(60), random_state=0),
     "neighbours": NearestNeighborsGPRegressor(20),
+    "spectral": SpectralGPRegressor(),
 }
 
 

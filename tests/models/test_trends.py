@@ -17,6 +17,7 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     OrthogonalFourierFeatures,
+    SpectralGPRegressor,
     TaylorFeatures,
 )
 from lmgp.errors import ImplausibleMeanWarning, InputError
@@ -115,6 +116,8 @@ NEAR: dict[str, Any] = {
     "localized_test_rows": LocalizedGPRegressor(TaylorFeatures(200), centroids="test_rows", **SMOOTH),
     "localized_matern": LocalizedGPRegressor(**MATERN),
     "nearest_rows": NearestNeighborsGPRegressor(60, **MATERN),
+    "spectral": SpectralGPRegressor(**SMOOTH),
+    "spectral_matern": SpectralGPRegressor(0.01, **MATERN),
     "chosen_smooth": GPRegressor(**SMOOTH, random_state=0),
     "chosen_matern": GPRegressor(methods=["nearest_rows"], **MATERN, random_state=0),
 }
@@ -148,6 +151,7 @@ EXTRAPOLATING: dict[str, Any] = {
     "nearest_rows": lambda kernel, trend: NearestNeighborsGPRegressor(
         20, kernel=kernel, noise_variance=0.04, trend=trend
     ),
+    "spectral": lambda kernel, trend: SpectralGPRegressor(kernel=kernel, noise_variance=0.04, trend=trend),
 }
 
 
