@@ -25,6 +25,7 @@ from lmgp import (
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     RationalQuadraticKernel,
+    ResidualGPRegressor,
     SpectralGPRegressor,
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
@@ -210,6 +211,8 @@ REGRESSORS: dict[str, GaussianProcess] = {
     "localized_test_rows": LocalizedGPRegressor(TaylorFeatures(40), centroids="test_rows", **GIVEN),
     "nearest_rows": NearestNeighborsGPRegressor(20, **GIVEN),
     "spectral": SpectralGPRegressor(**GIVEN),
+    "residual_nystroem": ResidualGPRegressor(NystroemFeatures(20), 20, block_size=16, **GIVEN, random_state=0),
+    "residual_taylor": ResidualGPRegressor(TaylorFeatures(20), 20, block_size=16, **GIVEN),
 }
 # Those whose map is drawn from the rows themselves: repeated rows make another map.
 OF_ROWS = [name for name in REGRESSORS if "maclaurin" in name or "nystroem" in name]
@@ -218,6 +221,7 @@ CLASSES = [
     FeaturizedGPRegressor,
     LocalizedGPRegressor,
     NearestNeighborsGPRegressor,
+    ResidualGPRegressor,
     SpectralGPRegressor,
 ]
 

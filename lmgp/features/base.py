@@ -215,6 +215,8 @@ class KernelMap(FeatureMap):
     }
     # The capability of a kernel without which this map cannot serve it; None for a map that serves every kernel.
     needs: ClassVar[str | None] = "metric"
+    # Whether k − φᵀφ is positive semi-definite.
+    leaves_covariance: ClassVar[bool] = False
 
     kernel_ = OfFit[Any]()
 

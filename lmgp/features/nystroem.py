@@ -129,6 +129,7 @@ class NystroemFeatures(KernelMap):
     }
 
     needs = None
+    leaves_covariance = True
     landmarks_ = OfFit[Floats]()
 
     def __init__(

@@ -105,6 +105,7 @@ class TaylorFeatures(TruncatedMap):
         "coef0": [Interval(Real, 0, None, closed="left")],
     }
     _accepts_sparse = True
+    leaves_covariance = True
 
     exponents_ = OfFit[NDArray[np.int64]]()
 

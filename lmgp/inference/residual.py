@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.inference.function_space import factorise
 from lmgp.inference.nearest import FARTHEST
@@ -60,7 +61,7 @@ class ResidualPosterior:
     Raises
     ------
     InputError
-        If the kernel has no metric.
+        If the kernel has no metric, or the map leaves no covariance.
     MemoryLimitError
         If the features of all rows take more.
 
@@ -84,6 +85,11 @@ class ResidualPosterior:
         trend: TrendFit | None = None,
     ) -> None:
         require(kernel, "metric", "A model of residuals of near rows")
+        if not features.leaves_covariance:
+            raise InputError(
+                f"What {type(features).__name__} leaves out of the kernel is no covariance: between some rows its products "
+                "exceed the kernel. Use NystroemFeatures or TaylorFeatures."
+            )
         n, size = len(rows.y), features.n_features_out_
         check_memory(
             8.0 * n * size,

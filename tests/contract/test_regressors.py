@@ -28,7 +28,7 @@ from tests.conftest import draw_normal as draw
 
 KERNEL = GIVEN["kernel"]
 # With a number of neighbours, repeated rows leave fewer others among them.
-EVERY_ROW = {"nearest_rows": {"n_neighbors": 1000}}
+EVERY_ROW = {"nearest_rows": {"n_neighbors": 1000}, "residual_taylor": {"n_neighbors": 1000, "block_size": 1000}}
 
 # --- scikit-learn ---
 
