@@ -76,8 +76,9 @@ class RationalQuadraticKernel(StationaryKernel):
             argument = 2.0 * np.sqrt(alpha * rate)
             logarithm = np.log(2.0 * kve(order, argument)) - argument + order / 2.0 * np.log(rate / alpha)
         at_zero = gammaln(order) - order * np.log(alpha) if order > 0.0 else np.inf
-        # Close to zero the Bessel function overflows; there the density has its limit.
-        return np.asarray(np.exp(constant + np.where(np.isfinite(logarithm), logarithm, at_zero)))
+        # Close to zero the Bessel function overflows, and at 1e9 it is not a number: there the density has its limits.
+        limit = np.where(argument < 1.0, at_zero, -np.inf)
+        return np.asarray(np.exp(constant + np.where(np.isfinite(logarithm), logarithm, limit)))
 
     def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
         return np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))

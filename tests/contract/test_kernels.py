@@ -247,6 +247,12 @@ class TestSpectrum:
         total = sum(quad(shell, a, b, limit=400)[0] for a, b in [(0, 1e-2), (1e-2, 1), (1, 30), (30, np.inf)])
         assert total == pytest.approx(float(kernel.diagonal([[0.0] * 3])[0]), rel=1e-5)
 
+    @pytest.mark.parametrize("name", [name for name, one in STATIONARY.items() if one.can("spectral_density")])
+    def test_the_density_falls_to_the_farthest_frequencies(self, name: str) -> None:
+        density = STATIONARY[name].spectral_density(np.geomspace(1.0, 1e12, 200)[:, None] * [[1.0, 0.0, 0.0]])
+        assert np.all(np.diff(density) <= 0.0)
+        assert density[-1] <= 1e-30
+
     def test_lengthscales_a_column_scale_the_density(self) -> None:
         frequencies = np.random.default_rng(5).normal(size=(6, 3))
         for one in (GaussianKernel, MaternKernel, RationalQuadraticKernel):
