@@ -150,7 +150,8 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
     Raises
     ------
     InputError
-        If there are more than three columns, or the kernel has no spectral density, or one that does not fall off.
+        If there are more than three columns, or the kernel has no spectral density, or an infinite one, or one that
+        does not fall off.
 
     References
     ----------
@@ -164,6 +165,11 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
             "NearestNeighborsGPRegressor."
         )
     require(kernel, "spectral_density", "A solution by Fourier modes")
+    if not np.all(np.isfinite(kernel.spectral_density(np.zeros((1, d))))):
+        raise InputError(
+            f"The kernel {kernel!r} falls off so slowly that its spectral density is infinite at frequency 0. Use "
+            "NearestNeighborsGPRegressor."
+        )
     # An error of the kernel, in prior variances, that is small enough where it reaches one row alone.
     small = tolerance * noise_variance / kernel.prior_variance()
     alone = [_along(kernel, column, d) for column in range(d)]
