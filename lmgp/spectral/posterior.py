@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import ToleranceWarning
+from lmgp.errors import InputError, ToleranceWarning
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
@@ -257,11 +257,22 @@ class SpectralPosterior:
         ndarray of shape (n_samples, m)
             Of f, and of what is not known of the trend, less the trend of least squares.
 
+        Raises
+        ------
+        InputError
+            If rows are out of reach: the modes have no functions there.
+
         References
         ----------
         J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, *Efficiently Sampling Functions
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
+        if n_far := int((~self.modes.served(X)).sum()):
+            reach = ", ".join(f"{distance:.3g}" for distance in self.modes.reach)
+            raise InputError(
+                f"{n_far} of {len(X)} rows lie farther than {reach} from the box of the training rows: there are no "
+                "draws from their posterior, which is the prior."
+            )
         prior = np.sqrt(self._weights) * _white((n_samples, *self.modes.shape), rng)
         noise = self.noise.of_weighted_rows(
             rows, torch.full((len(rows.y),), self.left_out, dtype=torch.float64)

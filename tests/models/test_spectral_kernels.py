@@ -1,9 +1,9 @@
-"""Kernels whose spectral density is hard to evaluate, on Fourier modes."""
+"""Where Fourier modes are hard to choose: slow kernels, and rows far from the training rows."""
 
 import numpy as np
 import pytest
 
-from lmgp import RationalQuadraticKernel, SpectralGPRegressor
+from lmgp import GaussianKernel, RationalQuadraticKernel, SpectralGPRegressor
 from lmgp.errors import InputError
 from tests.conftest import dense_gp, distances, draw
 
@@ -27,3 +27,13 @@ def test_a_density_that_is_infinite_at_zero_is_refused(d: int, alpha: float) -> 
     model = SpectralGPRegressor(1e-1, kernel=RationalQuadraticKernel(3.0, alpha=alpha), noise_variance=0.1)
     with pytest.raises(InputError, match="infinite at frequency 0"):
         model.fit(X, X[:, 0])
+
+
+def test_draws_spread_as_predicted_up_to_the_reach_and_are_refused_beyond() -> None:
+    X, y, _ = draw(n=120, outside=False)
+    model = SpectralGPRegressor(1e-2, kernel=GaussianKernel(1.0), noise_variance=0.1).fit(X, y)
+    T = X.max(axis=0) + np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 3.0], [4.0, 4.0]])
+    spread = model.sample_y(T, 600).std(axis=1)
+    np.testing.assert_allclose(spread, model.predict(T, return_std=True)[1], rtol=0.15)
+    with pytest.raises(InputError, match="1 of 5 rows lie farther"):
+        model.sample_y(np.vstack((T, T[:1] + 30.0)))
