@@ -38,14 +38,14 @@ def timed(action):
     return perf_counter() - start, result
 
 
-def write(name, results, folder=RESULTS):
+def write(name, results, folder=RESULTS, **more):
     """Keep tables of results in FOLDER/NAME.json, a row a line; tables that are not given stay as they are.
 
-    Each table is kept with the command that made it, and where that ran.
+    Each table is kept with the command that made it, where that ran, and what more is to be said of it.
     """
     path = folder / f"{name}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
-    measured = {table: {"command": _command(), "environment": environment()} for table in results}
+    measured = {table: {"command": _command(), "environment": environment(), **more} for table in results}
     kept = {**kept, **results, "measured": {**kept.get("measured", {}), **measured}}
     parts = []
     for key, value in kept.items():

@@ -33,13 +33,18 @@ from lmgp.validation import Rows
 NEIGHBOURHOODS, SMALL_CHANGE = (1000, 2000, 4000), 1e-5
 
 
+def waves(X, rng):
+    """Return a draw from a Gaussian process of lengthscale and variance 1 at rows, by 2,000 random waves."""
+    frequencies, phases = rng.standard_normal((X.shape[1], 2000)), rng.uniform(0.0, 2.0 * np.pi, 2000)
+    sums = [np.cos(part @ frequencies + phases).sum(axis=1) for part in np.array_split(X, max(1, len(X) // 500))]
+    return np.concatenate(sums) * math.sqrt(2.0 / 2000)
+
+
 def million_rows(n_rows):
     """Return rows in 200 cities of an extent of 100 × 100 lengthscales, noisy targets, and n_rows/10 test rows."""
     rng = np.random.default_rng(1)
     X = cities(n_rows + n_rows // 10)
-    frequencies, phases = rng.standard_normal((2, 2000)), rng.uniform(0.0, 2.0 * np.pi, 2000)
-    waves = [np.cos(part @ frequencies + phases).sum(axis=1) for part in np.array_split(X, len(X) // 500)]
-    y = np.concatenate(waves) * math.sqrt(2.0 / 2000) + math.sqrt(0.1) * rng.standard_normal(len(X))
+    y = waves(X, rng) + math.sqrt(0.1) * rng.standard_normal(len(X))
     return {"X": X[:n_rows], "y": y[:n_rows], "X_test": X[n_rows:]}
 
 

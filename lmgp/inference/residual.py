@@ -87,8 +87,8 @@ class ResidualPosterior:
         require(kernel, "metric", "A model of residuals of near rows")
         if not features.leaves_covariance:
             raise InputError(
-                f"What {type(features).__name__} leaves out of the kernel is no covariance: between some rows its products "
-                "exceed the kernel. Use NystroemFeatures or TaylorFeatures."
+                f"What {type(features).__name__} leaves out of the kernel is no covariance: its products exceed the "
+                "kernel between some rows. Use NystroemFeatures or TaylorFeatures."
             )
         n, size = len(rows.y), features.n_features_out_
         check_memory(

@@ -1,0 +1,183 @@
+"""The spectral model beside local ones: where the divergence from the exact GP is, and what the iterations depend on.
+
+where       10,000 training rows of uk_flats_2020-12, all other rows predicted: KL from the exact GP, the part of it by
+            the variances, the part by the means, and what the spectral model states of the latter. The published
+            Gaussian kernel, one of a third of its lengthscale, and Matérn kernels.
+iterations  Rows of `million.py`, in an extent of 100 × 100 lengthscales: iterations and seconds of the fit over the
+            noise variance and the number of rows. The targets have the noise that the model is given.
+columns     Three columns: 10,000 rows evenly spread in a box of 17 × 6 × 4 lengthscales, and on the tracks of a
+            satellite, in longitude, latitude and time, over 20 × 10 × 8 lengthscales. KL as in `where`.
+
+    python benchmarks/spectral.py [--only where iterations columns] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
+
+Seconds are those of the fit, and of means and standard deviations of all rows to predict; nothing is learned. Beside
+them the processor's seconds of all threads: they count where others use the machine, too. Writes
+benchmarks/results/spectral.json: medians, and the environment.
+"""
+
+import argparse
+import os
+import warnings
+from statistics import median
+from time import process_time
+
+import numpy as np
+from clustering import cities
+from common import timed, write
+from localized import GIVEN, Problem, load, made_problem
+from million import waves
+from sklearn.base import clone
+
+from lmgp import (
+    ExactGPRegressor,
+    GaussianKernel,
+    LocalizedGPRegressor,
+    MaternKernel,
+    NearestNeighborsGPRegressor,
+    SpectralGPRegressor,
+    TaylorFeatures,
+)
+from lmgp.errors import ToleranceWarning
+from lmgp.metrics import kl_divergence
+
+FLATS = "uk_flats_2020-12"
+MATERN = {
+    "Matérn-3/2": (MaternKernel(0.15, 0.5, 1.5), 0.2, (1e-2, 4e-3)),
+    "Matérn-5/2": (MaternKernel(0.12, 0.5, 2.5), 0.2, (1e-2, 1e-3)),
+}
+TOLERANCES = (1e-2, 1e-3, 1e-4)
+SECONDS = ("fit_s", "predict_s", "processor_s")
+ENOUGH_S = 10.0  # no run is repeated after these seconds of one model
+SHARED = "other work ran on the machine at the same time: seconds are upper bounds"
+
+
+def spectral(tolerances):
+    return [(f"spectral, tolerance {tolerance:g}", SpectralGPRegressor(tolerance)) for tolerance in tolerances]
+
+
+def nearest(sizes):
+    return [(f"nearest {k}", NearestNeighborsGPRegressor(k)) for k in sizes]
+
+
+def localized(sizes, threshold):
+    return [
+        (f"localized {size}, threshold {threshold:g}", LocalizedGPRegressor(TaylorFeatures(size), threshold))
+        for size in sizes
+    ]
+
+
+def fitted_and_predicted(model, problem, new):
+    """Return the fitted model, mean and variance with noise, the seconds of both steps, and the processor's in all."""
+    model = clone(model).set_params(kernel=problem.kernel, noise_variance=problem.noise_variance)
+    start = process_time()
+    fit_s, _ = timed(lambda: model.fit(problem.X, problem.y))
+    predict_s, (mean, std) = timed(lambda: model.predict(new, return_std=True, include_noise=True))
+    return model, (mean, std**2), (fit_s, predict_s, process_time() - start)
+
+
+def compared(name, problem, new, models, repeats):
+    """Yield a result of each model: seconds, the parts of the KL from the exact GP, and what the model states."""
+    _, exact, seconds = fitted_and_predicted(ExactGPRegressor(), problem, new)
+    shared = {"problem": name, "n_rows": len(problem.y), "n_new": len(new)}
+    yield {**shared, "model": "exact", **dict(zip(SECONDS, seconds, strict=True))}
+    for title, model in models:
+        runs = []
+        while len(runs) < repeats and sum(run[2][0] + run[2][1] for run in runs) < ENOUGH_S:
+            runs.append(fitted_and_predicted(model, problem, new))
+        fitted, (mean, variance), _ = runs[0]
+        kl = float(kl_divergence(mean, variance, *exact).mean())
+        of_variance = float(kl_divergence(exact[0], variance, *exact).mean())
+        medians = (median(run[2][i] for run in runs) for i in range(len(SECONDS)))
+        result = {**shared, "model": title, **dict(zip(SECONDS, medians, strict=True))}
+        of_mean = float(np.mean(0.5 * (mean - exact[0]) ** 2 / exact[1]))
+        result |= {"kl": kl, "kl_of_variances": of_variance, "kl_of_means": of_mean}
+        # What the means of a process of fewer rows would cost.
+        result["half_excess"] = float(0.5 * np.mean(variance / exact[1] - 1.0))
+        if isinstance(fitted, SpectralGPRegressor):
+            result |= {"stated": fitted.error_.divergence, **vars(fitted.error_)}
+        told = {key: f"{value:.2e}" for key, value in result.items() if key.startswith(("kl", "stated"))}
+        print(f"{name}, {title}: {result['fit_s']:.2f} + {result['predict_s']:.2f} s, {told}", flush=True)
+        yield result
+
+
+def where(args):
+    X, y, new = load(FLATS, 1_000 if args.quick else 10_000, args.data_dir)
+    new = new[:500] if args.quick else new
+    for name, (kernel, noise_variance) in GIVEN[FLATS].items():
+        models = localized((66, 120, 253), 2.0) + nearest((32, 64, 128)) + spectral(TOLERANCES)
+        yield from compared(f"flats, {name}", Problem(X, y, kernel, noise_variance), new, models, args.repeats)
+    for name, (kernel, noise_variance, tolerances) in MATERN.items():
+        models = nearest((32, 64, 128)) + spectral(tolerances)
+        yield from compared(f"flats, {name}", Problem(X, y, kernel, noise_variance), new, models, args.repeats)
+
+
+def iterations(args):
+    for n_rows in (1_000, 2_000) if args.quick else (10_000, 100_000, 1_000_000):
+        X, rng = cities(n_rows), np.random.default_rng(1)
+        function, errors = waves(X, rng), rng.standard_normal(n_rows)
+        for noise_variance in (1.0, 1e-1, 1e-2, 1e-3, 1e-4)[: 3 if n_rows > 100_000 else None]:
+            y = function + noise_variance**0.5 * errors
+            model = SpectralGPRegressor(args.tolerance, kernel=GaussianKernel(1.0), noise_variance=noise_variance)
+            start = process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ToleranceWarning)  # `converged` says it
+                fit_s, _ = timed(lambda model=model, X=X, y=y: model.fit(X, y))
+            result = {"n_rows": n_rows, "noise_variance": noise_variance, "tolerance": args.tolerance, "fit_s": fit_s}
+            result |= {"processor_s": process_time() - start, **vars(model.error_)}
+            print(", ".join(f"{key} {value:.4g}" for key, value in result.items()), flush=True)
+            yield result
+
+
+def drawn(name, X, n_rows):
+    """Return a problem of the first rows, whose function comes from the prior, and all other rows."""
+    rng = np.random.default_rng(1)
+    y = waves(X, rng) + 0.06**0.5 * rng.standard_normal(len(X))
+    return name, Problem(X[:n_rows], y[:n_rows], GaussianKernel(1.0), 0.06), X[n_rows:]
+
+
+def tracks(n_rows, extent):
+    """Return rows at random times along 120 orbits, each further east by the golden ratio of the extent."""
+    rng = np.random.default_rng(0)
+    time = rng.uniform(size=n_rows)
+    orbits = 120.0 * time
+    longitude, latitude = (0.618034 * orbits) % 1.0, 0.5 - 0.5 * np.cos(2.0 * np.pi * orbits)
+    return np.stack((longitude, latitude, time), axis=1) * extent
+
+
+def columns(args):
+    n_rows, n_new, rng = 1_000 if args.quick else 10_000, 500 if args.quick else 2_000, np.random.default_rng(0)
+    box = rng.uniform(size=(n_rows + n_new, 3)) * [17.0, 6.0, 4.0]
+    extent = np.array([20.0, 10.0, 8.0])
+    on = tracks(n_rows + n_new, extent)
+    between = np.vstack((on[:n_rows], rng.uniform(size=(n_new, 3)) * extent))
+    models = localized((120, 286), 1.0) + nearest((64, 128)) + spectral(TOLERANCES)
+    for name, X in (("box", box), ("on tracks", on), ("between tracks", between)):
+        yield from compared(*drawn(name, X, n_rows), models, args.repeats)
+
+
+PARTS = {"where": where, "iterations": iterations, "columns": columns}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the part `iterations`")
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--shared", action="store_true", help="keep with the results that other work ran, too")
+    parser.add_argument("--quick", action="store_true", help="few rows, once, to see that it works; keeps nothing")
+    args = parser.parse_args()
+    args.repeats = 1 if args.quick else args.repeats
+    warm_up = made_problem(1000, 2)
+    for _, model in (*localized((66,), 2.0), *nearest((32,)), *spectral((1e-3,))):
+        fitted_and_predicted(model, warm_up, warm_up.X[:20] + 0.1)
+    for part in args.only:
+        load_before = os.getloadavg()
+        results = list(PARTS[part](args))
+        if not args.quick:
+            more = {"load average": [load_before, os.getloadavg()]} | ({"machine": SHARED} if args.shared else {})
+            write("spectral", {part: results}, **more)
+
+
+if __name__ == "__main__":
+    main()
