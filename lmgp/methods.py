@@ -172,14 +172,19 @@ _LOCAL = (
     ),
 )  # fmt: skip
 # The names of the models without a map: the exact GP of all rows, of the rows nearest to each test row, and the global
-# solve on Fourier modes.
-EXACT, NEAREST_ROWS, SPECTRAL = "exact", "nearest_rows", "spectral"
+# solve on Fourier modes; and that of a map whose residuals the nearest rows predict.
+EXACT, NEAREST_ROWS, SPECTRAL, RESIDUAL = "exact", "nearest_rows", "spectral", "residual"
 
 _WITHOUT_A_MAP = (
     Method(
         NEAREST_ROWS, "nearest rows", "rows",
         lambda n, _, seed: lmgp.NearestNeighborsGPRegressor(n, random_state=seed),
         mapped=False, compared=False, tried=True,
+    ),
+    Method(
+        RESIDUAL, "Nyström and nearest rows", "rows",
+        lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
+        mapped=False, compared=False,
     ),
     Method(
         SPECTRAL, "Fourier modes", "Fourier",

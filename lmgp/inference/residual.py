@@ -145,6 +145,10 @@ class ResidualPosterior:
         """Return r = k − φᵀφ between rows, of one set or of a batch of sets."""
         return self.kernel.evaluate_at(X, X, self._values) - mapped @ mapped.mT
 
+    def missing(self, X: Floats) -> Floats:
+        """Return the prior variance that is left out of each row's prediction and added again: none; shape (m,)."""
+        return np.zeros(len(X))
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 

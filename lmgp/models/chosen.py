@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.errors import ToleranceWarning
+from lmgp.features.adapter import make_feature_map
 from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
+from lmgp.inference.residual import ResidualPosterior, fitted_global_map
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning.forms import Ard
@@ -24,12 +26,13 @@ from lmgp.learning.learn import Settings, Wanted
 from lmgp.learning.record import Learned
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover, negligible_share
-from lmgp.methods import SPECTRAL
+from lmgp.methods import RESIDUAL, SPECTRAL
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
 from lmgp.models.exact import ExactGPRegressor
 from lmgp.models.featurized import FeaturizedGPRegressor
 from lmgp.models.localized import LocalizedGPRegressor
 from lmgp.models.nearest import NearestNeighborsGPRegressor
+from lmgp.models.residual import ResidualGPRegressor
 from lmgp.models.spectral import SpectralGPRegressor
 from lmgp.noise import Approximation, Noise
 from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, exact, families
@@ -80,7 +83,8 @@ class GPRegressor(GaussianProcess):
         The methods to choose from. If not given, global maps: "orf" (orthogonal Fourier), "nystroem", "global_taylor",
         "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
         "local_maclaurin_tensor_srht"; and models without a map: "spectral", "nearest_rows", "exact". All other names in
-        `lmgp.methods.METHODS` can be given as well. Methods whose map cannot serve the kernel are left out.
+        `lmgp.methods.METHODS` can be given as well, such as "residual". Methods whose map cannot serve the kernel are
+        left out.
     kernel : Kernel, str, list of str or None, default="auto"
         A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
         name, such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from
@@ -108,8 +112,8 @@ class GPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    model_ : ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor or \
-SpectralGPRegressor
+    model_ : ExactGPRegressor, FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor, \
+ResidualGPRegressor or SpectralGPRegressor
         The chosen model, fitted to all rows.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
@@ -272,7 +276,14 @@ SpectralGPRegressor
         most = LIMITS.max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
-        def build(choice: Choice) -> LocalPosterior | NearestPosterior:
+        def build(choice: Choice) -> LocalPosterior | NearestPosterior | ResidualPosterior:
+            if choice.method == RESIDUAL:
+                drawing = spawn(generator(seed), 2)[1]
+                features = make_feature_map(choice.features, kernel, drawing)
+                fitted, centre = fitted_global_map(features, rest, self.max_memory_gib)
+                assert choice.n_neighbors is not None  # for the type checker
+                block = LIMITS.residual_block
+                return ResidualPosterior(kernel, rest, noise, fitted, centre, choice.n_neighbors, block)
             if choice.n_neighbors is not None:
                 return NearestPosterior(
                     kernel, probes.near, noise, choice.n_neighbors, self.max_memory_gib, share=False
@@ -308,6 +319,10 @@ SpectralGPRegressor
             "max_memory_gib": self.max_memory_gib,
             "random_state": seed,
         }
+        if choice.method == RESIDUAL:
+            assert choice.n_neighbors is not None  # for the type checker
+            block = LIMITS.residual_block
+            return ResidualGPRegressor(choice.features, choice.n_neighbors, block_size=block, **shared)
         if choice.method == SPECTRAL:
             return SpectralGPRegressor(mean_error(self.tolerance), **shared)
         if choice.n_neighbors is not None:

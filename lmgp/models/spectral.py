@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.errors import InputError
 from lmgp.inference.learning import Hyperparameters
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
@@ -34,11 +35,11 @@ class SpectralFit(GPFit):
 class SpectralGPRegressor(GaussianProcess):
     """A Gaussian process in up to three columns: the mean by a global solve on Fourier modes, the variance locally.
 
-    The mean is that of all rows. Fitting takes one non-uniform Fourier transform of the rows, and conjugate gradients
-    whose iterations do not depend on the number of rows. For every stationary kernel whose spectral density falls off:
-    Gaussian, rational quadratic, Matérn of smoothness 3/2 and 5/2, and their sums. The variance is exact for up to
-    2,048 rows or modes. For more, it is that of localized Taylor features, or of the nearest rows where the kernel is
-    no Gaussian.
+    The mean is that of all rows. Fitting takes one non-uniform Fourier transform of the rows, and conjugate gradients;
+    the work of one iteration does not depend on the number of rows. For every stationary kernel whose spectral density
+    falls off: Gaussian, rational quadratic, Matérn of smoothness 3/2 and 5/2, and their sums. The variance is exact for
+    up to 2,048 rows or modes. For more, it is that of localized Taylor features, or of the nearest rows where the
+    kernel is no Gaussian: of as many as the tolerance asks for.
 
     Parameters
     ----------
@@ -152,9 +153,12 @@ class SpectralGPRegressor(GaussianProcess):
         Raises
         ------
         InputError
-            If a row is far from the box of the training rows; the message says how far rows are drawn.
+            If a row is far from the box of the training rows; the message says how far rows are drawn. If `n_samples`
+            is no positive integer.
         """
         check_is_fitted(self)
+        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+            raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
         rows, fit = self._coordinates(validated(self, X, reset=False)), self._fitted
         drawn = fit.posterior.samples(rows, fit.rows, int(n_samples), generator(random_state))
         start = 0.0 if fit.posterior.trend is None else fit.posterior.trend.least_squares(rows)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from lmgp.errors import InputError, MemoryLimitError, nearest_names
 from lmgp.features.base import KernelMap
+from lmgp.features.nystroem import NystroemFeatures
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.weight_space import check_model
 from lmgp.kernels.base import Kernel
-from lmgp.methods import EXACT, METHODS, NEAREST_ROWS, Method
+from lmgp.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
 from lmgp.noise import Approximation
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.prices import Prices
@@ -64,6 +65,10 @@ class Limits:
         In seconds: what any model may take.
     neighbours : int
         A model may also take as long as predictions from this number of nearest rows.
+    residual_neighbours, residual_block : int
+        Of models of a map and residuals.
+    residual_trial : float
+        In seconds: what the trial of one may take.
     negligible : float
         In seconds: a size is left out if the next larger one takes less. It cannot save what its trial takes.
     """
@@ -76,6 +81,9 @@ class Limits:
     quick: float = 2e10
     affordable: float = 20.0
     neighbours: int = 256
+    residual_neighbours: int = 64
+    residual_block: int = 256
+    residual_trial: float = 6.0
     negligible: float = 0.2
 
     def max_centroids(self, n_rows: int, n_inputs: int) -> int:
@@ -190,6 +198,7 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
             found += _of_maps(allowed, around, prices, threshold, centroids)
+    found += _of_residuals(allowed, prices)
     found += _of_rows(allowed, prices)
     if not found:
         raise InputError(
@@ -264,6 +273,28 @@ def _of_maps(
         rival = methods[name].rival
         family.rival = None if rival is None else made.get(rival)
     return [family for family in made.values() if family.candidates]
+
+
+def _of_residuals(allowed: Allowed, prices: Prices) -> list[Family]:
+    """List global Nyström maps whose residuals the nearest rows predict."""
+    if RESIDUAL not in allowed.methods:
+        return []
+    k = min(LIMITS.residual_neighbours, prices.n_tried)
+    # Beside its neighbours, only a large map is worth its trial.
+    large = [size for size in sizes(allowed.max_features)[-2:] if size < prices.n_tried]
+    made = [NystroemFeatures(size) for size in large or [min(allowed.max_features, prices.n_tried)]]
+    priced = [
+        (one, prices.of_residual(one.work(prices.n_inputs), k, LIMITS.residual_block))
+        for one in made
+        if model_fits(one, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
+        and 8.0 * prices.n_rows * one.n_features <= allowed.max_memory_gib * 2**30
+    ]
+    found = [
+        Candidate(Choice(RESIDUAL, one.n_features, one, None, allowed.approximation, k), *price)
+        for one, price in priced
+        if price.trial <= LIMITS.residual_trial
+    ]
+    return [Family(found, POWERS.explicit)] if found else []
 
 
 def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:

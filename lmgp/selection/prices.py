@@ -1,5 +1,6 @@
 """The seconds that a candidate is expected to take on this machine."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -124,6 +125,19 @@ class Prices:
         """Return the seconds of predictions from the k nearest rows."""
         row = self._of_kernel.neighbours_row(k)
         return Price(self._n_predict * row, self._n_probes * row)
+
+    def of_residual(self, work: Work, k: int, block_size: int) -> Price:
+        """Return the seconds of a global map whose residuals are predicted from the k nearest rows.
+
+        The products of each row's features with those of its block, and of its neighbours among each other, take what
+        the sums of as many products of columns take.
+        """
+        whole, size = self.of_map(work), work.columns
+        fit = self.n_rows * (
+            self._costs.product_row(math.sqrt(2.0 * block_size * size)) + block_size * self._of_kernel.entry
+        )
+        row = self._of_kernel.neighbours_row(k) + self._costs.product_row(k * math.sqrt(size))
+        return Price(whole.model + fit + self._n_predict * row, whole.trial + fit + self._n_probes * row)
 
     def of_exact(self) -> Price:
         """Return the seconds of the exact GP of all rows, whose divergence needs no trial."""

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.methods import EXACT, NEAREST_ROWS, SPECTRAL
+from lmgp.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.metrics import kl_divergence
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
@@ -264,8 +264,8 @@ def select(
     """
     trials = _Trials(probes, build, noise_variance)
     exact = next((one for _, one in _by_seconds(families) if one.choice.method == EXACT), None)
-    nearest = [family for family in families if family.candidates[0].choice.method == NEAREST_ROWS]
-    maps = [family for family in families if family.candidates[0].choice.features is not None]
+    nearest = [one for one in families if one.candidates[0].choice.method in (NEAREST_ROWS, RESIDUAL)]
+    maps = [one for one in families if one.candidates[0].choice.method not in (EXACT, NEAREST_ROWS, RESIDUAL)]
     # Each model that is near enough sets the seconds that the next ones are to save.
     found = trials.first_within(_by_seconds(nearest), tolerance, math.inf, exact.seconds if exact else math.inf)
     if not found and exact:

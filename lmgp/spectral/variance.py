@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
 from itertools import count, pairwise
 
 import numpy as np
@@ -35,6 +34,12 @@ class Plan:
         The radius around centroids of localized Taylor features, in lengthscales, for one, two and three columns.
     neighbors : tuple of int
         Of the nearest rows, the first of these numbers whose variances the next one leaves as they are.
+    taylor : float
+        Taylor features may leave out this multiple of the root of the tolerance: not all of it is error.
+    settled : float
+        Numbers of rows are enough where the next one changes variances by less than this share of the tolerance.
+    beyond : int
+        The number of nearest rows for what is far from all centroids.
     n_probes : int
         The number of points at which these are compared.
     outward : float
@@ -44,6 +49,9 @@ class Plan:
     few: int = 2048
     thresholds: tuple[float, ...] = (2.0, 2.0, 1.0)
     neighbors: tuple[int, ...] = (32, 64, 128, 256, 512)
+    taylor: float = 3.0
+    settled: float = 0.1
+    beyond: int = 256
     n_probes: int = 64
     outward: float = 0.2
 
@@ -78,7 +86,7 @@ class NearestVariance:
     rows : Rows
     noise : Noise
     tolerance : float
-        Numbers of rows are enough whose variances the next number changes by less than this KL a row, in nats.
+        KL a row, in nats.
     rng : numpy.random.Generator
         Draws the points at which they are compared.
     max_memory_gib : float, optional
@@ -99,7 +107,7 @@ class NearestVariance:
         mean, self.n_neighbors = np.zeros(len(points)), PLAN.neighbors[-1]
         variances = ((k, _variance(posterior(k, False), points) + noise.variance) for k in PLAN.neighbors)
         for (k, fewer), (_, more) in pairwise(variances):
-            if float(kl_divergence(mean, fewer, mean, more).mean()) <= tolerance:
+            if float(kl_divergence(mean, fewer, mean, more).mean()) <= PLAN.settled * tolerance:
                 self.n_neighbors = k
                 break
         self._posterior = posterior(self.n_neighbors, True)
@@ -131,23 +139,20 @@ class TaylorVariance:
         d = rows.X.shape[1]
         self._kernel, self._threshold = kernel, PLAN.thresholds[d - 1]
         centroids = cover(rows, kernel, self._threshold)
-        size = _n_features(d, self._threshold, kernel.prior_variance() / noise.variance, math.sqrt(tolerance))
+        size = _n_features(
+            d, self._threshold, kernel.prior_variance() / noise.variance, PLAN.taylor * math.sqrt(tolerance)
+        )
         made = fitted_map(TaylorFeatures(size), kernel, rows, centroids, rng, max_memory_gib)
         self._around = LocalPosterior(kernel, rows, noise, centroids, features=made, max_memory_gib=max_memory_gib)
         self._tree = KDTree(kernel.scale(centroids))
-        self._make_beyond = partial(NearestVariance, kernel, rows, noise, tolerance, rng, max_memory_gib)
-
-    @cached_property
-    def _beyond(self) -> NearestVariance:
-        return self._make_beyond()
+        self._beyond = NearestPosterior(kernel, rows, noise, PLAN.beyond, max_memory_gib, share=False)
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
         far = self._tree.query(self._kernel.scale(X))[0] > self._threshold
         found = np.empty(len(X))
         found[~far] = _variance(self._around, X[~far])
-        if far.any():
-            found[far] = self._beyond.variance(X[far])
+        found[far] = _variance(self._beyond, X[far])
         return found
 
 

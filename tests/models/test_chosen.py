@@ -23,6 +23,7 @@ from lmgp import (
     MaternKernel,
     NearestNeighborsGPRegressor,
     RationalQuadraticKernel,
+    ResidualGPRegressor,
     SpectralGPRegressor,
 )
 from lmgp.catalogue import CATALOGUE
@@ -280,6 +281,7 @@ class TestTheChosenModel:
         [
             (["exact"], ExactGPRegressor),
             (["nearest_rows"], NearestNeighborsGPRegressor),
+            (["residual"], ResidualGPRegressor),
             (["local_taylor"], LocalizedGPRegressor),
             (["global_taylor", "orf"], FeaturizedGPRegressor),
             (["nystroem"], FeaturizedGPRegressor),

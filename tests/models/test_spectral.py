@@ -293,6 +293,13 @@ class TestSamples:
         draws = model.sample_y(T, n, random_state=3) - X[:, 0].mean()
         assert np.max(np.abs(draws @ draws.T / n - kernel(T))) < 5.0 * 1.3 * np.sqrt(2.0 / n)
 
+    @pytest.mark.parametrize("n_samples", [0, -1, 1.5, True])
+    def test_their_number_is_a_positive_integer(self, n_samples: Any) -> None:
+        X = np.random.default_rng(0).uniform(2.0, 7.0, (40, 2))
+        model = SpectralGPRegressor(**SMOOTH).fit(X, X[:, 0])
+        with pytest.raises(InputError, match="n_samples must be a positive integer; got"):
+            model.sample_y(X, n_samples)
+
     def test_a_draw_is_one_function(self) -> None:
         X, y, T = drawn()
         model = SpectralGPRegressor(1e-4, **SMOOTH).fit(X, y)

@@ -1,9 +1,9 @@
-"""Where Fourier modes are hard to choose: slow kernels, and rows far from the training rows."""
+"""Rational quadratic kernels on Fourier modes: their densities peak at 0, and reach far."""
 
 import numpy as np
 import pytest
 
-from lmgp import GaussianKernel, RationalQuadraticKernel, SpectralGPRegressor
+from lmgp import RationalQuadraticKernel, SpectralGPRegressor
 from lmgp.errors import InputError
 from tests.conftest import dense_gp, distances, draw
 
@@ -25,15 +25,5 @@ def test_of_a_rational_quadratic_kernel_it_is_the_dense_one(alpha: float) -> Non
 def test_a_density_that_is_infinite_at_zero_is_refused(d: int, alpha: float) -> None:
     X = np.random.default_rng(0).uniform(0.0, 10.0, (50, d))
     model = SpectralGPRegressor(1e-1, kernel=RationalQuadraticKernel(3.0, alpha=alpha), noise_variance=0.1)
-    with pytest.raises(InputError, match="infinite at frequency 0"):
+    with pytest.raises(InputError, match="infinite at 0"):
         model.fit(X, X[:, 0])
-
-
-def test_draws_spread_as_predicted_up_to_the_reach_and_are_refused_beyond() -> None:
-    X, y, _ = draw(n=120, outside=False)
-    model = SpectralGPRegressor(1e-2, kernel=GaussianKernel(1.0), noise_variance=0.1).fit(X, y)
-    T = X.max(axis=0) + np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 3.0], [4.0, 4.0]])
-    spread = model.sample_y(T, 600).std(axis=1)
-    np.testing.assert_allclose(spread, model.predict(T, return_std=True)[1], rtol=0.15)
-    with pytest.raises(InputError, match="1 of 5 rows lie farther"):
-        model.sample_y(np.vstack((T, T[:1] + 30.0)))
