@@ -48,9 +48,9 @@ class Plan:
 
     few: int = 2048
     thresholds: tuple[float, ...] = (2.0, 2.0, 1.0)
-    neighbors: tuple[int, ...] = (32, 64, 128, 256, 512)
+    neighbors: tuple[int, ...] = (64, 128, 256, 512)
     taylor: float = 3.0
-    settled: float = 0.1
+    settled: float = 0.3
     beyond: int = 256
     n_probes: int = 64
     outward: float = 0.2
