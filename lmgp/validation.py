@@ -176,6 +176,8 @@ def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -
         return None
     if isinstance(values, Real):  # scikit-learn's convention: one value for all rows
         values = np.full(len(X), float(values))
+    if isinstance(values, str):
+        raise InputError(f"{name} must have one number a row; got {values!r}.")
     vector: NDArray[np.float64] = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
     if vector.shape != (len(X),):
         raise InputError(f"{name} must have one value a row, shape ({len(X)},); got shape {vector.shape}.")

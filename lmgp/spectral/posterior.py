@@ -310,9 +310,7 @@ class SpectralPosterior:
         """
         self._check_drawn(X)
         prior = np.sqrt(self._weights) * _white((n_samples, *self.modes.shape), rng)
-        noise = self.noise.of_weighted_rows(
-            rows, torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
-        ).numpy()
+        noise = self._noise_of(rows)
         errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
         targets = rows.y - self._evaluate(prior, rows.X) - errors
         precision = self.noise.variance / noise

@@ -100,6 +100,7 @@ def test_centroids(centroids, message: str) -> None:
 
 
 WEIGHTS = [
+    ("sample_weight", "matern32", "sample_weight must have one number a row; got 'matern32'"),
     ("sample_weight", changed(np.ones(40), -1.5), "sample_weight must not be negative; got -1.5 for row 4"),
     ("sample_weight", np.zeros(40), "weight.*zero|zero.*weight"),
     ("sample_weight", np.eye(40)[0], "At least 2 rows of positive weight.*got 1"),
