@@ -10,7 +10,6 @@ from lmgp.features.base import KernelMap
 from lmgp.inference.function_space import factorise
 from lmgp.inference.nearest import FARTHEST
 from lmgp.inference.trend import TrendFit
-from lmgp.inference.weight_space import check_model
 from lmgp.kernels.base import Kernel, require
 from lmgp.linalg import cholesky, solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
@@ -31,7 +30,7 @@ class ResidualPosterior:
     The weights are those of the partially independent conditional (PIC): the residuals of rows in one block are
     correlated, those of two blocks are not. A row x is predicted from the residuals of its k nearest rows N. With
     R = r(N, N) + noise, b = R⁻¹r(N, x) and ψ = φ(x) − Φ_Nᵀb, the mean is ψᵀŵ + bᵀy_N, and the variance
-    ψᵀΣψ + r(x, x) − bᵀr(N, x): with as many neighbours as rows, those of the exact process.
+    ψᵀΣψ + r(x, x) − bᵀr(N, x): with one block, and as many neighbours as rows, those of the exact process.
 
     Parameters
     ----------
@@ -190,20 +189,6 @@ class ResidualPosterior:
         if self.trend is not None:
             variances += self.trend.variance(X, means[:, 1:])
         return means[:, 0], variances
-
-
-def fitted_global_map(features: KernelMap, rows: Rows, max_memory_gib: float | None = None) -> tuple[KernelMap, Floats]:
-    """Fit a map of a global model; return it and its centre, shape (d,).
-
-    Raises
-    ------
-    MemoryLimitError
-        If the matrices of its columns take more; the map has not been made then.
-    """
-    check_model(features, len(rows.y), rows.X.shape[1], max_memory_gib)
-    centre = features.centre_of(rows.X, rows.weights)
-    features.fit_around(rows.X, centre[None, :])
-    return features, centre
 
 
 def _blocks(scaled: Floats, size: int) -> list[Indices]:

@@ -198,6 +198,20 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     check_memory(needed, f"The matrices of a model with {n_columns:,} columns", advice, max_memory_gib)
 
 
+def fitted_global_map(features: KernelMap, rows: Rows, max_memory_gib: float | None = None) -> tuple[KernelMap, Floats]:
+    """Fit a map of a global model; return it and its centre, shape (d,).
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices of its columns take more; the map has not been made then.
+    """
+    check_model(features, len(rows.y), rows.X.shape[1], max_memory_gib)
+    centre = features.centre_of(rows.X, rows.weights)
+    features.fit_around(rows.X, centre[None, :])
+    return features, centre
+
+
 def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
     """Return the bytes of a model, and its number of columns."""
     work = features.work(n_inputs)

@@ -18,8 +18,9 @@ from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
-from lmgp.inference.residual import ResidualPosterior, fitted_global_map
+from lmgp.inference.residual import ResidualPosterior
 from lmgp.inference.trend import TrendFit
+from lmgp.inference.weight_space import fitted_global_map
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Settings, Wanted
@@ -50,7 +51,12 @@ Floats = NDArray[np.float64]
 APPROXIMATION: Approximation = "fitc"
 
 Chosen = (
-    ExactGPRegressor | FeaturizedGPRegressor | LocalizedGPRegressor | NearestNeighborsGPRegressor | SpectralGPRegressor
+    ExactGPRegressor
+    | FeaturizedGPRegressor
+    | LocalizedGPRegressor
+    | NearestNeighborsGPRegressor
+    | ResidualGPRegressor
+    | SpectralGPRegressor
 )
 
 
@@ -245,7 +251,10 @@ ResidualGPRegressor or SpectralGPRegressor
         if allowed.needs_no_search(n_rows, n_predict):
             choice = exact(n_rows, APPROXIMATION)
             selection = at_once(choice, float(self.tolerance), n_predict)
-        elif found := by_modes(allowed, rows, common.kernel, noise, float(self.tolerance), n_predict):
+        elif found := by_modes(
+            allowed, rows, common.kernel, noise, float(self.tolerance), n_predict,
+            n_targets=1 if common.trend is None else 1 + common.trend.n_columns,
+        ):  # fmt: skip
             choice, selection = found
         else:
             plan = PLAN.within(self.max_memory_gib)
@@ -282,8 +291,8 @@ ResidualGPRegressor or SpectralGPRegressor
                 features = make_feature_map(choice.features, kernel, drawing)
                 fitted, centre = fitted_global_map(features, rest, self.max_memory_gib)
                 assert choice.n_neighbors is not None  # for the type checker
-                block = LIMITS.residual_block
-                return ResidualPosterior(kernel, rest, noise, fitted, centre, choice.n_neighbors, block)
+                block, memory = LIMITS.residual_block, self.max_memory_gib
+                return ResidualPosterior(kernel, rest, noise, fitted, centre, choice.n_neighbors, block, memory)
             if choice.n_neighbors is not None:
                 return NearestPosterior(
                     kernel, probes.near, noise, choice.n_neighbors, self.max_memory_gib, share=False

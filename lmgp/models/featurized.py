@@ -20,8 +20,8 @@ from lmgp.inference.weight_space import (
     WeightPosterior,
     accumulate,
     accumulate_columns,
-    check_model,
     evaluate,
+    fitted_global_map,
     prior_variance,
 )
 from lmgp.kernels.base import Kernel
@@ -144,10 +144,7 @@ class FeaturizedGPRegressor(GaussianProcess):
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> FeaturizedFit:
         features = default_map(common.kernel) if self.features is None else self.features
         noise = Noise(common.noise_variance, self.approximation)
-        made = make_feature_map(features, common.kernel, rng)
-        check_model(made, len(rows.y), rows.X.shape[1], self.max_memory_gib)
-        centre = made.centre_of(rows.X, rows.weights)
-        made.fit_around(rows.X, centre[None, :])
+        made, centre = fitted_global_map(make_feature_map(features, common.kernel, rng), rows, self.max_memory_gib)
         statistics, columns = accumulate(made, rows, centre, noise, origin=0.0), None
         if common.trend is not None:
             columns = accumulate_columns(made, rows, centre, noise, common.trend)

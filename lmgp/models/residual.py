@@ -15,7 +15,8 @@ from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
-from lmgp.inference.residual import ResidualPosterior, fitted_global_map
+from lmgp.inference.residual import ResidualPosterior
+from lmgp.inference.weight_space import fitted_global_map
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns

@@ -172,7 +172,7 @@ class SpectralPosterior:
         targets = rows.y[None] if trend is None else np.vstack((rows.y[None], trend.columns(rows.X).T))
         self.sums = SpectralSums.of(self.modes, rows, targets, precision, self._transform_tolerance)
         self._solve(tolerance, max_iterations)
-        self._estimate(trend, tolerance)
+        self._estimate(trend)
 
     def _noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
@@ -223,7 +223,7 @@ class SpectralPosterior:
         found = solve(multiply, root * cross, variance, enough, self._max_iterations)
         return root * found.vectors, found
 
-    def _estimate(self, trend: Trend | None, tolerance: float) -> None:
+    def _estimate(self, trend: Trend | None) -> None:
         sums, variance = self.sums, self.noise.variance
         # TᵀC⁻¹T of all targets, by C⁻¹ = (P − PΦW^{1/2}A⁻¹W^{1/2}ΦᴴP)/σ².
         explained = self._explained(sums.cross, self._coefficients, self._solved.vectors)
