@@ -9,9 +9,10 @@ from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.inference.function_space import factorise
 from lmgp.inference.nearest import FARTHEST
+from lmgp.inference.partial import BlockCovariance
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
-from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.linalg import solve_lower
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
@@ -54,6 +55,8 @@ class ResidualPosterior:
 
     Attributes
     ----------
+    covariance : BlockCovariance
+        Of the training rows, from which the weights are.
     surprise : float
         yᵀC⁻¹y/n under the model of the blocks.
 
@@ -91,9 +94,9 @@ class ResidualPosterior:
             )
         n, size = len(rows.y), features.n_features_out_
         check_memory(
-            8.0 * n * size,
-            f"The {size:,} features of {n:,} rows",
-            "Use fewer features, or a higher max_memory_gib.",
+            8.0 * n * (size + min(block_size, n)),
+            f"The {size:,} features of {n:,} rows, and the covariances within their blocks,",
+            "Use fewer features, smaller blocks, or a higher max_memory_gib.",
             max_memory_gib,
         )
         self.kernel, self.noise, self.trend, self.n_neighbors = kernel, noise, trend, min(n_neighbors, n)
@@ -109,40 +112,21 @@ class ResidualPosterior:
             self._mapped[part] = features.evaluate(as_tensor(rows.X[part] - centre))
         scaled = kernel.scale(rows.X)
         self._tree = KDTree(scaled)
-        self._solve_weights(_blocks(scaled, block_size))
-
-    def _solve_weights(self, blocks: list[Indices]) -> None:
-        size = self._mapped.shape[1]
-
-        @torch.no_grad()
-        def sums(some: list[Indices]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            gram = torch.zeros((size, size), dtype=torch.float64)
-            cross = torch.zeros((size, self._targets.shape[1]), dtype=torch.float64)
-            squares = torch.zeros((), dtype=torch.float64)
-            for block in some:
-                mapped = self._mapped[block]
-                factor = factorise(self._residual(self._X[block], mapped), self._noise[block])
-                whitened = solve_lower(factor, torch.cat((mapped, self._targets[block]), dim=1))
-                features, targets = whitened[:, :size], whitened[:, size:]
-                gram.addmm_(features.T, features)
-                cross.addmm_(features.T, targets)
-                squares += targets[:, 0].square().sum()
-            return gram, cross, squares
-
-        n_sums = max(1, min(len(blocks), torch.get_num_threads()))
-        gram, cross, squares = (
-            sum(parts[1:], parts[0])
-            for parts in zip(*parallel_map(sums, [blocks[i::n_sums] for i in range(n_sums)]), strict=True)
+        self.covariance = BlockCovariance(
+            kernel, self._X, self._mapped, self._noise, noise.variance, _blocks(scaled, block_size)
         )
-        gram.diagonal().add_(1.0)
-        self._factor = cholesky(gram, self.noise.variance, diagonal_share=1.0)
-        solved = solve_lower(self._factor, cross)
-        self._weights = solve_upper(self._factor.T, solved)
-        self.surprise = float(squares - solved[:, 0].square().sum()) / len(self._X)
+        self._weights = self.covariance.weights(self._targets)
+        squares = self._targets[:, 0] @ self.covariance.solve(self._targets[:, :1])
+        self.surprise = float(squares) / n
 
     def _residual(self, X: torch.Tensor, mapped: torch.Tensor) -> torch.Tensor:
         """Return r = k − φᵀφ between rows, of one set or of a batch of sets."""
         return self.kernel.evaluate_at(X, X, self._values) - mapped @ mapped.mT
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory that this posterior holds, in bytes."""
+        return self.covariance.n_bytes + self._mapped.nbytes + self._X.nbytes + self._targets.nbytes
 
     def missing(self, X: Floats) -> Floats:
         """Return the prior variance that is left out of each row's prediction and added again: none; shape (m,)."""
@@ -179,7 +163,7 @@ class ResidualPosterior:
             remaining = own - (weights.mT @ mapped[:, :-1])[:, 0]
             means[part] = (remaining @ self._weights + (weights.mT @ self._targets[near])[:, 0]).numpy()
             if variance:
-                whitened = solve_lower(self._factor, remaining.T)
+                whitened = solve_lower(self.covariance.factor, remaining.T)
                 found = whitened.square().sum(dim=0) + (left_out - solved.square().sum(dim=(1, 2))).clamp_min(0.0)
                 variances[part] = np.minimum(found.numpy(), prior[part])
 
