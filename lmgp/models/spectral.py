@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.fitted import digest, unchanged_on_failure
@@ -21,7 +21,6 @@ from lmgp.noise import Noise
 from lmgp.spectral.accuracy import SpectralError
 from lmgp.spectral.posterior import SpectralPosterior
 from lmgp.spectral.sums import SpectralSums, check_admitted
-from lmgp.spectral.variance import LocalVariance
 from lmgp.validation import RandomState, Rows, check_rows, generator, validated, validated_pair
 
 Floats = NDArray[np.float64]
@@ -60,7 +59,10 @@ class SpectralGPRegressor(GaussianProcess):
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's: `relearn` finds the best
-        within that. Each column has about its square times the modes.
+        within that. Each column has up to its square times the modes.
+    box : array-like of shape (2, d), optional
+        The lowest and the highest value of each column, where `update` is to add rows beyond the box of those of `fit`,
+        such as later ones of a time series. The modes grow with the box.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Draws the rows from which hyper-parameters are learned.
 
@@ -104,6 +106,7 @@ class SpectralGPRegressor(GaussianProcess):
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
         "room": [Interval(Real, 1, None, closed="left")],
+        "box": ["array-like", None],
     }
 
     _fitted: SpectralFit
@@ -120,6 +123,7 @@ class SpectralGPRegressor(GaussianProcess):
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
         room: float = 1.0,
+        box: ArrayLike | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.tolerance = tolerance
@@ -131,6 +135,7 @@ class SpectralGPRegressor(GaussianProcess):
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
         self.room = room
+        self.box = box
         self.random_state = random_state
 
     @property
@@ -160,7 +165,7 @@ class SpectralGPRegressor(GaussianProcess):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            In the box of the rows of `fit`, or a little beyond.
+            In the box of the rows of `fit`, or in `box`, or a little beyond.
         y : array-like of shape (n,)
         sample_weight, noise_variances : array-like of shape (n,), optional
             See `fit`.
@@ -307,13 +312,23 @@ class SpectralGPRegressor(GaussianProcess):
             trend=common.trend,
             center=common.center,
             room=float(self.room),
+            box=self._box(rows.X.shape[1]),
         )
         common = replace(common, trend=posterior.trend)
         later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)
-        variance = later.variance(posterior, rows)
-        if isinstance(variance, LocalVariance):
-            _ = variance.model  # that it takes too much memory is said by the fit
+        variance = later.variance(posterior, rows, at_once=True)
         return SpectralFit(**vars(common), posterior=posterior, rows=rows, later=later, variance=variance)
+
+    def _box(self, n_inputs: int) -> tuple[Floats, Floats] | None:
+        if self.box is None:
+            return None
+        box: Floats = check_array(self.box, dtype=np.float64, input_name="box", ensure_2d=False)
+        if box.shape != (2, n_inputs) or np.any(box[0] > box[1]):
+            raise InputError(
+                f"box must have the lowest values of the {n_inputs} columns, and the highest, shape (2, {n_inputs}); "
+                f"got {self.box!r}."
+            )
+        return box[0], box[1]
 
     def _more_rows(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None

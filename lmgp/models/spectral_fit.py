@@ -34,11 +34,17 @@ class Later:
     seed: int
     max_memory_gib: float
 
-    def variance(self, posterior: SpectralPosterior, rows: Rows) -> DenseFactor | LocalVariance:
-        """Return the model of the variance: of few modes the exact one."""
+    def variance(self, posterior: SpectralPosterior, rows: Rows, at_once: bool = False) -> DenseFactor | LocalVariance:
+        """Return the model of the variance: of few modes the exact one, otherwise one that is made when it is needed.
+
+        Made at once, it says at once if it takes too much memory.
+        """
         if posterior.modes.n_modes <= PLAN.few:
             return posterior.dense()
-        return LocalVariance(posterior.kernel, rows, posterior.noise, self.tolerance, self.seed, self.max_memory_gib)
+        local = LocalVariance(posterior.kernel, rows, posterior.noise, self.tolerance, self.seed, self.max_memory_gib)
+        if at_once:
+            _ = local.model
+        return local
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,5 +101,5 @@ class SpectralFit(GPFit):
             learning=Learning((trial,), n, 0, trial.seconds),
             trend=posterior.trend,
             posterior=posterior,
-            variance=self.later.variance(posterior, self.rows),
+            variance=self.later.variance(posterior, self.rows, at_once=True),
         )

@@ -58,7 +58,7 @@ class Modes:
     Attributes
     ----------
     low, high : ndarray of shape (d,)
-        The box of the training rows.
+        The box of the training rows, and of those to come.
     spacing : ndarray of shape (d,)
         h, in cycles a unit of the column. What is made of the modes repeats itself with the period 1/h.
     counts : ndarray of int of shape (d,)
@@ -151,7 +151,14 @@ def half_shape(counts: Indices) -> tuple[int, ...]:
     return (*(2 * int(m) + 1 for m in counts[:-1]), int(counts[-1]) + 1)
 
 
-def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: float, room: float = 1.0) -> Modes:
+def choose_modes(
+    kernel: Kernel,
+    X: Floats,
+    noise_variance: float,
+    tolerance: float,
+    room: float = 1.0,
+    box: tuple[Floats, Floats] | None = None,
+) -> Modes:
     """Choose modes that give the posterior mean to a tolerance.
 
     With an error δ(x, xᵢ) of the kernel, the mean changes by Σᵢ δ(x, xᵢ) aᵢ, a = C⁻¹y. Of targets as the model expects
@@ -171,6 +178,8 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
         The root mean square error of the mean, in σ.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's.
+    box : pair of ndarray of shape (d,), optional
+        The lowest and the highest values of rows to come; those of X if not given.
 
     Returns
     -------
@@ -219,6 +228,8 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
     level = most if error(most) <= 0.0 else least if error(least) >= 0.0 else _bisect(error, least, most)
     highest, n_near = left_out(level)
     low, high = X.min(axis=0), X.max(axis=0)
+    if box is not None:
+        low, high = np.minimum(low, box[0]), np.maximum(high, box[1])
     period = high - low + 2.0 * reach
     counts = np.ceil(highest * period).astype(np.intp)
     return Modes(low, high, 1.0 / period, counts, reach, reach - reach_of_one, n_near, clone(kernel), room)

@@ -74,6 +74,8 @@ class SpectralPosterior:
         What y are less of, beside the least-squares fit of the trend.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's.
+    box : pair of ndarray of shape (d,), optional
+        The lowest and the highest values of rows to come.
 
     Attributes
     ----------
@@ -115,11 +117,12 @@ class SpectralPosterior:
         trend: Trend | None = None,
         center: float = 0.0,
         room: float = 1.0,
+        box: tuple[Floats, Floats] | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._trend, self._n_trend = trend, 0 if trend is None else trend.n_columns
-        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room)
+        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box)
         check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
         small = tolerance * noise.variance / self.kernel.prior_variance()
         self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)

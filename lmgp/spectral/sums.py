@@ -178,7 +178,8 @@ def check_admitted(modes: Modes, X: Floats) -> None:
         )
         raise InputError(
             f"Rows are added within {box}, which the Fourier modes serve; {len(outside):,} rows are not, the first of "
-            f"them row {outside[0]}, {X[outside[0]].tolist()}. Leave them out, or fit again to all rows."
+            f"them row {outside[0]}, {X[outside[0]].tolist()}. Leave them out, or fit again to all rows, "
+            "or with a box that holds those to come."
         )
 
 

@@ -121,6 +121,17 @@ class TestUpdate:
         np.testing.assert_allclose(model.predict(T, True)[1], exact.predict(T, True)[1], rtol=0.03)
         assert model.predict([[2.0, 2.0]], return_std=True)[1] < 0.8 * before
 
+    def test_a_time_series_goes_on_within_the_box(self) -> None:
+        time = np.linspace(0.0, 30.0, 300)[:, None]
+        y = np.sin(time[:, 0]) + 0.2 * np.random.default_rng(0).normal(size=300)
+        given = {"kernel": GaussianKernel(1.2), "noise_variance": 0.05}
+        model = SpectralGPRegressor(TIGHT, **given, box=[[0.0], [30.0]]).fit(time[:50], y[:50])
+        for start in range(50, 300, 50):
+            model.update(time[start : start + 50], y[start : start + 50])
+        assert_same(model, ExactGPRegressor(**given).fit(time, y), np.linspace(-2.0, 32.0, 60)[:, None])
+        with pytest.raises(InputError, match=r"within \[-.*\], .*2 rows are not.* box that holds those to come"):
+            model.update([[31.0], [35.0]], [0.0, 0.0])
+
     def test_it_says_where_iterations_end_too_early(self) -> None:
         X, y, _ = drawn()
         model = SpectralGPRegressor(1e-3, max_iterations=60, **{**GIVEN, "noise_variance": 1e-3})
@@ -222,6 +233,13 @@ class TestRefused:
         with pytest.raises(InputError, match=r"trend of x0, x1 has no slope .*; 2 rows do, .* row 1\. Fit again"):
             model.update(beside, y[:3])
         np.testing.assert_array_equal(model.predict(T), expected)
+
+
+@pytest.mark.parametrize("box", [[0.0, 1.0], [[1.0, 1.0], [0.0, 2.0]], [[0.0, np.nan], [1.0, 1.0]], [[0.0], [1.0]]])
+def test_a_box_that_is_none(box: Any) -> None:
+    X, y, _ = drawn()
+    with pytest.raises(ValueError, match=r"box must have .*shape \(2, 2\); got|box contains NaN"):
+        SpectralGPRegressor(**GIVEN, box=box).fit(X, y)
 
 
 def test_sums_are_those_of_the_rows() -> None:
