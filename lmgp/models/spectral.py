@@ -183,7 +183,7 @@ class SpectralGPRegressor(GaussianProcess):
         Warns
         -----
         ToleranceWarning
-            If the iterations end before the tolerance is reached.
+            If the iterations end before the tolerance is reached, or the modes are too few for this number of rows.
         """
         check_is_fitted(self)
         with unchanged_on_failure(self):
@@ -266,6 +266,8 @@ class SpectralGPRegressor(GaussianProcess):
         -----
         ConvergenceWarning
             If the optimiser stopped for another reason than convergence, or where the modes have no more room.
+        ToleranceWarning
+            If the modes are too few for what was learned, such as a small noise variance.
         """
         check_is_fitted(self)
         self._fitted = self._fitted.relearned(self.max_memory_gib)

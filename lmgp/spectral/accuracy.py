@@ -13,12 +13,15 @@ class Accuracy:
         Of the non-uniform transforms, in what the modes may be off by at one row.
     least_transform : float
         No transform of float64 is more accurate.
+    outgrown : float
+        More rows, or another kernel, may make the error of the modes up to this multiple of the tolerance.
     trend : float
         Of what the rows say about the coefficients of a trend, HᵀC⁻¹H: the share that iterations may add.
     """
 
     transform: float = 0.1
     least_transform: float = 1e-13
+    outgrown: float = 4.0
     trend: float = 1e-3
 
 

@@ -20,7 +20,7 @@ from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.modes import Modes, choose_modes, half_shape
 from lmgp.spectral.solve import Solution, Toeplitz, products, solve
 from lmgp.spectral.sums import SpectralSums
-from lmgp.spectral.transforms import sums_over_modes, sums_over_rows
+from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -180,6 +180,7 @@ class SpectralPosterior:
             start[0] -= center
             other._trend = replace(other._trend, start=start)
         other._take(sums.about(other._origin(center)), self._solved.vectors)
+        other._warn_of_modes()
         return other
 
     def with_kernel(self, kernel: Kernel, noise: Noise) -> Self:
@@ -192,7 +193,23 @@ class SpectralPosterior:
         other._weigh()
         missing = other.left_out if noise.counts_missing else 0.0
         other._take(self.sums if noise == self.noise else self.sums.with_noise(noise, noise.variance + missing))
+        other._warn_of_modes()
         return other
+
+    def _warn_of_modes(self) -> None:
+        """Warn where the modes, chosen for other rows or another kernel, are too few, or their copies too near."""
+        variance, reach = self.noise.variance, np.diag(self.modes.reach)
+        copies = float(np.abs(self.kernel(np.zeros((1, len(reach))), reach)).sum())
+        off = math.sqrt(2.0 * self.error.modes + self.sums.n * (copies / variance) ** 2)
+        if off > ACCURACY.outgrown * self._tolerance:
+            warnings.warn(
+                f"The modes were chosen for fewer rows or another kernel: for {self.sums.n:,.0f} rows, {self.kernel!r} "
+                f"and the noise variance {variance:.3g} the mean may be off by up to about {off:.2g} noise standard "
+                f"deviations, where tolerance={self._tolerance:g} asks for less. Fit again to all rows, or start from "
+                "a smaller tolerance.",
+                ToleranceWarning,
+                stacklevel=2,
+            )
 
     def _noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
@@ -337,7 +354,7 @@ class SpectralPosterior:
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
         self._check_drawn(X)
-        prior = np.sqrt(self._weights) * _white((n_samples, *self.modes.shape), rng)
+        prior = np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
         noise = self._noise_of(rows)
         errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
         targets = rows.y - self._evaluate(prior, rows.X) - errors
@@ -369,14 +386,3 @@ class SpectralPosterior:
             angles = self.modes.angles(X[served])
             values[:, served] = sums_over_modes(angles, coefficients, self.modes.counts, self._transform_tolerance)
         return values
-
-
-def _white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
-    """Draw the modes of real white noise, each of variance 1; shape (b, *half_shape(counts))."""
-    drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
-    # Where the last column is 0, −j is kept beside j.
-    plane = drawn[..., 0]
-    axes = tuple(range(1, plane.ndim))
-    mirrored = np.roll(np.flip(plane, axes), 1, axes) if axes else plane
-    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(mirrored))
-    return drawn

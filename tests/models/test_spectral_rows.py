@@ -1,6 +1,7 @@
 """Rows that come later: updates and merges of the regressor on Fourier modes against one fit, and the exact process."""
 
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,33 @@ class TestUpdate:
         with pytest.warns(ToleranceWarning, match="60 iterations leave an error"):
             model.update(X[4:], y[4:])
         assert not model.error_.converged
+
+
+class TestOutgrown:
+    def test_many_more_rows_than_the_modes_were_chosen_for(self) -> None:
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0.0, 20.0, (20_000, 1))
+        y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=20_000)
+        given = {"kernel": MaternKernel(1.5), "noise_variance": 0.09}
+        model = SpectralGPRegressor(1e-2, **given, box=[[0.0], [20.0]]).fit(X[:200], y[:200])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.update(X[200:400], y[200:400])
+        with pytest.warns(
+            ToleranceWarning, match=r"chosen for fewer rows .*for 20,000 rows, .* off by up to about 0\.1"
+        ):
+            model.update(X[400:], y[400:])
+        whole = SpectralGPRegressor(1e-4, **given).fit(X, y)
+        off = np.sqrt(np.mean((model.predict(X[:500]) - whole.predict(X[:500])) ** 2) / 0.09)
+        assert 0.01 < off < 0.1
+
+    def test_a_much_smaller_learned_noise(self) -> None:
+        X = np.random.default_rng(0).uniform(0.0, 20.0, (300, 1))
+        y = np.sin(X[:, 0]) + 0.01 * np.random.default_rng(1).normal(size=300)
+        model = SpectralGPRegressor(1e-2, kernel=MaternKernel(1.5), noise_variance=0.1).fit(X, y)
+        with pytest.warns(ToleranceWarning, match=r"or another kernel: .*Fit again"):
+            model.relearn()
+        assert model.noise_variance_ < 0.01
 
 
 class TestMerge:
