@@ -38,6 +38,7 @@ from .rbf.quadratic import QuadraticRBF
 from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+from .spectral.learning import learn_from_sums
 from .sphere import SphericalCoordinates
 
 __version__: str
@@ -88,6 +89,7 @@ __all__ = [
     "farthest_point_clustering",
     "gamma_max",
     "learn",
+    "learn_from_sums",
     "load_dataset",
     "metrics",
     "rbf_expansion",

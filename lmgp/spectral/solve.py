@@ -109,6 +109,7 @@ def solve(
     least_eigenvalue: float,
     enough: Floats,
     max_iterations: int,
+    start: Complexes | None = None,
 ) -> Solution:
     """Solve A x = right for each right side by conjugate gradients.
 
@@ -122,6 +123,8 @@ def solve(
     enough : ndarray of shape (b,)
         The squared energy norm of the error, eᴴAe, that is small enough.
     max_iterations : int
+    start : ndarray of shape (b, *half_shape(counts)), optional
+        Where to start; 0 if not given.
 
     Returns
     -------
@@ -134,6 +137,9 @@ def solve(
     """
     expand = (slice(None), *(None,) * (right.ndim - 1))
     x, residual = np.zeros_like(right), right.copy()
+    if start is not None:
+        x += start
+        residual -= multiply(start)
     direction, squares = residual.copy(), products(residual, residual)
     radau = np.full(len(right), 1.0 / least_eigenvalue)
     done = 0
