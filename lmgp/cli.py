@@ -117,7 +117,7 @@ def _add_compare(commands: Any, parents: list[_Parser]) -> None:
         default="converged",
         help="learned hyper-parameters (default), or the published ones and splits like the paper's",
     )
-    add("--methods", nargs="+", metavar="METHOD", help="from those below (default: all but the Gaussian sketches)")
+    add("--methods", nargs="+", metavar="METHOD", help="below (default: what serves the data, but Gaussian sketches)")
     add("--n-features", nargs="+", type=int, metavar="D", help="default: 32 128 512; paper: and 1024")
     add(
         "--thresholds",
