@@ -162,7 +162,7 @@ def _add_reproduce(commands: Any, parents: list[_Parser]) -> None:
         nargs="+",
         action="extend",
         metavar="PART",
-        help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom)",
+        help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom), models",
     )
     add(
         "--datasets",
