@@ -197,7 +197,7 @@ _WITHOUT_A_MAP = (
     Method(
         RESIDUAL, "Nyström and nearest rows", "rows",
         lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
-        mapped=False,
+        mapped=False, tried=True,
     ),
     Method(
         SPECTRAL, "Fourier modes", "Fourier",
