@@ -25,7 +25,7 @@ from lmgp.validation import Rows
 KERNEL = GaussianKernel(1.0, 1.0)
 OPEN = Allowed(max_features=256)
 ROWS_ONLY = ("nearest_rows", "exact")
-# The global solve is taken at once, or not at all: see tests/models/test_chosen.py.
+# The global solve is taken at once, or not at all: see tests/models/test_chosen_modes.py.
 SEARCHED = tuple(name for name in TRIED if name != SPECTRAL)
 FEATURES = tuple(name for name in SEARCHED if name not in (*ROWS_ONLY, "residual"))
 LOCAL = tuple(name for name in FEATURES if METHODS[name].localized)
