@@ -62,7 +62,7 @@ def table(comparison: Comparison) -> str:
     for size, keys in groupby(sorted(groups, key=lambda key: key[0] or np.inf), key=lambda key: key[0]):
         ranked = sorted((groups[key] for key in keys), key=lambda rows: np.nan_to_num(mean(rows, "kl"), nan=np.inf))
         entries.append("without n_features" if size is None else f"n_features = {size}")
-        if size is not None:
+        if size is not None or all(other is None for other, *_ in groups):
             nearest.append(ranked[0])
         entries.extend(_entry(rows, best=size is not None and rows is ranked[0]) for rows in ranked)
     lines.extend(_aligned(entries))
@@ -112,9 +112,10 @@ def _warnings(comparison: Comparison, nearest: Iterable[Sequence[Row]]) -> Itera
         if not score <= trivial:
             reasons.append(f"predicts worse than the training mean and s.d., NLPD {score:.4g} against {trivial:.4g}")
         if reasons:
+            at = "" if rows[0].n_features is None else f"at n_features = {rows[0].n_features} "
             yield (
-                f"note: at n_features = {rows[0].n_features} even the nearest, {name}, {' and '.join(reasons)}. Use "
-                "more features, another threshold, or other methods."
+                f"note: {at}even the nearest, {name}, {' and '.join(reasons)}. Use more features, another threshold, "
+                "or other methods."
             )
 
 

@@ -177,6 +177,9 @@ def test_the_table_has_a_group_without_a_size(comparison: Comparison) -> None:
     assert "of nearest_rows the rows that predict, of spectral the modes" in LEGEND
     alone = replace(comparison, rows=[row for row in comparison.rows if row.method in (EXACT, "spectral")])
     assert "  spectral" in table(alone)
+    assert "note:" not in table(alone)
+    far = replace(alone, rows=[replace(row, kl=7.5) if row.kl is not None else row for row in alone.rows])
+    assert "note: even the nearest, spectral, is far from the exact GP, KL/row 7.5" in table(far)
 
 
 def test_a_method_without_a_size_is_drawn_hollow_at_every_size(comparison: Comparison) -> None:
