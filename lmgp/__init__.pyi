@@ -37,6 +37,7 @@ from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
 from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
+from .saving.files import load
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
 from .sphere import SphericalCoordinates
 
@@ -88,6 +89,7 @@ __all__ = [
     "farthest_point_clustering",
     "gamma_max",
     "learn",
+    "load",
     "load_dataset",
     "metrics",
     "rbf_expansion",

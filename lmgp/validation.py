@@ -90,6 +90,11 @@ class Rows:
         )
 
     @property
+    def rows_kept(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @property
     def mean(self) -> float:
         """The weighted mean of y."""
         return float(np.average(self.y, weights=self.weights))

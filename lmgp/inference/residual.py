@@ -190,6 +190,11 @@ class ResidualPosterior:
             variances += self.trend.variance(X, means[:, 1:])
         return means[:, 0], variances
 
+    @property
+    def rows_kept(self) -> int:
+        """The number of training rows."""
+        return len(self._X)
+
 
 def _blocks(scaled: Floats, size: int) -> list[Indices]:
     """Part rows into blocks of near rows: by halves, along the widest column."""

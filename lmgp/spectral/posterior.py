@@ -2,6 +2,8 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -149,6 +151,8 @@ class SpectralPosterior:
     from a Billion Data Points*, 2022.
     """
 
+    _solved: Solution
+
     def __init__(
         self,
         kernel: Kernel,
@@ -174,6 +178,24 @@ class SpectralPosterior:
         self._solve(tolerance, max_iterations)
         self._estimate(trend)
 
+    @cached_property
+    def _toeplitz(self) -> Toeplitz:
+        """Of the Gram matrix of the modes."""
+        return Toeplitz(self.sums.generator, self.modes.counts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what follows from the rest in little time: half of the numbers.
+        derived = ("_weights", "_toeplitz", "_coefficients", "_mean")
+        return {name: value for name, value in vars(self).items() if name not in derived}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._weights = self.modes.weights(self.kernel)
+        self._coefficients = np.sqrt(self._weights) * self._solved.vectors
+        self._mean = self._coefficients[0]
+        if self.trend is not None:
+            self._mean = self._mean - np.tensordot(self.trend.change, self._coefficients[1:], axes=1)
+
     def _noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
         missing = torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
@@ -182,8 +204,7 @@ class SpectralPosterior:
 
     def _solve(self, tolerance: float, max_iterations: int) -> None:
         sums, variance = self.sums, self.noise.variance
-        self._toeplitz, self._tolerance = Toeplitz(sums.generator, self.modes.counts), tolerance
-        self._max_iterations, n_trend = max_iterations, len(sums.products) - 1
+        self._tolerance, self._max_iterations, n_trend = tolerance, max_iterations, len(sums.products) - 1
         self._coefficients, found = self._of_cross(sums.cross, self._enough(sums.products.diagonal(), n_trend))
         self._solved = found
         if not found.converged:
