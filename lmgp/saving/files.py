@@ -44,16 +44,21 @@ class Savable:
         Models that predict from training rows keep them in the file. Predictions of the loaded model are those of this
         one to the last bit, on the same machine with the same versions of the packages. See ``docs/model_files.md``.
         """
-        from sklearn.utils.validation import check_is_fitted
+        save_with_notes(self, path, {})
 
-        check_is_fitted(self)
-        name = type(self).__name__
-        encoder = Encoder(name)
-        tree = encoder.encode(self)
-        packages = {name: sys.modules[module].__version__ for name, module in PACKAGES.items() if module in sys.modules}
-        header = {"lmgp": version("lmgp"), "packages": packages, "class": name, "rows_kept": encoder.rows_kept}
-        with whole_file(path) as stream:
-            write_archive(stream, {**header, "model": tree}, encoder.arrays)
+
+def save_with_notes(model: Savable, path: PathLike, notes: dict[str, str | int]) -> None:
+    """Save a model as its method `save` does, with notes for `load_with_header`."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(model)
+    name = type(model).__name__
+    encoder = Encoder(name)
+    tree = encoder.encode(model)
+    packages = {name: sys.modules[module].__version__ for name, module in PACKAGES.items() if module in sys.modules}
+    header = {"lmgp": version("lmgp"), "packages": packages, "class": name, "rows_kept": encoder.rows_kept}
+    with whole_file(path) as stream:
+        write_archive(stream, {**header, "notes": notes, "model": tree}, encoder.arrays)
 
 
 def load(path: PathLike) -> Any:
@@ -96,7 +101,7 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
     model : fitted model or map
     header : dict
         ``lmgp`` and ``packages``, the versions that wrote the file; ``class``; ``rows_kept``, the number of training
-        rows in it.
+        rows in it; ``notes``, what `lmgp fit` says of the data.
     """
     from sklearn.utils.validation import check_is_fitted
 

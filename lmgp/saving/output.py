@@ -31,7 +31,7 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
     given = Path(path).expanduser()
     try:
         place = _checked(given)
-        beside = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}.part")
+        beside = _beside(place)
         try:
             with beside.open("xb") as stream:
                 yield stream
@@ -41,9 +41,34 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
         finally:
             beside.unlink(missing_ok=True)
     except OSError as error:
-        if isinstance(error, OutputError) or error.strerror is None:
-            raise
-        raise OutputError(f"{given} cannot be written: {error.strerror}. Free the place, or name another.") from error
+        raise _refusal(given, error) from error
+
+
+def check_place(path: PathLike) -> None:
+    """Check that a file can be written, by making one beside it and removing it.
+
+    Raises
+    ------
+    OutputError
+        If it cannot, see `whole_file`.
+    """
+    given = Path(path).expanduser()
+    try:
+        beside = _beside(_checked(given))
+        beside.touch(exist_ok=False)
+        beside.unlink()
+    except OSError as error:
+        raise _refusal(given, error) from error
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}.part")
+
+
+def _refusal(given: Path, error: OSError) -> OSError:
+    if isinstance(error, OutputError) or error.strerror is None:
+        return error
+    return OutputError(f"{given} cannot be written: {error.strerror}. Free the place, or name another.")
 
 
 def _checked(given: Path) -> Path:
