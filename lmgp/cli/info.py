@@ -64,7 +64,7 @@ def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
     kept = header.get("rows_kept", 0)
     packages = ", ".join(f"{name} {number}" for name, number in header.get("packages", {}).items())
     lines = {
-        "rows kept": f"{kept:,}, from which the model predicts" if kept else "none: the model needs no training rows",
+        "rows kept": f"{kept:,}" if kept else "none: the model needs no training rows",
         "file": f"{path.stat().st_size:,} bytes, written by lmgp {header.get('lmgp')} with {packages}",
     }
     text = _written(lines)
