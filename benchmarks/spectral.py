@@ -5,10 +5,14 @@ where       10,000 training rows of uk_flats_2020-12, all other rows predicted: 
             Gaussian kernel, one of a third of its lengthscale, and Matérn kernels.
 iterations  Rows of `million.py`, in an extent of 100 × 100 lengthscales: iterations and seconds of the fit over the
             noise variance and the number of rows. The targets have the noise that the model is given.
+rows        Rows that come later: seconds of an update by 1,000 rows of the model of `iterations`, of a noise of 0.1,
+            beside those of a fit to all rows; and, of 2,000 to 1,000,000 rows of a longer lengthscale, seconds of
+            learning from their sums.
 columns     Three columns: 10,000 rows evenly spread in a box of 17 × 6 × 4 lengthscales, and on the tracks of a
             satellite, in longitude, latitude and time, over 20 × 10 × 8 lengthscales. KL as in `where`.
 
-    python benchmarks/spectral.py [--only where iterations columns] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
+    python benchmarks/spectral.py [--only where iterations rows columns] [--repeats 3] [--data-dir DIR] [--shared]
+                                  [--quick]
 
 Seconds are those of the fit, and of means and standard deviations of all rows to predict; nothing is learned. Beside
 them the processor's seconds of all threads: they count where others use the machine, too. Writes
@@ -36,6 +40,7 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     SpectralGPRegressor,
     TaylorFeatures,
+    learn_from_sums,
 )
 from lmgp.errors import ToleranceWarning
 from lmgp.metrics import kl_divergence
@@ -128,6 +133,30 @@ def iterations(args):
             yield result
 
 
+def rows(args):
+    for n_rows in (2_000,) if args.quick else (10_000, 100_000, 1_000_000):
+        X, rng = cities(n_rows + 1_000), np.random.default_rng(1)
+        y = waves(X, rng) + 0.1**0.5 * rng.standard_normal(len(X))
+        edge = np.zeros(len(X), dtype=bool)
+        edge[np.concatenate((X.argmin(axis=0), X.argmax(axis=0)))] = True
+        first = np.argsort(~edge, kind="stable")[:n_rows]
+        later = np.setdiff1d(np.arange(len(X)), first)
+        given = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}
+        model = SpectralGPRegressor(args.tolerance, **given)
+        fit_s, _ = timed(lambda model=model, X=X, y=y, first=first: model.fit(X[first], y[first]))
+        result = {"n_rows": n_rows, "fit_s": fit_s, "fit_iterations": model.error_.n_iterations}
+        update_s, _ = timed(lambda model=model, X=X, y=y, later=later: model.update(X[later], y[later]))
+        result |= {"n_modes": model.error_.n_modes, "update_s": update_s}
+        result |= {"update_iterations": model.error_.n_iterations}
+        smooth = SpectralGPRegressor(1e-2, kernel=GaussianKernel(12.0), noise_variance=0.1, room=1.5)
+        sums = smooth.fit(X, waves(X / 14.0, rng) + 0.3 * rng.standard_normal(len(X))).sums_
+        learn_s, found = timed(lambda sums=sums, smooth=smooth: learn_from_sums(sums, smooth.kernel_))
+        result |= {"learn_modes": sums.modes.n_modes, "learn_s": learn_s}
+        result |= {"lengthscale": float(found.kernel.lengthscale), "learned_noise": found.noise_variance}
+        print(", ".join(f"{key} {value:.4g}" for key, value in result.items()), flush=True)
+        yield result
+
+
 def drawn(name, X, n_rows):
     """Return a problem of the first rows, whose function comes from the prior, and all other rows."""
     rng = np.random.default_rng(1)
@@ -155,7 +184,7 @@ def columns(args):
         yield from compared(*drawn(name, X, n_rows), models, args.repeats)
 
 
-PARTS = {"where": where, "iterations": iterations, "columns": columns}
+PARTS = {"where": where, "iterations": iterations, "rows": rows, "columns": columns}
 
 
 def main():

@@ -39,6 +39,7 @@ from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
 from .saving.files import load
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
+from .spectral.learning import learn_from_sums
 from .sphere import SphericalCoordinates
 
 __version__: str
@@ -89,6 +90,7 @@ __all__ = [
     "farthest_point_clustering",
     "gamma_max",
     "learn",
+    "learn_from_sums",
     "load",
     "load_dataset",
     "metrics",

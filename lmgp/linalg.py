@@ -1,6 +1,7 @@
 """Dense linear algebra in float64."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -103,3 +104,57 @@ def solve_lower(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def solve_upper(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Solve U Z = right for upper triangular U of shape (n, n) and right of shape (n, m)."""
     return torch.linalg.solve_triangular(factor, right, upper=True)
+
+
+def conjugate_gradients(
+    multiply: Callable[[torch.Tensor], torch.Tensor],
+    precondition: Callable[[torch.Tensor], torch.Tensor],
+    right: torch.Tensor,
+    settled: Callable[[int, torch.Tensor], bool],
+    max_iterations: int,
+) -> torch.Tensor:
+    """Solve A x = b for each column b of `right` by preconditioned conjugate gradients.
+
+    Parameters
+    ----------
+    multiply : callable
+        V ↦ A V, for a symmetric positive definite A.
+    precondition : callable
+        V ↦ P⁻¹V, for a P near A. The iterations begin at P⁻¹b.
+    right : Tensor of shape (n, t)
+    settled : callable
+        Takes the number of iterations done and x, which it must not change; says whether x is near enough.
+    max_iterations : int
+
+    Returns
+    -------
+    Tensor of shape (n, t)
+
+    Raises
+    ------
+    NumericalError
+        If A is not positive definite in floating point.
+    """
+    x = precondition(right)
+    residual = right - multiply(x)
+    conditioned = precondition(residual)
+    direction, squares = conditioned.clone(), (residual * conditioned).sum(dim=0)
+    for number in range(max_iterations + 1):
+        if settled(number, x) or number == max_iterations:
+            break
+        image = multiply(direction)
+        curvature = (direction * image).sum(dim=0)
+        left = squares > 0.0  # a column that is solved to the last digit stays as it is
+        if bool((left & (curvature <= 0.0)).any()):
+            raise NumericalError(
+                "The matrix to solve with is not positive definite in floating point. A larger noise variance, or "
+                "fewer rows, avoid this."
+            )
+        step = torch.where(left, squares / curvature, 0.0)
+        x = x + step * direction
+        residual = residual - step * image
+        conditioned = precondition(residual)
+        after = (residual * conditioned).sum(dim=0)
+        direction = conditioned + torch.where(left, after / squares, 0.0) * direction
+        squares = after
+    return x

@@ -37,7 +37,7 @@ def check_memory(
     MemoryLimitError
         It says what is needed, the limit, and what would fit.
     """
-    limit = _machine_bytes() if max_memory_gib is None else max_memory_gib * 2**30
+    limit = memory_limit(max_memory_gib)
     if n_bytes <= limit:
         return
     whose = "of this machine" if max_memory_gib is None else f"of max_memory_gib={max_memory_gib:g}"
@@ -45,6 +45,11 @@ def check_memory(
         f"{subject} take {_size(n_bytes)}, above the {_size(limit)} {whose}. "
         f"{advice if isinstance(advice, str) else advice(limit)}"
     )
+
+
+def memory_limit(max_memory_gib: float | None = None) -> float:
+    """Return the limit in bytes; the machine's memory if none is given, infinite where the system does not say it."""
+    return _machine_bytes() if max_memory_gib is None else max_memory_gib * 2**30
 
 
 def _size(n_bytes: float) -> str:

@@ -90,6 +90,19 @@ class Rows:
             None if self.noise_variances is None else of(self.noise_variances),
         )
 
+    def joined(self, other: "Rows", noise_variance: float) -> "Rows":
+        """Return these rows and others; `noise_variance` is that of rows without one of their own."""
+
+        def of(name: str, missing: float) -> NDArray[np.float64] | None:
+            parts = getattr(self, name), getattr(other, name)
+            if all(part is None for part in parts):
+                return None
+            pairs = zip((self, other), parts, strict=True)
+            return np.concatenate([np.full(len(rows.y), missing) if one is None else one for rows, one in pairs])
+
+        X, y = (np.concatenate(parts) for parts in ((self.X, other.X), (self.y, other.y)))
+        return Rows(X, y, of("weights", 1.0), of("noise_variances", noise_variance))
+
     @property
     def rows_kept(self) -> int:
         """The number of rows."""
@@ -162,13 +175,14 @@ def check_rows(
     y: NDArray[np.float64],
     sample_weight: ArrayLike | None,
     noise_variances: ArrayLike | None,
+    least: int = 2,
 ) -> Rows:
     """Check the weights of validated X and y, and leave out the rows of weight zero.
 
     Raises
     ------
     InputError
-        If a weight is negative, a noise variance is not positive, or fewer than 2 rows remain.
+        If a weight is negative, a noise variance is not positive, or fewer than `least` rows remain.
     """
     rows = Rows(
         X, y, _check_vector(sample_weight, "sample_weight", X), _check_vector(noise_variances, "noise_variances", X)
@@ -184,10 +198,10 @@ def check_rows(
             at = int(np.argmin(rows.weights))
             raise InputError(f"sample_weight must not be negative; got {rows.weights[at]:g} for row {at}.")
         rows = rows.take(rows.weights > 0)
-    if len(rows.y) < 2:
+    if len(rows.y) < least:
         raise InputError(
-            f"At least 2 rows of positive weight are needed to fit a model; got {len(rows.y)} sample(s): all other "
-            "weights are zero."
+            f"At least {least} row{'s' if least > 1 else ''} of positive weight {'are' if least > 1 else 'is'} needed "
+            f"to fit a model; got {len(rows.y)} sample(s): all other weights are zero."
         )
     return rows
 

@@ -136,8 +136,8 @@ def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
         16.0 * n_rows**2,
         f"The two matrices of an exact prediction from {n_rows:,} rows",
         lambda limit: (
-            f"At most {max_rows_within(limit / 2**30):,} rows fit. Use LocalizedGPRegressor or FeaturizedGPRegressor "
-            "with kernel= and noise_variance= of a reference that was fitted to fewer rows, or a higher max_memory_gib."
+            f"At most {max_rows_within(limit / 2**30):,} rows fit. Use ExactGPRegressor with solver='iterative', "
+            "LocalizedGPRegressor or FeaturizedGPRegressor, or a higher max_memory_gib."
         ),
         max_memory_gib,
     )

@@ -1,5 +1,8 @@
 """A global map for the long part of a kernel, and what it leaves out from the rows near to each other."""
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -9,9 +12,10 @@ from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.inference.function_space import factorise
 from lmgp.inference.nearest import FARTHEST
+from lmgp.inference.partial import BlockCovariance
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
-from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.linalg import solve_lower
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
@@ -91,58 +95,52 @@ class ResidualPosterior:
             )
         n, size = len(rows.y), features.n_features_out_
         check_memory(
-            8.0 * n * size,
-            f"The {size:,} features of {n:,} rows",
-            "Use fewer features, or a higher max_memory_gib.",
+            8.0 * n * (size + min(block_size, n)),
+            f"The {size:,} features of {n:,} rows, and the covariances within their blocks,",
+            "Use fewer features, smaller blocks, or a higher max_memory_gib.",
             max_memory_gib,
         )
         self.kernel, self.noise, self.trend, self.n_neighbors = kernel, noise, trend, min(n_neighbors, n)
-        self._features, self._centre = features, centre
+        self._features, self._centre, self._block_size = features, centre, block_size
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._X, self._noise = as_tensor(rows.X), noise.of_weighted_rows(rows)
         y = rows.y if trend is None else rows.y - trend.changes(rows.X)
         # The columns of a trend are further targets, which share all factorisations.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
-        self._mapped = torch.empty((n, size), dtype=torch.float64)
-        for part in chunks(n, size):
-            self._mapped[part] = features.evaluate(as_tensor(rows.X[part] - centre))
-        scaled = kernel.scale(rows.X)
-        self._tree = KDTree(scaled)
-        self._solve_weights(_blocks(scaled, block_size))
+        self._tree = KDTree(kernel.scale(rows.X))
+        self._factor = self.covariance.factor
+        self._weights = self.covariance.weights(self._targets)
+        squares = self._targets[:, 0] @ self.covariance.solve(self._targets[:, :1])
+        self.surprise = float(squares) / n
 
-    def _solve_weights(self, blocks: list[Indices]) -> None:
-        size = self._mapped.shape[1]
+    @cached_property
+    def _mapped(self) -> torch.Tensor:
+        """The features of the rows, shape (n, D)."""
+        X, size = self._X.numpy(), self._features.n_features_out_
+        mapped = torch.empty((len(X), size), dtype=torch.float64)
+        for part in chunks(len(X), size):
+            mapped[part] = self._features.evaluate(as_tensor(X[part] - self._centre))
+        return mapped
 
-        @torch.no_grad()
-        def sums(some: list[Indices]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-            gram = torch.zeros((size, size), dtype=torch.float64)
-            cross = torch.zeros((size, self._targets.shape[1]), dtype=torch.float64)
-            squares = torch.zeros((), dtype=torch.float64)
-            for block in some:
-                mapped = self._mapped[block]
-                factor = factorise(self._residual(self._X[block], mapped), self._noise[block])
-                whitened = solve_lower(factor, torch.cat((mapped, self._targets[block]), dim=1))
-                features, targets = whitened[:, :size], whitened[:, size:]
-                gram.addmm_(features.T, features)
-                cross.addmm_(features.T, targets)
-                squares += targets[:, 0].square().sum()
-            return gram, cross, squares
+    @cached_property
+    def covariance(self) -> BlockCovariance:
+        """The covariance of the training rows, from which the weights are."""
+        blocks = _blocks(np.asarray(self._tree.data), self._block_size)
+        return BlockCovariance(self.kernel, self._X, self._mapped, self._noise, self.noise.variance, blocks)
 
-        n_sums = max(1, min(len(blocks), torch.get_num_threads()))
-        gram, cross, squares = (
-            sum(parts[1:], parts[0])
-            for parts in zip(*parallel_map(sums, [blocks[i::n_sums] for i in range(n_sums)]), strict=True)
-        )
-        gram.diagonal().add_(1.0)
-        self._factor = cholesky(gram, self.noise.variance, diagonal_share=1.0)
-        solved = solve_lower(self._factor, cross)
-        self._weights = solve_upper(self._factor.T, solved)
-        self.surprise = float(squares - solved[:, 0].square().sum()) / len(self._X)
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is n × D: it is made again where it is needed.
+        return {name: value for name, value in vars(self).items() if name not in ("_mapped", "covariance")}
 
     def _residual(self, X: torch.Tensor, mapped: torch.Tensor) -> torch.Tensor:
         """Return r = k − φᵀφ between rows, of one set or of a batch of sets."""
         return self.kernel.evaluate_at(X, X, self._values) - mapped @ mapped.mT
+
+    @property
+    def n_bytes(self) -> int:
+        """The memory that this posterior holds, in bytes."""
+        return self.covariance.n_bytes + self._mapped.nbytes + self._X.nbytes + self._targets.nbytes
 
     def missing(self, X: Floats) -> Floats:
         """Return the prior variance that is left out of each row's prediction and added again: none; shape (m,)."""

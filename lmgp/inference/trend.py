@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError, nearest_names
+from lmgp.fitted import digest
 from lmgp.inputs import column_deviations
 from lmgp.validation import Rows
 
@@ -72,6 +73,21 @@ class Trend:
     def n_columns(self) -> int:
         """The number p of columns of h."""
         return len(self.start)
+
+    @property
+    def name(self) -> str:
+        """The columns, and a digest of h: trends of one name have the same h."""
+        of = digest((self.index, self.mean, self.scale, self.directions))[:8]
+        return f"a trend of {', '.join(self.names) or 'a constant'} ({of})"
+
+    def missing(self, X: Floats) -> NDArray[np.bool_]:
+        """Say which rows differ from the training rows in a direction that h has not, shape (n,)."""
+        chosen = X[:, self.index] - self.mean
+        constant = np.abs(chosen) > 1e3 * RESOLUTION.constant * np.maximum(np.abs(self.mean), np.abs(X[:, self.index]))
+        z, (basis, _) = chosen / self.scale, np.linalg.qr(self.directions)
+        beside = np.abs(z - z @ basis @ basis.T) > 10.0 * RESOLUTION.collinear * (1.0 + np.abs(z))
+        found: NDArray[np.bool_] = np.any(np.isinf(self.scale) & constant | beside, axis=1)
+        return found
 
     def columns(self, X: Floats) -> Floats:
         """Return h of each row, shape (n, p)."""

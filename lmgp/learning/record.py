@@ -24,7 +24,8 @@ class Trial(NamedTuple):
     n_free : int
         The number of free parameters, with the noise.
     likelihood : str
-        "vecchia" or "exact"; ", more noise" follows where rows that were left out asked for more than its optimum has.
+        "vecchia", "exact", or "modes" for that of sums over rows on Fourier modes; ", more noise" follows where rows
+        that were left out asked for more than its optimum has.
     n_rows : int
         The number of positions of the Vecchia likelihood, or of rows of the exact one.
     n_neighbors : int

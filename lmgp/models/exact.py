@@ -1,16 +1,22 @@
 """The exact Gaussian process: the reference for all others."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from lmgp.errors import InputError
 from lmgp.fitted import OfFit
 from lmgp.inference.cache import Cache
-from lmgp.inference.function_space import RowPosterior
+from lmgp.inference.function_space import RowPosterior, max_rows_within
+from lmgp.inference.iterative import Iterations, IterativePosterior
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import TrendFit
+from lmgp.kernels.base import require
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted, learn_rows
 from lmgp.learning.record import Learned
@@ -28,14 +34,16 @@ class ExactFit(GPFit):
     log_marginal_likelihood: float
     converged: bool
     rows: Rows
-    solved: Cache[RowPosterior]
+    seed: int
+    solved: Cache[RowPosterior | IterativePosterior]
 
 
 class ExactGPRegressor(GaussianProcess):
     """The exact Gaussian process, with hyper-parameters by maximum marginal likelihood.
 
     Hyper-parameters are learned by L-BFGS from several starts to convergence, on at most `max_learning_rows` rows.
-    Predictions use all rows, which takes O(n³) time and 16 n² bytes of memory.
+    Predictions use all rows: by a Cholesky factor, in O(n³) time and 16 n² bytes of memory, or, of more rows than that
+    allows, by conjugate gradients, in O(n²) time an iteration.
 
     Parameters
     ----------
@@ -46,6 +54,18 @@ class ExactGPRegressor(GaussianProcess):
         rows.
     noise_variance : float, optional
         In squared units of y; learned if not given.
+    solver : {"auto", "cholesky", "iterative"}, default="auto"
+        "iterative" solves for the mean to within `tolerance`; the variance is that of `ResidualGPRegressor` with 256
+        nearest rows and at most 2,048 landmarks, which is too large where these are too few. For kernels with a
+        lengthscale. "auto": "iterative" where the matrices of "cholesky" do not fit into `max_memory_gib`.
+    tolerance : float, default=1e-2
+        At which the iterations end: the root mean square error of the mean, in predictive standard deviations.
+    max_iterations : int, default=500
+        Of conjugate gradients.
+    device : str, default="cpu"
+        Where the iterations run, as torch names it, such as "cuda".
+    verbose : bool, default=False
+        Whether to show a progress bar of the iterations.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function. "constant" is the mean of y, as if it were known. "linear" has an intercept and a slope for
         each column, a list for the columns at these indices or, of a data frame, with these names; an empty list is an
@@ -56,9 +76,10 @@ class ExactGPRegressor(GaussianProcess):
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
-        The memory that a prediction may take for its two n × n matrices, in GiB: 4 are enough for 16,384 rows.
+        The memory that a prediction may take, in GiB: for the two n × n matrices of "cholesky", 4 are enough for 16,384
+        rows; "iterative" keeps covariances, half of them and in single precision where that does, as far as they fit.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Draws the sample of rows.
+        Draws the sample of rows, and the landmarks of an iterative solve.
 
     Attributes
     ----------
@@ -74,6 +95,9 @@ class ExactGPRegressor(GaussianProcess):
         learned (all, where there are at most `max_learning_rows`), in nats.
     converged_ : bool
         Whether the likelihood was maximised to convergence; True where nothing was to be learned.
+    iterations_ : lmgp.inference.iterative.Iterations or None
+        How many there were, and how far the mean is settled; None of a Cholesky factor. Both are made when they are
+        first needed, so that reading this, or the first prediction, takes their time.
     n_features_in_ : int
         The number of input columns, d.
 
@@ -81,6 +105,7 @@ class ExactGPRegressor(GaussianProcess):
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 1.
     C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, 2006, eq. 2.42 (the trend).
+    K. A. Wang et al., *Exact Gaussian Processes on a Million Data Points*, NeurIPS 2019 (iterations).
 
     Examples
     --------
@@ -94,7 +119,14 @@ class ExactGPRegressor(GaussianProcess):
     (True, True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**GaussianProcess._parameter_constraints}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **GaussianProcess._parameter_constraints,
+        "solver": [StrOptions({"auto", "cholesky", "iterative"})],
+        "tolerance": [Interval(Real, 0, None, closed="neither")],
+        "max_iterations": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+        "verbose": ["verbose"],
+    }
 
     log_marginal_likelihood_ = OfFit[float]()
     converged_ = OfFit[bool]()
@@ -106,6 +138,11 @@ class ExactGPRegressor(GaussianProcess):
         kernel: Wanted = None,
         noise_variance: float | None = None,
         *,
+        solver: Literal["auto", "cholesky", "iterative"] = "auto",
+        tolerance: float = 1e-2,
+        max_iterations: int = 500,
+        device: str = "cpu",
+        verbose: bool = False,
         trend: TrendColumns = "constant",
         ard: Ard = False,
         max_learning_rows: int = 2000,
@@ -114,6 +151,11 @@ class ExactGPRegressor(GaussianProcess):
     ) -> None:
         self.kernel = kernel
         self.noise_variance = noise_variance
+        self.solver = solver
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+        self.device = device
+        self.verbose = verbose
         self.trend = trend
         self.ard = ard
         self.max_learning_rows = max_learning_rows
@@ -136,6 +178,10 @@ class ExactGPRegressor(GaussianProcess):
         return learn_rows(rows, self._settings(rows.X.shape[1]), rng)  # for its likelihood, whatever was given
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ExactFit:
+        if self.solver != "cholesky":
+            _check_device(self.device)
+        if self.solver == "iterative":
+            require(learned.kernel, "metric", "An iterative solve")
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for
         # a featurized model, need not pay for it.
         return ExactFit(
@@ -143,15 +189,42 @@ class ExactGPRegressor(GaussianProcess):
             log_marginal_likelihood=learned.log_marginal_likelihood,
             converged=learned.converged,
             rows=rows.copy(),
+            seed=int(rng.integers(2**31)),
             solved=Cache(float("inf")),
         )
 
-    def _posterior(self) -> RowPosterior:
-        def solve() -> RowPosterior:
-            fit = self._fitted
-            return RowPosterior(fit.kernel, fit.rows, Noise(fit.noise_variance), self.max_memory_gib, fit.trend)
+    @property
+    def iterations_(self) -> Iterations | None:
+        """What the iterative solve has come to; None of a Cholesky factor."""
+        self._of_fit("iterations_")
+        posterior = self._posterior()
+        return posterior.iterations if isinstance(posterior, IterativePosterior) else None
+
+    def _posterior(self) -> RowPosterior | IterativePosterior:
+        def solve() -> RowPosterior | IterativePosterior:
+            fit, noise = self._fitted, Noise(self._fitted.noise_variance)
+            if not self._iterates(len(fit.rows.y)):
+                return RowPosterior(fit.kernel, fit.rows, noise, self.max_memory_gib, fit.trend)
+            return IterativePosterior(
+                fit.kernel,
+                fit.rows,
+                noise,
+                np.random.default_rng(fit.seed),
+                tolerance=float(self.tolerance),
+                max_iterations=int(self.max_iterations),
+                max_memory_gib=self.max_memory_gib,
+                trend=fit.trend,
+                device=self.device,
+                verbose=bool(self.verbose),
+            )
 
         return self._fitted.solved.get("posterior", solve)
+
+    def _iterates(self, n_rows: int) -> bool:
+        """Say whether the mean is solved for by iteration."""
+        if self.solver != "auto":
+            return self.solver == "iterative"
+        return n_rows > max_rows_within(self.max_memory_gib) and self._fitted.kernel.can("metric")
 
     def _estimated_trend(self) -> TrendFit | None:
         return None if self._fitted.trend is None else self._posterior().trend
@@ -163,4 +236,14 @@ class ExactGPRegressor(GaussianProcess):
         return self.kernel_.diagonal(X), np.full(len(X), self._posterior().surprise)
 
     def _expected_divergence(self, X: Floats) -> Floats:
-        return np.zeros(len(X))
+        iterations = self.iterations_
+        return np.full(len(X), 0.0 if iterations is None else iterations.divergence)
+
+
+def _check_device(name: str) -> None:
+    """Refuse a device that torch does not have here."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(f"device={name!r} cannot be used: {reason}. Use 'cpu'.") from error

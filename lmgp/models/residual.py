@@ -68,7 +68,8 @@ class ResidualGPRegressor(GaussianProcess):
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
-        The memory of the features of all rows, n × D numbers, in GiB.
+        The memory of the features of all rows and of the covariances within blocks, n · (D + block_size) numbers, in
+        GiB.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Draws the landmarks, and the rows from which hyper-parameters are learned.
 

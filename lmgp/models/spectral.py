@@ -1,35 +1,29 @@
 """Gaussian processes whose mean is solved for all rows at once, on Fourier modes, and whose variance is local."""
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.errors import InputError
+from lmgp.fitted import digest, unchanged_on_failure
 from lmgp.inference.learning import Hyperparameters
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.spectral_fit import Later, SpectralFit
 from lmgp.noise import Noise
-from lmgp.spectral.dense import DenseFactor
-from lmgp.spectral.posterior import SpectralError, SpectralPosterior
-from lmgp.spectral.variance import PLAN, NearestVariance, RowVariance, TaylorVariance, local_variance
-from lmgp.validation import RandomState, Rows, generator, validated
+from lmgp.spectral.accuracy import SpectralError
+from lmgp.spectral.posterior import SpectralPosterior
+from lmgp.spectral.sums import SpectralSums, check_admitted
+from lmgp.validation import RandomState, Rows, check_rows, generator, validated, validated_pair
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralFit(GPFit):
-    """The fitted state of a spectral model."""
-
-    posterior: SpectralPosterior
-    rows: Rows
-    variance: DenseFactor | RowVariance | NearestVariance | TaylorVariance
 
 
 class SpectralGPRegressor(GaussianProcess):
@@ -63,11 +57,19 @@ class SpectralGPRegressor(GaussianProcess):
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
+    room : float, default=1.0
+        The modes serve lengthscales up to this factor shorter or longer than the kernel's: `relearn` finds the best
+        within that. Each column has up to its square times the modes.
+    box : array-like of shape (2, d), optional
+        The lowest and the highest value of each column, where `update` is to add rows beyond the box of those of `fit`,
+        such as later ones of a time series. The modes grow with the box.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Draws the rows from which hyper-parameters are learned.
 
     Attributes
     ----------
+    sums_ : SpectralSums
+        The statistics of all rows, which add. They know no kernel: `lmgp.learn_from_sums` learns from them alone.
     error_ : SpectralError
         The number of modes and iterations, an estimate of the divergence by frequencies left out, and a bound of what
         the iterations leave. Printed, it is a table.
@@ -103,6 +105,8 @@ class SpectralGPRegressor(GaussianProcess):
         **GaussianProcess._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
+        "room": [Interval(Real, 1, None, closed="left")],
+        "box": ["array-like", None],
     }
 
     _fitted: SpectralFit
@@ -118,6 +122,8 @@ class SpectralGPRegressor(GaussianProcess):
         ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
+        room: float = 1.0,
+        box: ArrayLike | None = None,
         random_state: RandomState = None,
     ) -> None:
         self.tolerance = tolerance
@@ -128,6 +134,8 @@ class SpectralGPRegressor(GaussianProcess):
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
+        self.room = room
+        self.box = box
         self.random_state = random_state
 
     @property
@@ -135,6 +143,135 @@ class SpectralGPRegressor(GaussianProcess):
         """What the mean may be off by."""
         self._of_fit("error_")
         return self._fitted.posterior.error
+
+    @property
+    def sums_(self) -> SpectralSums:
+        """The statistics of all rows."""
+        self._of_fit("sums_")
+        return self._fitted.posterior.sums
+
+    def update(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows, with kernel, noise variance and modes as they are.
+
+        The model is that of one fit to all rows. Their sums are added to those of earlier rows, and the iterations
+        start from the present solution.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            In the box of the rows of `fit`, or in `box`, or a little beyond.
+        y : array-like of shape (n,)
+        sample_weight, noise_variances : array-like of shape (n,), optional
+            See `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit`. `lmgp.errors.InputError`, which is one, if rows are outside of what the modes serve, or differ in
+            a column that the trend could not estimate from the rows of `fit`. The model then is as it was.
+
+        Warns
+        -----
+        ToleranceWarning
+            If the iterations end before the tolerance is reached, or the modes are too few for this number of rows.
+        """
+        check_is_fitted(self)
+        with unchanged_on_failure(self):
+            rows, posterior = self._more_rows(X, y, sample_weight, noise_variances), self._fitted.posterior
+            self._fitted = self._fitted.joined(posterior.sums.merge(posterior.sums_of(rows)), rows)
+        return self
+
+    def with_rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Return a model of other rows, with this model's kernel, noise variance and modes: `merge` joins both.
+
+        Parameters and errors are those of `update`.
+
+        Returns
+        -------
+        SpectralGPRegressor
+        """
+        check_is_fitted(self)
+        other = copy(self)
+        rows, fit = self._more_rows(X, y, sample_weight, noise_variances), self._fitted
+        other._fitted = replace(fit, rows=fit.rows.take(slice(0))).joined(fit.posterior.sums_of(rows), rows)
+        return other
+
+    def merge(self, other: "SpectralGPRegressor") -> Self:
+        """Add the rows of another model of the same kernel, noise variance, modes and trend; see `with_rows`.
+
+        Parameters
+        ----------
+        other : SpectralGPRegressor
+            Fitted. It stays as it is.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If the models differ in one of these; the message says in which.
+        """
+        check_is_fitted(self)
+        if not isinstance(other, SpectralGPRegressor):
+            raise InputError(f"A SpectralGPRegressor merges with another one; got {type(other).__name__}.")
+        check_is_fitted(other)
+        if digest(self.kernel_) != digest(other.kernel_):
+            raise InputError(
+                f"Models of one kernel merge; these have {self.kernel_!r} and {other.kernel_!r}. Make the other one by "
+                "with_rows of this one."
+            )
+        with unchanged_on_failure(self):
+            theirs = other._fitted.posterior
+            rows = theirs.shifted(other._fitted.rows, -theirs.sums.origin)
+            self._fitted = self._fitted.joined(self._fitted.posterior.sums.merge(theirs.sums), rows)
+        return self
+
+    def relearn(self) -> Self:
+        """Learn the hyper-parameters again, from the sums of all rows, with the modes as they are.
+
+        The likelihood of the modes is maximised from the present parameters, see `lmgp.learn_from_sums`: those of the
+        kernel that are not "fixed", lengthscales within the `room`, and the noise variance where no row has one of its
+        own. The time does not depend on the number of rows.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If there are more than 6,000 modes, or y is constant.
+        MemoryLimitError
+            If the matrices of the modes take more than `max_memory_gib`.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the optimiser stopped for another reason than convergence, or where the modes have no more room.
+        ToleranceWarning
+            If the modes are too few for what was learned, such as a small noise variance.
+        """
+        check_is_fitted(self)
+        self._fitted = self._fitted.relearned(self.max_memory_gib)
+        return self
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
         """Draw functions from the posterior: one draw is one function, in and near the box of the training rows.
@@ -166,22 +303,51 @@ class SpectralGPRegressor(GaussianProcess):
         return samples
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> SpectralFit:
-        rows = rows.copy()
+        rows, tolerance = rows.copy(), float(self.tolerance)
         posterior = SpectralPosterior(
             common.kernel,
             rows,
             Noise(common.noise_variance),
-            float(self.tolerance),
+            tolerance,
             max_iterations=int(self.max_iterations),
             max_memory_gib=self.max_memory_gib,
             trend=common.trend,
+            center=common.center,
+            room=float(self.room),
+            box=self._box(rows.X.shape[1]),
         )
         common = replace(common, trend=posterior.trend)
-        tolerance, memory = float(self.tolerance) ** 2, self.max_memory_gib
-        few = posterior.modes.n_modes <= PLAN.few
-        noise = Noise(common.noise_variance)
-        variance = posterior.dense() if few else local_variance(common.kernel, rows, noise, tolerance, rng, memory)
-        return SpectralFit(**vars(common), posterior=posterior, rows=rows, variance=variance)
+        later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)
+        variance = later.variance(posterior, rows, at_once=True)
+        return SpectralFit(**vars(common), posterior=posterior, rows=rows, later=later, variance=variance)
+
+    def _box(self, n_inputs: int) -> tuple[Floats, Floats] | None:
+        if self.box is None:
+            return None
+        box: Floats = check_array(self.box, dtype=np.float64, input_name="box", ensure_2d=False)
+        if box.shape != (2, n_inputs) or np.any(box[0] > box[1]):
+            raise InputError(
+                f"box must have the lowest values of the {n_inputs} columns, and the highest, shape (2, {n_inputs}); "
+                f"got {self.box!r}."
+            )
+        return box[0], box[1]
+
+    def _more_rows(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+    ) -> Rows:
+        """Check rows that are to be added; y as it is."""
+        inputs, target = validated_pair(self, X, y, reset=False)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
+        posterior = self._fitted.posterior
+        check_admitted(posterior.modes, rows.X)
+        trend = posterior.trend
+        if trend is not None and np.any(beside := trend.missing(rows.X)):
+            raise InputError(
+                f"The trend of {', '.join(trend.names)} has no slope in a direction in which no training row differed; "
+                f"{int(beside.sum()):,} rows do, the first of them row {int(np.argmax(beside))}. Fit again to all "
+                "rows, or list other columns."
+            )
+        return rows
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         posterior = self._fitted.posterior

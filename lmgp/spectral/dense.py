@@ -6,8 +6,8 @@ from itertools import product as grid_of
 import numpy as np
 import torch
 
-from lmgp.linalg import cholesky
-from lmgp.spectral.modes import Complexes, Floats, Indices, Modes
+from lmgp.linalg import cholesky, solve_lower
+from lmgp.spectral.modes import Complexes, Floats, Indices
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.transforms import sums_over_modes
 
@@ -15,12 +15,73 @@ from lmgp.spectral.transforms import sums_over_modes
 BLOCK = 256
 
 
+class RealSums:
+    """Sums over rows for the modes as cosines and sines F: real, and no function of the kernel.
+
+    Parameters
+    ----------
+    sums : SpectralSums
+
+    Attributes
+    ----------
+    index : ndarray of shape (n, d)
+        One of each two modes j and −j, as places in arrays over modes; the constant first.
+    products : ndarray of shape (n_modes, n_modes)
+        FᵀPF, of the constant, the cosines and the sines.
+    cross : ndarray of shape (n_modes,)
+        FᵀPy.
+    square, n, log_precision : float
+        yᵀPy, the number of rows, each by its weight, and Σ w log(ρ/w).
+    """
+
+    def __init__(self, sums: SpectralSums) -> None:
+        counts = sums.modes.counts
+        self.index = _upper(counts)
+        self.products = self._products(_Lookup(sums.generator, 2 * counts))
+        self.cross = self._real(sums.cross[0])
+        self.square, self.n, self.log_precision = float(sums.products[0, 0]), sums.n, sums.log_precision
+
+    def of_modes(self, values: Floats) -> Floats:
+        """Return what arrays over modes hold for the constant, the cosines and the sines, shape (n_modes,)."""
+        own = values[tuple(self.index.T)]
+        return np.concatenate((own, own[1:]))
+
+    def log_likelihood(self, fit: float, log_determinant: float, noise_variance: float) -> float:
+        """Return log p(y), of yᵀPy less what the modes explain, and log det(W^{1/2}FᵀPFW^{1/2} + σ²I)."""
+        beyond = (self.n - len(self.cross)) * math.log(noise_variance) - self.log_precision
+        return -0.5 * (fit / noise_variance + log_determinant + beyond + self.n * math.log(2.0 * math.pi))
+
+    def _real(self, cross: Complexes) -> Floats:
+        """Return Σ ρ t F from Σ ρ t e^{−ij·θ}: of the constant, the cosines and the sines."""
+        values = cross[tuple(self.index.T)]
+        root = math.sqrt(2.0)
+        return np.concatenate((values[:1].real, root * values[1:].real, -root * values[1:].imag))
+
+    def _products(self, generator: "_Lookup") -> Floats:
+        """Return FᵀPF."""
+        index, n = self.index[1:], len(self.index) - 1
+        products = np.empty((2 * n + 1, 2 * n + 1))
+        constant = generator(self.index)
+        root = math.sqrt(2.0)
+        products[0] = np.concatenate((constant[:1].real, root * constant[1:].real, -root * constant[1:].imag))
+        products[:, 0] = products[0]
+        for start in range(0, n, BLOCK):
+            some = slice(start, min(start + BLOCK, n))
+            minus = generator(index[some, None] - index[None])
+            plus = generator(index[some, None] + index[None])
+            cosines, sines = slice(1 + some.start, 1 + some.stop), slice(1 + n + some.start, 1 + n + some.stop)
+            products[cosines, 1 : n + 1] = minus.real + plus.real
+            products[sines, n + 1 :] = minus.real - plus.real
+            products[cosines, n + 1 :] = minus.imag - plus.imag
+            products[n + 1 :, cosines] = products[cosines, n + 1 :].T
+        return products
+
+
 class DenseFactor:
     """The Cholesky factor of A = W^{1/2}FᵀPFW^{1/2} + σ²I, F the modes as cosines and sines.
 
     Parameters
     ----------
-    modes : Modes
     weights : ndarray
         The prior variance of each mode, see `Modes.weights`.
     sums : SpectralSums
@@ -34,34 +95,25 @@ class DenseFactor:
     Attributes
     ----------
     log_marginal_likelihood : float
-        log p(y) of the modes, less the rows' own part ½Σ log ρ, in nats.
+        log p(y) of the modes, in nats.
     """
 
     def __init__(
-        self,
-        modes: Modes,
-        weights: Floats,
-        sums: SpectralSums,
-        noise_variance: float,
-        left_out: float,
-        tolerance: float,
+        self, weights: Floats, sums: SpectralSums, noise_variance: float, left_out: float, tolerance: float
     ) -> None:
-        self._modes, self._left_out, self._tolerance = modes, left_out, tolerance
-        self._index = _upper(modes.counts)
-        self._generator = _Lookup(sums.generator, 2 * modes.counts)
-        places = tuple(self._index.T)
-        own = weights[places]
-        self._roots = np.sqrt(np.concatenate((own[:1], own[1:], own[1:])))
-        matrix = self._roots[:, None] * self._products() * self._roots
+        self._modes, self._left_out, self._tolerance = sums.modes, left_out, tolerance
+        real = RealSums(sums)
+        self._index = real.index
+        roots = np.sqrt(real.of_modes(weights))
+        matrix = roots[:, None] * real.products * roots
         matrix[np.diag_indices_from(matrix)] += noise_variance
         factor = cholesky(torch.from_numpy(matrix), noise_variance)
-        scaled = self._roots * self._real(sums.cross[0])
-        solved = torch.linalg.solve_triangular(factor, torch.from_numpy(scaled)[:, None], upper=False)
-        fit = (float(sums.products[0, 0]) - float(solved.square().sum())) / noise_variance
-        log_determinant = 2.0 * float(factor.diagonal().log().sum()) + (sums.n - len(matrix)) * math.log(noise_variance)
-        self.log_marginal_likelihood = -0.5 * (fit + log_determinant + sums.n * math.log(2.0 * math.pi))
+        solved = solve_lower(factor, torch.from_numpy(roots * real.cross)[:, None])
+        log_determinant = 2.0 * float(factor.diagonal().log().sum())
+        fit = real.square - float(solved.square().sum())
+        self.log_marginal_likelihood = real.log_likelihood(fit, log_determinant, noise_variance)
         covariance = noise_variance * torch.cholesky_inverse(factor).numpy()
-        self._series = self._of_variance(self._roots[:, None] * covariance * self._roots)
+        self._series = self._of_variance(roots[:, None] * covariance * roots)
 
     @staticmethod
     def n_bytes(n_modes: int) -> float:
@@ -73,31 +125,6 @@ class DenseFactor:
         doubled = self._modes.doubled
         found = sums_over_modes(self._modes.angles(X), self._series[None], doubled.counts, self._tolerance)[0]
         return np.maximum(found, 0.0) + self._left_out
-
-    def _real(self, cross: Complexes) -> Floats:
-        """Return Σ ρ t F from Σ ρ t e^{−ij·θ}: of the constant, the cosines and the sines."""
-        values = cross[tuple(self._index.T)]
-        root = math.sqrt(2.0)
-        return np.concatenate((values[:1].real, root * values[1:].real, -root * values[1:].imag))
-
-    def _products(self) -> Floats:
-        """Return FᵀPF."""
-        index, n = self._index[1:], len(self._index) - 1
-        products = np.empty((2 * n + 1, 2 * n + 1))
-        constant = self._generator(self._index)
-        root = math.sqrt(2.0)
-        products[0] = np.concatenate((constant[:1].real, root * constant[1:].real, -root * constant[1:].imag))
-        products[:, 0] = products[0]
-        for start in range(0, n, BLOCK):
-            some = slice(start, min(start + BLOCK, n))
-            minus = self._generator(index[some, None] - index[None])
-            plus = self._generator(index[some, None] + index[None])
-            cosines, sines = slice(1 + some.start, 1 + some.stop), slice(1 + n + some.start, 1 + n + some.stop)
-            products[cosines, 1 : n + 1] = minus.real + plus.real
-            products[sines, n + 1 :] = minus.real - plus.real
-            products[cosines, n + 1 :] = minus.imag - plus.imag
-            products[n + 1 :, cosines] = products[cosines, n + 1 :].T
-        return products
 
     def _of_variance(self, covariance: Floats) -> Complexes:
         """Return the Fourier series of fᵀ S f over the modes of twice the numbers, S the covariance of the weights."""

@@ -11,6 +11,7 @@ from scipy.integrate import cumulative_trapezoid
 from sklearn.base import clone
 
 from lmgp.errors import InputError
+from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel, require
 
 Floats = NDArray[np.float64]
@@ -57,16 +58,23 @@ class Modes:
     Attributes
     ----------
     low, high : ndarray of shape (d,)
-        The box of the training rows.
+        The box of the training rows, and of those to come.
     spacing : ndarray of shape (d,)
         h, in cycles a unit of the column. What is made of the modes repeats itself with the period 1/h.
     counts : ndarray of int of shape (d,)
         m.
     reach : ndarray of shape (d,)
         How far beyond the box rows are served. The kernel between rows that are farther apart is negligible.
+    margin : ndarray of shape (d,)
+        How far beyond the box training rows may be added: the copy of one such row is negligible, that of all n rows
+        would not be.
     n_near : float
         The number of rows within the shortest period 1/(hm) of a row: the kernel of the frequencies that are left out
         does not reach farther.
+    kernel : Kernel
+        They are chosen for this kernel, with lengthscales
+    room : float
+        up to this factor shorter or longer.
     """
 
     low: Floats
@@ -74,7 +82,10 @@ class Modes:
     spacing: Floats
     counts: Indices
     reach: Floats
+    margin: Floats
     n_near: float
+    kernel: Kernel
+    room: float
 
     @property
     def center(self) -> Floats:
@@ -110,6 +121,17 @@ class Modes:
         inside: NDArray[np.bool_] = np.all((self.low - beyond <= X) & (self.high + beyond >= X), axis=1)
         return inside
 
+    def admits(self, X: Floats) -> NDArray[np.bool_]:
+        """Say which rows may be training rows, shape (n,)."""
+        inside: NDArray[np.bool_] = np.all((self.low - self.margin <= X) & (self.high + self.margin >= X), axis=1)
+        return inside
+
+    @property
+    def name(self) -> str:
+        """The number of modes, and a digest of where they are: modes of one name are the same."""
+        sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in self.counts)
+        return f"{sizes} Fourier modes ({digest((self.center, self.spacing, self.counts))[:8]})"
+
     def weights(self, kernel: Kernel) -> Floats:
         """Return the prior variance of each mode, over the shape of the modes: k ≈ Σⱼ weightⱼ e^{2πi h∘j·(x − z)}."""
         density = kernel.spectral_density(self.frequencies)
@@ -129,7 +151,14 @@ def half_shape(counts: Indices) -> tuple[int, ...]:
     return (*(2 * int(m) + 1 for m in counts[:-1]), int(counts[-1]) + 1)
 
 
-def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: float) -> Modes:
+def choose_modes(
+    kernel: Kernel,
+    X: Floats,
+    noise_variance: float,
+    tolerance: float,
+    room: float = 1.0,
+    box: tuple[Floats, Floats] | None = None,
+) -> Modes:
     """Choose modes that give the posterior mean to a tolerance.
 
     With an error δ(x, xᵢ) of the kernel, the mean changes by Σᵢ δ(x, xᵢ) aᵢ, a = C⁻¹y. Of targets as the model expects
@@ -147,6 +176,10 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
         σ², in squared units of y.
     tolerance : float
         The root mean square error of the mean, in σ.
+    room : float, default=1.0
+        The modes serve lengthscales up to this factor shorter or longer than the kernel's.
+    box : pair of ndarray of shape (d,), optional
+        The lowest and the highest values of rows to come; those of X if not given.
 
     Returns
     -------
@@ -177,9 +210,10 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
         )
     # An error of the kernel, in prior variances, that is small enough where it reaches one row alone.
     small = tolerance * noise_variance / kernel.prior_variance()
-    alone = [_along(kernel, column, d) for column in range(d)]
-    reach = np.array([_reach(one, max(0.5 * small / (d * math.sqrt(n)), SAMPLING.least_share)) for one in alone])
-    tails = [_tail(one) for one in alone]
+    share = max(0.5 * small / (d * math.sqrt(n)), SAMPLING.least_share)
+    longest = [_along(_stretched(kernel, room, d), column, d) for column in range(d)]
+    reach, reach_of_one = (np.array([_reach(one, least) for one in longest]) for least in (share, max(share, small)))
+    tails = [_tail(_along(_stretched(kernel, 1.0 / room, d), column, d)) for column in range(d)]
     around = _Around(X)
 
     def left_out(level: float) -> tuple[Floats, float]:
@@ -194,8 +228,11 @@ def choose_modes(kernel: Kernel, X: Floats, noise_variance: float, tolerance: fl
     level = most if error(most) <= 0.0 else least if error(least) >= 0.0 else _bisect(error, least, most)
     highest, n_near = left_out(level)
     low, high = X.min(axis=0), X.max(axis=0)
+    if box is not None:
+        low, high = np.minimum(low, box[0]), np.maximum(high, box[1])
     period = high - low + 2.0 * reach
-    return Modes(low, high, 1.0 / period, np.ceil(highest * period).astype(np.intp), reach, n_near)
+    counts = np.ceil(highest * period).astype(np.intp)
+    return Modes(low, high, 1.0 / period, counts, reach, reach - reach_of_one, n_near, clone(kernel), room)
 
 
 def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
@@ -220,6 +257,10 @@ class _Around:
         """Return the mean number of rows within these distances of a row, along each column; itself included."""
         near = float(np.mean(np.all(self._apart <= distances, axis=2).sum(axis=1))) - 1.0
         return 1.0 + near * (self._n - 1) / self._others
+
+
+def _stretched(kernel: Kernel, factor: float, n_inputs: int) -> Kernel:
+    return kernel if factor == 1.0 else kernel.rescaled(np.full(n_inputs, factor))
 
 
 def _along(kernel: Kernel, column: int, n_inputs: int) -> Kernel:

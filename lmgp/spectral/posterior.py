@@ -1,9 +1,11 @@
 """The posterior mean of all rows, from one solution over Fourier modes."""
 
+import math
 import warnings
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,93 +14,17 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
-from lmgp.memory import check_memory
 from lmgp.noise import Noise
+from lmgp.spectral.accuracy import ACCURACY, SpectralError
 from lmgp.spectral.dense import DenseFactor
-from lmgp.spectral.modes import Modes, choose_modes, half_shape
-from lmgp.spectral.solve import Solution, Toeplitz, products, solve
+from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.solve import Solution, Toeplitz, check_modes, products, solve
 from lmgp.spectral.sums import SpectralSums
-from lmgp.spectral.transforms import sums_over_modes
+from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """How the parts of an error are balanced.
-
-    Attributes
-    ----------
-    transform : float
-        Of the non-uniform transforms, in what the modes may be off by at one row.
-    least_transform : float
-        No transform of float64 is more accurate.
-    trend : float
-        Of what the rows say about the coefficients of a trend, HᵀC⁻¹H: the share that iterations may add.
-    """
-
-    transform: float = 0.1
-    least_transform: float = 1e-13
-    trend: float = 1e-3
-
-
-ACCURACY = Accuracy()
-
-
-@dataclass(frozen=True)
-class SpectralError:
-    """What a solution over Fourier modes may be off by.
-
-    Attributes
-    ----------
-    iterations : float
-        A bound of KL(mean ‖ exact mean of these modes), averaged over the training rows, in nats.
-    modes : float
-        An estimate of the KL of the mean by the frequencies that are left out, in nats a row.
-    n_modes, n_iterations : int
-    converged : bool
-        Whether the iterations reached what the tolerance asks for.
-    """
-
-    iterations: float
-    modes: float
-    n_modes: int
-    n_iterations: int
-    converged: bool
-
-    @property
-    def divergence(self) -> float:
-        """The expected KL of the mean from the exact one, in nats a row."""
-        return self.iterations + self.modes
-
-    def __str__(self) -> str:
-        return (
-            f"{self.n_modes:,} modes, {self.n_iterations} iterations{'' if self.converged else ', not converged'}\n"
-            f"KL of the mean by frequencies left out: about {self.modes:.1g} nats a row\n"
-            f"KL of the mean by iterations: at most {self.iterations:.1g} nats a row, over the training rows"
-        )
-
-
-def check_modes(
-    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
-) -> None:
-    """Refuse modes whose solution takes more memory than there is, or than the user allows.
-
-    Raises
-    ------
-    MemoryLimitError
-    """
-    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
-    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
-    check_memory(
-        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
-        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}",
-        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance, or use "
-        "NearestNeighborsGPRegressor.",
-        max_memory_gib,
-    )
 
 
 class SpectralPosterior:
@@ -123,11 +49,18 @@ class SpectralPosterior:
         The machine's memory if not given.
     trend : Trend, optional
         Of which y are the residuals; it is estimated from all rows.
+    center : float, default=0.0
+        What y are less of, beside the least-squares fit of the trend.
+    room : float, default=1.0
+        The modes serve lengthscales up to this factor shorter or longer than the kernel's.
+    box : pair of ndarray of shape (d,), optional
+        The lowest and the highest values of rows to come.
 
     Attributes
     ----------
     modes : Modes
     sums : SpectralSums
+        About the center and the least-squares fit of the trend.
     trend : TrendFit or None
     error : SpectralError
     left_out : float
@@ -163,20 +96,101 @@ class SpectralPosterior:
         max_iterations: int = 2000,
         max_memory_gib: float | None = None,
         trend: Trend | None = None,
+        center: float = 0.0,
+        room: float = 1.0,
+        box: tuple[Floats, Floats] | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
-        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance)
-        n_targets = 1 if trend is None else 1 + trend.n_columns
-        check_modes(self.modes, self.kernel, tolerance, n_targets, max_memory_gib)
+        self._tolerance, self._max_iterations = tolerance, max_iterations
+        self._trend, self._n_trend = trend, 0 if trend is None else trend.n_columns
+        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box)
+        check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
+        small = tolerance * noise.variance / self.kernel.prior_variance()
+        self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)
+        self._weigh()
+        origin = self._origin(center)
+        sums = self.sums_of(rows, np.zeros_like(origin))
+        self._n_chosen = sums.n
+        self._take(replace(sums, origin=origin))
+
+    def _weigh(self) -> None:
         self._weights, prior = self.modes.weights(self.kernel), self.kernel.prior_variance()
-        small = tolerance * noise.variance / prior
-        self._transform_tolerance = min(max(ACCURACY.transform * small, ACCURACY.least_transform), 1e-3)
-        self.left_out = max(0.0, prior - float(products(np.sqrt(self._weights)[None], np.sqrt(self._weights)[None])[0]))
-        precision = noise.variance / self._noise_of(rows)
-        targets = rows.y[None] if trend is None else np.vstack((rows.y[None], trend.columns(rows.X).T))
-        self.sums = SpectralSums.of(self.modes, rows, targets, precision, self._transform_tolerance)
-        self._solve(tolerance, max_iterations)
-        self._estimate(trend)
+        roots = np.sqrt(self._weights)[None]
+        self.left_out = max(0.0, prior - float(products(roots, roots)[0]))
+
+    def _origin(self, center: float) -> Floats:
+        """Return the coefficients of the trend's columns in what targets are less of."""
+        origin = np.zeros(1) if self._trend is None else self._trend.start.copy()
+        origin[0] += center
+        return origin
+
+    def sums_of(self, rows: Rows, origin: Floats | None = None) -> SpectralSums:
+        """Return the sums over other rows, to be added to these.
+
+        Parameters
+        ----------
+        rows : Rows
+            With y as it is.
+        origin : ndarray of shape (p,), optional
+            That of these sums if not given.
+        """
+        name = "" if self._trend is None else f" and {self._trend.name}"
+        origin = self.sums.origin if origin is None else origin
+        return SpectralSums.of(
+            self.modes, rows, self.columns(rows.X), self.noise, self._noise_of(rows), self._transform_tolerance,
+            trend=name, origin=origin,
+        )  # fmt: skip
+
+    def columns(self, X: Floats) -> Floats:
+        """Return the columns h of the trend, of which the first is 1, shape (n, p)."""
+        return np.ones((len(X), 1)) if self._trend is None else self._trend.columns(X)
+
+    def shifted(self, rows: Rows, coefficients: Floats) -> Rows:
+        """Return rows with y less a trend of these coefficients."""
+        return replace(rows, y=rows.y - self.columns(rows.X) @ coefficients)
+
+    def with_sums(self, sums: SpectralSums) -> Self:
+        """Return the posterior of other sums, of the same modes, kernel and noise, about their own mean and trend.
+
+        The iterations start from this solution.
+        """
+        other, center = copy(self), sums.mean
+        if other._trend is not None:
+            H, cross = sums.products[1:, 1:], sums.products[1:, 0]
+            start = sums.origin + np.linalg.lstsq(H, cross, rcond=None)[0]
+            start[0] -= center
+            other._trend = replace(other._trend, start=start)
+        other._take(sums.about(other._origin(center)), self._solved.vectors)
+        other._warn_of_modes()
+        return other
+
+    def with_kernel(self, kernel: Kernel, noise: Noise) -> Self:
+        """Return the posterior of the same sums for another kernel.
+
+        Another noise variance is that of all rows: they must share one.
+        """
+        other = copy(self)
+        other.kernel, other.noise = kernel, noise
+        other._weigh()
+        missing = other.left_out if noise.counts_missing else 0.0
+        other._take(self.sums if noise == self.noise else self.sums.with_noise(noise, noise.variance + missing))
+        other._warn_of_modes()
+        return other
+
+    def _warn_of_modes(self) -> None:
+        """Warn where the modes, chosen for other rows or another kernel, are too few, or their copies too near."""
+        variance, reach = self.noise.variance, np.diag(self.modes.reach)
+        copies = float(np.abs(self.kernel(np.zeros((1, len(reach))), reach)).sum())
+        off = math.sqrt(2.0 * self.error.modes + self.sums.n * (copies / variance) ** 2)
+        if off > ACCURACY.outgrown * self._tolerance:
+            warnings.warn(
+                f"The modes were chosen for fewer rows or another kernel: for {self.sums.n:,.0f} rows, {self.kernel!r} "
+                f"and the noise variance {variance:.3g} the mean may be off by up to about {off:.2g} noise standard "
+                f"deviations, where tolerance={self._tolerance:g} asks for less. Fit again to all rows, or start from "
+                "a smaller tolerance.",
+                ToleranceWarning,
+                stacklevel=2,
+            )
 
     @cached_property
     def _toeplitz(self) -> Toeplitz:
@@ -192,9 +206,7 @@ class SpectralPosterior:
         vars(self).update(state)
         self._weights = self.modes.weights(self.kernel)
         self._coefficients = np.sqrt(self._weights) * self._solved.vectors
-        self._mean = self._coefficients[0]
-        if self.trend is not None:
-            self._mean = self._mean - np.tensordot(self.trend.change, self._coefficients[1:], axes=1)
+        self._mean = self._less_trend()
 
     def _noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
@@ -202,20 +214,29 @@ class SpectralPosterior:
         noise: Floats = self.noise.of_weighted_rows(rows, missing).numpy()
         return noise
 
-    def _solve(self, tolerance: float, max_iterations: int) -> None:
-        sums, variance = self.sums, self.noise.variance
-        self._tolerance, self._max_iterations, n_trend = tolerance, max_iterations, len(sums.products) - 1
-        self._coefficients, found = self._of_cross(sums.cross, self._enough(sums.products.diagonal(), n_trend))
+    def _take(self, sums: SpectralSums, start: Complexes | None = None) -> None:
+        """Solve for sums, from the solution of others if it is given."""
+        self.sums, variance = sums, self.noise.variance
+        self._toeplitz = Toeplitz(sums.generator, self.modes.counts)
+        squares = sums.products.diagonal()[: 1 + self._n_trend]
+        self._coefficients, found = self._of_cross(self._cross, self._enough(squares, self._n_trend), start)
         self._solved = found
         if not found.converged:
-            left = float(np.sqrt(found.left[0] / (sums.n * variance)))
+            left = math.sqrt(found.left[0] / (sums.n * variance))
             warnings.warn(
                 f"{found.n_iterations:,} iterations leave an error of the mean of up to {left:.2g} noise standard "
-                f"deviations, root mean square over the training rows; tolerance={tolerance:g} asks for less. The "
-                f"noise variance, {variance:.3g}, is small for {sums.n:,.0f} rows: raise max_iterations or tolerance.",
+                f"deviations, root mean square over the training rows; tolerance={self._tolerance:g} asks for less. "
+                f"The noise variance, {variance:.3g}, is small for {sums.n:,.0f} rows: raise max_iterations or "
+                "tolerance.",
                 ToleranceWarning,
                 stacklevel=2,
             )
+        self._estimate()
+
+    @property
+    def _cross(self) -> Complexes:
+        """The sums of the targets that are solved for: of a trend, its columns too."""
+        return self.sums.cross[: 1 + self._n_trend]
 
     def _enough(self, squares: Floats, n_trend: int) -> Floats:
         """Return the squared energy errors that are small enough for y, or draws of it, and the columns of a trend."""
@@ -231,7 +252,7 @@ class SpectralPosterior:
         enough[first:] = np.minimum(of_mean, share * variance / most) * squares[first:]
         return np.maximum(enough, 1e-300)
 
-    def _of_cross(self, cross: Complexes, enough: Floats) -> tuple[Complexes, Solution]:
+    def _of_cross(self, cross: Complexes, enough: Floats, start: Complexes | None = None) -> tuple[Complexes, Solution]:
         """Solve for the coefficients of targets from their sums over rows."""
         variance, root = self.noise.variance, np.sqrt(self._weights)
 
@@ -241,20 +262,19 @@ class SpectralPosterior:
             image += variance * vectors
             return image
 
-        found = solve(multiply, root * cross, variance, enough, self._max_iterations)
+        found = solve(multiply, root * cross, variance, enough, self._max_iterations, start)
         return root * found.vectors, found
 
-    def _estimate(self, trend: Trend | None) -> None:
-        sums, variance = self.sums, self.noise.variance
+    def _estimate(self) -> None:
+        sums, variance, trend = self.sums, self.noise.variance, self._trend
         # TᵀC⁻¹T of all targets, by C⁻¹ = (P − PΦW^{1/2}A⁻¹W^{1/2}ΦᴴP)/σ².
-        explained = self._explained(sums.cross, self._coefficients, self._solved.vectors)
-        self._precise = (sums.products - 0.5 * (explained + explained.T)) / variance
+        explained = self._explained(self._cross, self._coefficients, self._solved.vectors)
+        solved = slice(1 + self._n_trend)
+        self._precise = (sums.products[solved, solved] - 0.5 * (explained + explained.T)) / variance
         self.trend: TrendFit | None = None
-        coefficients = self._coefficients[0]
         if trend is not None:
             self.trend = trend.estimated(self._precise[1:, 1:], self._precise[1:, 0])
-            coefficients = coefficients - np.tensordot(self.trend.change, self._coefficients[1:], axes=1)
-        self._mean = coefficients
+        self._mean = self._less_trend()
         self.error = SpectralError(
             iterations=0.5 * float(self._solved.left[0]) / (sums.n * variance),
             modes=self._of_left_out(),
@@ -263,11 +283,15 @@ class SpectralPosterior:
             converged=self._solved.converged,
         )
 
+    def _less_trend(self) -> Complexes:
+        mean = self._coefficients[0]
+        return mean if self.trend is None else mean - np.tensordot(self.trend.change, self._coefficients[1:], axes=1)
+
     def _explained(self, cross: Complexes, coefficients: Complexes, vectors: Complexes) -> Floats:
         """Return bᴴA⁻¹b' of all targets b and those given, with an error that is the product of two errors."""
         # bᴴx' + xᴴb' − xᴴAx' = bᴴA⁻¹b' − eᴴAe'.
         image = self._toeplitz(coefficients)
-        solved = zip(self.sums.cross, self._coefficients, self._solved.vectors, strict=True)
+        solved = zip(self._cross, self._coefficients, self._solved.vectors, strict=True)
         return np.array([
             [
                 products(h[None], one[None])[0]
@@ -280,7 +304,8 @@ class SpectralPosterior:
 
     def _of_left_out(self) -> float:
         """Estimate the KL by the frequencies that are left out, see `choose_modes`."""
-        return 0.5 * self.modes.n_near * (self.left_out / self.noise.variance) ** 2
+        n_near = 1.0 + (self.modes.n_near - 1.0) * self.sums.n / self._n_chosen
+        return 0.5 * n_near * (self.left_out / self.noise.variance) ** 2
 
     @property
     def surprise(self) -> float:
@@ -299,9 +324,7 @@ class SpectralPosterior:
 
     def dense(self) -> DenseFactor:
         """Return the dense factor of the modes: few of them."""
-        return DenseFactor(
-            self.modes, self._weights, self.sums, self.noise.variance, self.left_out, self._transform_tolerance
-        )
+        return DenseFactor(self._weights, self.sums, self.noise.variance, self.left_out, self._transform_tolerance)
 
     def samples(self, X: Floats, rows: Rows, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw functions from the posterior: from the prior's modes, updated by the rows (Matheron's rule).
@@ -310,7 +333,7 @@ class SpectralPosterior:
         ----------
         X : ndarray of shape (m, d)
         rows : Rows
-            The training rows.
+            The training rows, with y less the origin of the sums.
         n_samples : int
         rng : numpy.random.Generator
 
@@ -330,19 +353,19 @@ class SpectralPosterior:
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
         self._check_drawn(X)
-        prior = np.sqrt(self._weights) * _white((n_samples, *self.modes.shape), rng)
+        prior = np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
         noise = self._noise_of(rows)
         errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
         targets = rows.y - self._evaluate(prior, rows.X) - errors
         precision = self.noise.variance / noise
-        sums = SpectralSums.of(self.modes, rows, targets, precision, self._transform_tolerance)
-        coefficients, found = self._of_cross(sums.cross, self._enough(sums.products.diagonal(), 0))
+        angles, weighted = self.modes.angles(rows.X), precision * targets
+        cross = sums_over_rows(angles, weighted, self.modes.counts, self._transform_tolerance)
+        coefficients, found = self._of_cross(cross, self._enough(np.sum(weighted * targets, axis=1), 0))
         drawn = self._evaluate(prior + coefficients, X)
         if self.trend is not None:
             columns = self.trend.columns(rows.X)
-            explained = self._explained(sums.cross, coefficients, found.vectors)[1:].T
-            cross = ((precision * targets) @ columns - explained) / self.noise.variance
-            changes = cross @ self.trend.covariance
+            explained = self._explained(cross, coefficients, found.vectors)[1:].T
+            changes = (weighted @ columns - explained) / self.noise.variance @ self.trend.covariance
             drawn += changes @ (self.trend.columns(X) - self._evaluate(self._coefficients[1:], X).T).T
         return drawn
 
@@ -362,14 +385,3 @@ class SpectralPosterior:
             angles = self.modes.angles(X[served])
             values[:, served] = sums_over_modes(angles, coefficients, self.modes.counts, self._transform_tolerance)
         return values
-
-
-def _white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
-    """Draw the modes of real white noise, each of variance 1; shape (b, *half_shape(counts))."""
-    drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
-    # Where the last column is 0, −j is kept beside j.
-    plane = drawn[..., 0]
-    axes = tuple(range(1, plane.ndim))
-    mirrored = np.roll(np.flip(plane, axes), 1, axes) if axes else plane
-    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(mirrored))
-    return drawn

@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from scipy import fft
 
-from lmgp.spectral.modes import Indices, half_shape
+from lmgp.kernels.base import Kernel
+from lmgp.memory import check_memory
+from lmgp.spectral.modes import Indices, Modes, half_shape
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -63,6 +65,27 @@ class Toeplitz:
         return space
 
 
+def check_modes(
+    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
+) -> None:
+    """Refuse modes whose solution takes more memory than there is, or than the user allows.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
+    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
+    room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
+    check_memory(
+        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
+        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
+        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
+        f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",
+        max_memory_gib,
+    )
+
+
 def _places(counts: Indices, grid: tuple[int, ...]) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     """Return the blocks of arrays over modes, and where they stand in the spectrum of a grid."""
     sides = [
@@ -109,6 +132,7 @@ def solve(
     least_eigenvalue: float,
     enough: Floats,
     max_iterations: int,
+    start: Complexes | None = None,
 ) -> Solution:
     """Solve A x = right for each right side by conjugate gradients.
 
@@ -122,6 +146,8 @@ def solve(
     enough : ndarray of shape (b,)
         The squared energy norm of the error, eᴴAe, that is small enough.
     max_iterations : int
+    start : ndarray of shape (b, *half_shape(counts)), optional
+        Where to start; 0 if not given.
 
     Returns
     -------
@@ -134,6 +160,9 @@ def solve(
     """
     expand = (slice(None), *(None,) * (right.ndim - 1))
     x, residual = np.zeros_like(right), right.copy()
+    if start is not None:
+        x += start
+        residual -= multiply(start)
     direction, squares = residual.copy(), products(residual, residual)
     radau = np.full(len(right), 1.0 / least_eigenvalue)
     done = 0

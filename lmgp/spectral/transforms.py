@@ -67,6 +67,17 @@ def sums_over_modes(angles: Sequence[Floats], coefficients: Complexes, counts: I
     return result
 
 
+def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
+    """Draw the modes of real white noise, each of variance 1; shape (b, *half_shape(counts))."""
+    drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
+    # Where the last column is 0, −j is kept beside j.
+    plane = drawn[..., 0]
+    axes = tuple(range(1, plane.ndim))
+    mirrored = np.roll(np.flip(plane, axes), 1, axes) if axes else plane
+    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(mirrored))
+    return drawn
+
+
 def _transform(kind: int, angles: Sequence[Floats], values: Complexes, counts: Indices, tolerance: float) -> Complexes:
     transform: Any = getattr(finufft, f"nufft{len(angles)}d{kind}")
     options = {"eps": tolerance, "modeord": 1, "nthreads": torch.get_num_threads()}

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count, pairwise
 
 import numpy as np
@@ -181,6 +182,36 @@ def local_variance(
     if kernel.can("gaussian_components") and len(kernel.gaussian_components()) == 1:
         return TaylorVariance(kernel, rows, noise, tolerance, rng, max_memory_gib)
     return NearestVariance(kernel, rows, noise, tolerance, rng, max_memory_gib)
+
+
+class LocalVariance:
+    """The variance by `local_variance`, whose model is made when it is first asked for.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : Rows
+    noise : Noise
+    tolerance : float
+    seed : int
+    max_memory_gib : float, optional
+    """
+
+    def __init__(
+        self, kernel: Kernel, rows: Rows, noise: Noise, tolerance: float, seed: int,
+        max_memory_gib: float | None = None,
+    ) -> None:  # fmt: skip
+        self._arguments = kernel, rows, noise, tolerance
+        self._seed, self._max_memory_gib = seed, max_memory_gib
+
+    @cached_property
+    def model(self) -> RowVariance | NearestVariance | TaylorVariance:
+        """The model."""
+        return local_variance(*self._arguments, np.random.default_rng(self._seed), self._max_memory_gib)
+
+    def variance(self, X: Floats) -> Floats:
+        """Return the variance of each row, shape (m,)."""
+        return self.model.variance(X)
 
 
 def _n_features(n_inputs: int, threshold: float, ratio: float, share: float) -> int:

@@ -119,7 +119,9 @@ class TestRefused:
 
     def test_more_memory_than_allowed(self) -> None:
         X, y, _ = draw(150)
-        with pytest.raises(MemoryLimitError, match=r"The 20 features of 150 rows take"):
+        with pytest.raises(
+            MemoryLimitError, match=r"The 20 features of 150 rows, and the covariances within their blocks, take"
+        ):
             ResidualGPRegressor(NystroemFeatures(20), max_memory_gib=2e-5, **GIVEN).fit(X, y)
 
     def test_an_estimate_of_the_error(self) -> None:

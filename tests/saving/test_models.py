@@ -116,7 +116,7 @@ def fitted(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     if name in ("spectral_nearest", "spectral_taylor"):  # as if there were many rows
         few = replace(PLAN, few=20)
         monkeypatch.setattr("lmgp.spectral.variance.PLAN", few)
-        monkeypatch.setattr("lmgp.models.spectral.PLAN", few)
+        monkeypatch.setattr("lmgp.models.spectral_fit.PLAN", few)
     return model.fit(X, y)
 
 

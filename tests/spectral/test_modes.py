@@ -120,6 +120,30 @@ class TestTheBox:
         )
         np.testing.assert_array_equal(modes.served(rows), [True, True, False, False])
 
+    @pytest.mark.parametrize("name", kernels(1))
+    def test_room_is_for_shorter_and_longer_lengthscales(self, name: str) -> None:
+        X, kernel = box(1), kernels(1)[name]
+        modes, lags = choose_modes(kernel, X, NOISE, 0.03, 2.0), between(X[:10], X)
+        for factor in (0.5, 1.0, 2.0):
+            other = kernel.rescaled([factor])
+            alone = choose_modes(other, X, NOISE, 0.03)
+            assert np.max(off(modes, other, lags)) <= 2.0 * 0.03 * NOISE / np.sqrt(modes.n_near)
+            assert modes.n_modes >= alone.n_modes
+        assert np.max(off(choose_modes(kernel, X, NOISE, 0.03), kernel.rescaled([0.5]), lags)) > 5e-3
+        assert (modes.kernel.theta == kernel.theta).all()
+        assert modes.room == 2.0
+
+    def test_training_rows_may_be_added_as_far_as_their_copies_are_negligible(self) -> None:
+        X, kernel = box(2, 1000), GaussianKernel([1.0, 3.0], 1.7)
+        modes = choose_modes(kernel, X, NOISE, 1e-2)
+        row = modes.high + modes.margin
+        np.testing.assert_array_equal(modes.admits(np.stack((row, row * [1.01, 1.0], X[0]))), [True, False, True])
+        # The farthest row that is served has the copy of that one beside it.
+        for column, lengthscale in enumerate((1.0, 3.0)):
+            copy = 1.0 / modes.spacing[column] - (row - modes.low + modes.reach)[column]
+            influence = 1.7 * np.exp(-0.5 * (copy / lengthscale) ** 2)
+            assert 0.9 <= influence / (1e-2 * NOISE) <= 1.01
+
     def test_a_column_without_extent(self) -> None:
         X = box(2)
         X[:, 1] = 7.0

@@ -112,6 +112,19 @@ class TestSolve:
             assert np.any(before.left > share * scale)
             assert before.n_iterations == found.n_iterations - 1
 
+    def test_it_goes_on_from_a_start(self, d: int) -> None:
+        system = System(d)
+        scale = system.squared_errors(np.zeros_like(system.half))
+        near = system.solve(1e-4 * scale)
+        for enough in (1e-6 * scale, 1e-12 * scale):
+            whole = system.solve(enough)
+            found = solve(system.multiply, system.half, system.noise, enough, 500, near.vectors)
+            assert found.converged
+            assert np.all(system.squared_errors(found.vectors) <= found.left * (1.0 + 1e-6) + 1e-13 * scale)
+            assert found.n_iterations < whole.n_iterations
+        again = solve(system.multiply, system.half, system.noise, 1e-10 * scale, 500, found.vectors)
+        assert again.n_iterations <= 3
+
     def test_each_right_side_has_its_own_enough(self, d: int) -> None:
         system = System(d)
         scale = system.squared_errors(np.zeros_like(system.half))
