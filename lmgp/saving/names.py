@@ -46,6 +46,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "features.taylor": ("TaylorFeatures",),
     "features.truncated": ("ComponentsFit", "GaussianFit", "TruncatedFit"),
     "inference.cache": ("Cache",),
+    "inference.iterative": ("IterativePosterior", "Iterations"),
     "inference.local": ("LocalPosterior",),
     "inference.nearest": ("NearestPosterior",),
     "inference.residual": ("ResidualPosterior",),
