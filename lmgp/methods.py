@@ -184,7 +184,7 @@ _WITHOUT_A_MAP = (
     Method(
         RESIDUAL, "Nyström and nearest rows", "rows",
         lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
-        mapped=False, compared=False,
+        mapped=False, compared=False, tried=True,
     ),
     Method(
         SPECTRAL, "Fourier modes", "Fourier",

@@ -89,6 +89,8 @@ class Trial(NamedTuple):
     trial_seconds : float
         The time that the trial took.
     chosen : bool
+    n_neighbors : int or None
+        The number of nearest rows, of the methods "nearest_rows" and "residual".
     """
 
     method: str
@@ -101,6 +103,7 @@ class Trial(NamedTuple):
     seconds: float
     trial_seconds: float
     chosen: bool = False
+    n_neighbors: int | None = None
 
     @property
     def measured(self) -> bool:
@@ -191,7 +194,9 @@ class Selection(Sequence[Trial]):
         return cls(**{**values, "trials": tuple(Trial(*trial) for trial in values["trials"])})
 
     def __str__(self) -> str:
-        lines = [("", "method", "size", "threshold", "approximation", "KL/row", "s.e.", "probes", "s", "trial s")]
+        lines = [
+            ("", "method", "size", "threshold", "approximation", "nearest", "KL/row", "s.e.", "probes", "s", "trial s")
+        ]
         for trial in self.trials:
             lines.append(
                 (
@@ -200,6 +205,7 @@ class Selection(Sequence[Trial]):
                     str(trial.n_features),
                     "-" if trial.threshold is None else f"{trial.threshold:g}",
                     trial.approximation,
+                    "-" if trial.n_neighbors is None else str(trial.n_neighbors),
                     f"{'' if trial.measured else '> '}{trial.kl:.2g}",
                     f"{trial.spread:.1g}" if trial.measured else "-",
                     str(trial.n_probes),
@@ -376,7 +382,7 @@ class _Trials:
             seconds += self.by_choice[id(choice)][1].trial_seconds
         trial = Trial(
             choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
-            candidate.seconds, seconds,
+            candidate.seconds, seconds, n_neighbors=choice.n_neighbors,
         )  # fmt: skip
         self.by_choice[id(choice)] = choice, trial
         return trial

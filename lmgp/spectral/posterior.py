@@ -197,6 +197,11 @@ class SpectralPosterior:
         """Of the Gram matrix of the modes."""
         return Toeplitz(self.sums.generator, self.modes.counts)
 
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
     def __getstate__(self) -> dict[str, Any]:
         # Without what follows from the rest in little time: half of the numbers.
         derived = ("_weights", "_toeplitz", "_coefficients", "_mean")

@@ -38,7 +38,7 @@ from lmgp.selection.probes import PLAN
 ROWS = ["nearest_rows", "exact"]
 # The global solve is taken at once where it is quick: `TestGlobalSolve`. All others are tried.
 SEARCHED = [name for name in TRIED if name != "spectral"]
-FEATURES = [name for name in SEARCHED if name not in ROWS]
+FEATURES = [name for name in SEARCHED if name not in (*ROWS, "residual")]
 NOISE, VARIANCE = 0.05, 2.0
 
 
@@ -304,8 +304,17 @@ class TestTheChosenModel:
         expected = model.model_.predict(T, return_error=True)
         np.testing.assert_array_equal(model.predict(T, return_error=True), expected)
         assert divergence(model, X, y, T) < 10.0 * expected[1].mean() + 1e-6
-        with pytest.raises(InputError, match="nearest"):
-            auto(methods=["nearest_rows"]).fit(X, y).predict(T, return_error=True)
+
+    @pytest.mark.parametrize("method", ["nearest_rows", "residual", "orf", "nystroem"])
+    def test_otherwise_says_what_was_measured(self, method: str) -> None:
+        X, y, T = draw(600)
+        kernel = MaternKernel([1.0, 2.0], VARIANCE)
+        model = auto(methods=[method], tolerance=1.0, kernel=kernel, max_features=64).fit(X, y)
+        assert model.selection_.chosen.n_probes > 0
+        assert model.selection_.chosen.kl > 1e-6
+        error = model.predict(T, return_error=True)[1]
+        np.testing.assert_array_equal(error, np.full(len(T), model.selection_.chosen.kl))
+        assert 0.1 * error[0] < divergence(model, X, y, T) < 10.0 * error[0]
 
     @pytest.mark.parametrize("methods", [["exact"], ["orf"], ["local_taylor"]])
     def test_the_mean_alone_computes_no_variance(self, methods: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
