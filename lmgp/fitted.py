@@ -29,6 +29,8 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from lmgp.saving.files import Savable
+
 Value = TypeVar("Value")
 
 
@@ -57,8 +59,8 @@ class OfFit(Generic[Value]):
         return value
 
 
-class Fitted:
-    """Mixin of estimators whose fitted state is one record, ``_fitted``."""
+class Fitted(Savable):
+    """Mixin of estimators whose fitted state is one record, ``_fitted``: they can be saved."""
 
     _fitted: Any
 

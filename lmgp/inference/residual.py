@@ -1,7 +1,8 @@
 """A global map for the long part of a kernel, and what it leaves out from the rows near to each other."""
 
 from copy import copy
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -58,8 +59,6 @@ class ResidualPosterior:
 
     Attributes
     ----------
-    covariance : BlockCovariance
-        Of the training rows, from which the weights are.
     surprise : float
         yᵀC⁻¹y/n under the model of the blocks.
 
@@ -103,24 +102,42 @@ class ResidualPosterior:
             max_memory_gib,
         )
         self.kernel, self.noise, self.trend, self.n_neighbors = kernel, noise, trend, min(n_neighbors, n)
-        self._features, self._centre = features, centre
+        self._features, self._centre, self._block_size = features, centre, block_size
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._X, self._noise = as_tensor(rows.X), noise.of_weighted_rows(rows)
         y = rows.y if trend is None else rows.y - trend.changes(rows.X)
         # The columns of a trend are further targets, which share all factorisations.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
-        self._mapped = torch.empty((n, size), dtype=torch.float64)
-        for part in chunks(n, size):
-            self._mapped[part] = features.evaluate(as_tensor(rows.X[part] - centre))
-        scaled = kernel.scale(rows.X)
-        self._tree = KDTree(scaled)
-        self.covariance = BlockCovariance(
-            kernel, self._X, self._mapped, self._noise, noise.variance, _blocks(scaled, block_size)
-        )
+        self._tree = KDTree(kernel.scale(rows.X))
+        self._factor = self.covariance.factor
         self._weights = self.covariance.weights(self._targets)
         squares = self._targets[:, 0] @ self.covariance.solve(self._targets[:, :1])
         self.surprise = float(squares) / n
+
+    @cached_property
+    def _mapped(self) -> torch.Tensor:
+        """The features of the rows, shape (n, D)."""
+        X, size = self._X.numpy(), self._features.n_features_out_
+        mapped = torch.empty((len(X), size), dtype=torch.float64)
+        for part in chunks(len(X), size):
+            mapped[part] = self._features.evaluate(as_tensor(X[part] - self._centre))
+        return mapped
+
+    @cached_property
+    def covariance(self) -> BlockCovariance:
+        """The covariance of the training rows, from which the weights are."""
+        blocks = _blocks(np.asarray(self._tree.data), self._block_size)
+        return BlockCovariance(self.kernel, self._X, self._mapped, self._noise, self.noise.variance, blocks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is n × D: it is made again where it is needed.
+        return {name: value for name, value in vars(self).items() if name not in ("_mapped", "covariance")}
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
 
     def with_neighbours(self, n_neighbors: int) -> Self:
         """Return this posterior with predictions from another number of nearest rows."""
@@ -165,6 +182,11 @@ class ResidualPosterior:
         if self.trend is not None:
             variances += self.trend.variance(X, means[:, 1:])
         return means[:, 0], variances
+
+    @property
+    def rows_kept(self) -> int:
+        """The number of training rows."""
+        return len(self._X)
 
     def predict_given(self, near: Indices, X: Floats) -> tuple[Floats, Floats]:
         """Predict rows from the residuals of the same training rows; without what is added for a trend.
@@ -211,7 +233,7 @@ class ResidualPosterior:
         means = remaining @ self._weights + weights.mT @ self._targets[near]
         prior = as_tensor(self.kernel.diagonal(flat)).reshape(shape)
         left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
-        whitened = solve_lower(self.covariance.factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
+        whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
         found = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)
         return means, torch.minimum(found, prior)
 

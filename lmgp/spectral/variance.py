@@ -11,6 +11,7 @@ from scipy.spatial import KDTree
 from scipy.special import gammainc
 
 from lmgp.features.taylor import TaylorFeatures
+from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
@@ -67,7 +68,7 @@ PLAN = Plan()
 
 
 class RowVariance:
-    """The exact variance, by the factor of all rows.
+    """The exact variance, by the factor of all rows. It is made for the first prediction, and for that of a copy.
 
     Parameters
     ----------
@@ -77,11 +78,12 @@ class RowVariance:
     """
 
     def __init__(self, kernel: Kernel, rows: Rows, noise: Noise) -> None:
-        self._posterior = RowPosterior(kernel, rows, noise)
+        self._of = kernel, rows, noise
+        self._solved: Cache[RowPosterior] = Cache(np.inf)
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
-        return _variance(self._posterior, X)
+        return _variance(self._solved.get("rows", lambda: RowPosterior(*self._of)), X)
 
 
 class NearestVariance:

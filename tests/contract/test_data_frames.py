@@ -16,12 +16,14 @@ from lmgp import (
     KernelSGDClassifier,
     KernelSGDRegressor,
     LocalizedGPRegressor,
+    MaternKernel,
     NearestNeighborsGPRegressor,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
     SpectralGPRegressor,
     TaylorFeatures,
 )
+from lmgp.columns import NamedColumns
 from lmgp.errors import InputError, ScaleWarning
 
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(2.0), "noise_variance": 0.1, "random_state": 0}
@@ -217,3 +219,23 @@ def test_the_model_to_start_with_takes_them_as_they_come() -> None:
     units = np.array([1e3, 1e-6, 1.0, 60.0, 1.0])
     scaled = GPRegressor(random_state=0).fit(X[train] * units, y[train])
     np.testing.assert_allclose(scaled.predict(X[test] * units), model.predict(X[test]), rtol=1e-4)
+
+
+def test_rows_of_a_file_have_names_as_those_of_a_data_frame() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(40.0, 50.0, (40, 2)), rng.normal(size=40)
+    given = {"kernel": MaternKernel(300.0), "noise_variance": 0.1, "metric": "sphere", "trend": ["lat"]}
+    named = NamedColumns.of(X, ("lat", "lon"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GPRegressor(**given).fit(named, y)
+        found = model.predict(named)
+    frame = pd.DataFrame(X, columns=["lat", "lon"])
+    same = GPRegressor(**given).fit(frame, y)
+    assert list(model.feature_names_in_) == ["lat", "lon"]
+    np.testing.assert_array_equal(found, same.predict(frame))
+    np.testing.assert_array_equal(model.predict(frame), found)
+    with pytest.raises(InputError, match="The columns must be lat, lon, in this order; got lon, lat"):
+        model.predict(NamedColumns.of(X, ("lon", "lat")))
+    plain = ExactGPRegressor(MaternKernel(3.0), 0.1).fit(named, y)
+    assert not hasattr(plain.fit(X, y), "feature_names_in_")
