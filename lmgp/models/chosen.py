@@ -272,7 +272,7 @@ ResidualGPRegressor or SpectralGPRegressor
         trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
         model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
         if isinstance(model, SpectralGPRegressor):
-            selection = selection.stating(model.error_.divergence)
+            selection = selection.stating(model.error_.divergence, model.variance_by_)
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 

@@ -134,6 +134,8 @@ class Selection(Sequence[Trial]):
         By how much it changed when that number was last doubled, KL per row; 0 where it is from all rows.
     reference_seconds : float
         The time that the exact predictions took.
+    variance_by : str or None
+        What the variance is from, where it is not from the model of the mean.
     """
 
     trials: tuple[Trial, ...]
@@ -142,6 +144,7 @@ class Selection(Sequence[Trial]):
     reference_rows: int
     reference_change: float
     reference_seconds: float
+    variance_by: str | None = None
 
     @overload
     def __getitem__(self, index: int) -> Trial: ...
@@ -158,10 +161,10 @@ class Selection(Sequence[Trial]):
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
-    def stating(self, divergence: float) -> Self:
-        """Return the selection with the divergence that the chosen model states of itself."""
+    def stating(self, divergence: float, variance_by: str) -> Self:
+        """Return the selection with what the chosen model states of itself: its divergence, and its variance."""
         trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
-        return replace(self, trials=trials)
+        return replace(self, trials=trials, variance_by=variance_by)
 
     def shortfall(self, max_features: int) -> str | None:
         """Say how far off the tolerance is, as an open sentence; None where it is reached, or the model is exact."""
@@ -222,6 +225,11 @@ class Selection(Sequence[Trial]):
                     for line in lines
                 ),
                 f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict.",
+                *(
+                    ()
+                    if self.variance_by is None
+                    else (f"The mean is from all rows, the variance {self.variance_by}.",)
+                ),
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}. They took "
                 f"{self.reference_seconds:.2g} s."
                 if self.reference_rows

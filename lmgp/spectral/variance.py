@@ -81,6 +81,9 @@ class RowVariance:
         self._of = kernel, rows, noise
         self._solved: Cache[RowPosterior] = Cache(np.inf)
 
+    def __str__(self) -> str:
+        return "exact, from all rows"
+
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
         return _variance(self._solved.get("rows", lambda: RowPosterior(*self._of)), X)
@@ -121,6 +124,9 @@ class NearestVariance:
                 break
         self._posterior = posterior(self.n_neighbors, True)
 
+    def __str__(self) -> str:
+        return f"from the nearest {self.n_neighbors} rows"
+
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
         return _variance(self._posterior, X)
@@ -154,6 +160,11 @@ class TaylorVariance:
         self._around = LocalPosterior(kernel, rows, noise, centroids, features=made, max_memory_gib=max_memory_gib)
         self._tree = KDTree(kernel.scale(centroids))
         self._beyond = NearestPosterior(kernel, rows, noise, PLAN.beyond, max_memory_gib, share=False)
+
+    def __str__(self) -> str:
+        features = self._around.features
+        n_features = 0 if features is None else features.n_features_out_
+        return f"from {n_features} Taylor features around {len(self._around.centroids):,} centroids"
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
@@ -213,6 +224,9 @@ class LocalVariance:
     def model(self) -> RowVariance | NearestVariance | TaylorVariance:
         """The model."""
         return local_variance(*self._arguments, np.random.default_rng(self._seed), self._max_memory_gib)
+
+    def __str__(self) -> str:
+        return str(self.model)
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""

@@ -25,6 +25,7 @@ class TestGlobalSolve:
         assert divergence(model, X, y, T) <= tolerance
         np.testing.assert_array_equal(model.predict(T, return_error=True)[1], trial.kl)
         assert "needs no search" in str(model.selection_)
+        assert f"the variance {model.model_.variance_by_}." in str(model.selection_)
 
     def test_has_a_trend(self) -> None:
         X, y, T = draw(600)
