@@ -9,7 +9,7 @@ larger ones.
     python benchmarks/sizes.py [--rows 10000 100000 1000000 10000000] [--methods NAME ...] [--cap 120]
     python benchmarks/sizes.py --redraw       # the figure alone, from the results
 
-KL is that of the first 200 rows to predict, from the exact GP of the 4,000 nearest rows, of up to a million. Writes
+KL is that of the first 64 rows to predict, from the exact GP of the 2,000 nearest rows, of up to a million. Writes
 benchmarks/results/sizes.json and docs/sizes.png.
 """
 
@@ -24,7 +24,7 @@ from clustering import cities
 from common import FIGURES, RESULTS, timed, write
 from matplotlib.figure import Figure
 
-N_NEW, N_PROBES, NEIGHBOURHOOD, N_WAVES = 100_000, 200, 4_000, 50
+N_NEW, N_PROBES, NEIGHBOURHOOD, N_WAVES = 100_000, 64, 2_000, 50
 VARIANCE, NOISE = 1.0, 0.1
 
 
