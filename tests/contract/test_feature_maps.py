@@ -53,8 +53,11 @@ def test_makes_the_largest_number_of_columns_it_can(case: Case, n_features: int,
 @ALL
 def test_columns_have_names(case: Case) -> None:
     fitted = case.make(20, random_state=0).fit(rows())
-    prefix = case.cls.__name__.lower()
-    assert fitted.get_feature_names_out().tolist() == [f"{prefix}{i}" for i in range(fitted.n_features_out_)]
+    names = fitted.get_feature_names_out()
+    assert len(set(names)) == len(names) == fitted.n_features_out_
+    of_two = case.make(20, random_state=0, kernel=GaussianKernel() + GaussianKernel(0.5)).fit(rows())
+    names = of_two.get_feature_names_out()
+    assert len(set(names)) == len(names) == of_two.n_features_out_
 
 
 @ALL

@@ -56,8 +56,8 @@ def test_columns_are_finite_and_have_names(features: Any, n_features: int) -> No
     assert columns.shape == (9, made)
     assert np.isfinite(columns).all()
     assert fitted.transform(X[:1]).shape == (1, made)
-    name = type(features).__name__.lower()
-    assert fitted.get_feature_names_out().tolist() == [f"{name}{i}" for i in range(made)]
+    names = fitted.get_feature_names_out()
+    assert len(set(names)) == len(names) == made
 
 
 @EVERY

@@ -84,8 +84,8 @@ def test_the_exact_map_of_a_kernel_reproduces_it(name: str) -> None:
     fitted = exact_features(kernel).fit(X)
     np.testing.assert_allclose(fitted.transform(X) @ fitted.transform(Z).T, kernel(X, Z), rtol=0, atol=1e-12)
     assert fitted.n_features_out_ == n_columns == fitted.transform(X).shape[1]
-    prefix = type(fitted).__name__.lower()
-    assert fitted.get_feature_names_out().tolist() == [f"{prefix}{i}" for i in range(n_columns)]
+    names = fitted.get_feature_names_out()
+    assert len(set(names)) == len(names) == n_columns
 
 
 @pytest.mark.parametrize(
