@@ -14,13 +14,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import (
     GaussianKernel,
 )
-from lmgp.features.base import FeatureMap
-from tests.contract.conftest import ALL, CASES, EVERY_RANDOM, Case, rows
+from tests.contract.conftest import ALL, EVERY_RANDOM, Case, rows
 
 Floats = NDArray[np.float64]
 
@@ -205,11 +203,6 @@ def test_transform_changes_neither_the_map_nor_its_input(case: Case) -> None:
     first[:] = 0.0
     assert joblib.hash(vars(fitted)) == state
     np.testing.assert_array_equal(X, given)
-
-
-@parametrize_with_checks([case.make(16, random_state=0) for case in CASES.values()])
-def test_scikit_learns_own_checks(estimator: FeatureMap, check: Callable[[FeatureMap], None]) -> None:
-    check(estimator)
 
 
 @ALL

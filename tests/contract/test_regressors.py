@@ -1,7 +1,6 @@
 """The contract of all regressors, as scikit-learn has it: parameters, and what a fit learns and leaves alone."""
 
 import copy
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,18 +8,9 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import (
-    ExactGPRegressor,
-    FeaturizedGPRegressor,
     GaussianKernel,
-    LocalizedGPRegressor,
-    NearestNeighborsGPRegressor,
-    NystroemFeatures,
-    OptimizedMaclaurinFeatures,
-    SpectralGPRegressor,
-    TaylorFeatures,
 )
 from lmgp.errors import InputError
 from tests.conftest import GIVEN, OF_ROWS, REGRESSORS, changed, every_class, every_regressor, make, near, predictions
@@ -31,42 +21,6 @@ KERNEL = GIVEN["kernel"]
 EVERY_ROW = {"nearest_rows": {"n_neighbors": 1000}, "residual_taylor": {"n_neighbors": 1000, "block_size": 1000}}
 
 # --- scikit-learn ---
-
-# The rows that these checks draw have 10 columns and extend over many lengthscales of the kernel above.
-WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
-
-# The checks of rows with more columns than Fourier modes serve.
-OF_MORE_COLUMNS = dict.fromkeys(
-    (
-        "check_n_features_in_after_fitting",
-        "check_positive_only_tag_during_fit",
-        "check_estimators_dtypes",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_dtype_object",
-        "check_regressors_train",
-        "check_regressor_data_not_an_array",
-        "check_regressors_no_decision_function",
-        "check_regressors_int",
-    ),
-    "The rows have more than three columns.",
-)
-
-
-@parametrize_with_checks(
-    [
-        ExactGPRegressor(**WIDE),
-        FeaturizedGPRegressor(**WIDE),
-        FeaturizedGPRegressor(OptimizedMaclaurinFeatures(66), **WIDE),
-        FeaturizedGPRegressor(NystroemFeatures(66), **WIDE),
-        LocalizedGPRegressor(TaylorFeatures(66), threshold=2.0, **WIDE),
-        LocalizedGPRegressor(OptimizedMaclaurinFeatures(66), threshold=2.0, **WIDE),
-        NearestNeighborsGPRegressor(**WIDE),
-        SpectralGPRegressor(**WIDE),
-    ],
-    expected_failed_checks=lambda model: OF_MORE_COLUMNS if isinstance(model, SpectralGPRegressor) else {},
-)
-def test_scikit_learn_checks(estimator, check: Callable) -> None:
-    check(estimator)
 
 
 @every_regressor

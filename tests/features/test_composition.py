@@ -1,7 +1,6 @@
 """Feature maps made from feature maps: whose kernel they are, how they compose, and what they refuse."""
 
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import (
     CraftFeatures,
@@ -199,19 +197,6 @@ def test_a_composed_map_serves_in_a_gaussian_process() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------- scikit-learn
-
-
-@parametrize_with_checks(
-    [
-        LinearFeatures(),
-        SumFeatures(RandomFourierFeatures(8, random_state=0), StandardScaler()),
-        ProductFeatures(RandomFourierFeatures(8, random_state=0), LinearFeatures()),
-        ScaledFeatures(RandomFourierFeatures(8, random_state=0), 2.0),
-        ModulatedFeatures(LinearFeatures(), decay),
-    ]
-)
-def test_scikit_learns_own_checks(estimator: FeatureMap, check: Callable[[Any], None]) -> None:
-    check(estimator)
 
 
 def test_maps_clone_pickle_and_take_nested_parameters() -> None:
