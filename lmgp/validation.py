@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
@@ -123,6 +124,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     -------
     ndarray or sparse array of shape (n, d), of float64
     """
+    _refuse_sparse(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     return validate_data(estimator, X, dtype=np.float64, **options)
 
@@ -136,6 +138,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     y : ndarray of shape (n,)
         Both of float64.
     """
+    _refuse_sparse(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
@@ -147,6 +150,16 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     inputs, target = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, **options)
     # Objects and strings become numbers only here.
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+
+
+def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+    """Raise a TypeError, as scikit-learn does, for sparse rows where they are not accepted."""
+    if issparse(X) and not options.get("accept_sparse"):
+        raise TypeError(
+            f"Sparse data was passed as X, but dense data is required by {type(estimator).__name__}. Ask for dense "
+            "columns where they are made, OneHotEncoder(sparse_output=False) or ColumnTransformer(..., "
+            "sparse_threshold=0), or use X.toarray()."
+        )
 
 
 def check_rows(

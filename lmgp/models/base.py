@@ -112,6 +112,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         "random_state": ["random_state", np.random.Generator],
     }
 
+    # No metadata but options: pipelines pass them on where metadata are routed.
+    __metadata_request__predict: ClassVar = dict.fromkeys(("return_std", "include_noise", "return_error"), True)
+
     kernel: Wanted
     noise_variance: float | None
     trend: TrendColumns
@@ -222,7 +225,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             Whether that is of a new observation y instead of the latent function f.
         return_error : bool, default=False
             Whether to return an estimate of the divergence from the exact prediction as well. For models with
-            `TaylorFeatures`, and where the mean is solved for by iteration: what is left of that. Zero for the exact one.
+            `TaylorFeatures`, and where the mean is solved for by iteration: what is left of that. Zero for the exact
+            one.
 
         Returns
         -------

@@ -10,7 +10,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
     GaussianKernel,
+    TaylorFeatures,
 )
 from lmgp.errors import InputError
 from tests.conftest import GIVEN, OF_ROWS, REGRESSORS, changed, every_class, every_regressor, make, near, predictions
@@ -87,6 +90,27 @@ def test_grid_search_reaches_kernel_and_map(name: str) -> None:
     # What was searched is what was fitted.
     assert search.best_estimator_.noise_variance_ == 0.05
     assert np.ptp(search.cv_results_["mean_test_score"]) > 0.1
+
+
+@every_class
+@pytest.mark.parametrize("kernel", [None, "matern32"])
+def test_a_lengthscale_of_a_kernel_that_is_learned_cannot_be_searched(regressor: type, kernel: str | None) -> None:
+    X, y = draw()
+    expected = rf"kernel__lengthscale of {regressor.__name__} cannot be set: kernel={kernel!r}.*kernel=GaussianKernel"
+    with pytest.raises(InputError, match=expected):
+        GridSearchCV(regressor(kernel=kernel), {"kernel__lengthscale": [0.5, 1.0]}).fit(X, y)
+    # Both at once are no contradiction.
+    model = regressor(kernel=kernel).set_params(kernel__lengthscale=2.0, kernel=GaussianKernel())
+    assert model.kernel.lengthscale == 2.0
+
+
+def test_parameters_of_a_map_that_is_chosen_in_fit_cannot_be_set() -> None:
+    with pytest.raises(InputError, match=r"features__n_features of FeaturizedGPRegressor.*features=TaylorFeatures"):
+        FeaturizedGPRegressor().set_params(features__n_features=10)
+    with pytest.raises(InputError, match="kernel__lengthscale of TaylorFeatures cannot be set: kernel=None"):
+        FeaturizedGPRegressor(TaylorFeatures(10)).set_params(features__kernel__lengthscale=0.5)
+    with pytest.raises(ValueError, match="Invalid parameter 'features'"):
+        ExactGPRegressor().set_params(features__n_features=10)
 
 
 @every_regressor
