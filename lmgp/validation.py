@@ -125,6 +125,9 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     ndarray or sparse array of shape (n, d), of float64
     """
     _refuse_sparse(estimator, X, options)
+    if hasattr(X, "columns") and options.get("reset") is False:
+        # Columns that fit does not know say more than what is missing in them.
+        validate_data(estimator, X, reset=False, skip_check_array=True)
     refuse_other_than_numbers(X, "X")
     return validate_data(estimator, X, dtype=np.float64, **options)
 

@@ -41,9 +41,15 @@ class NamedColumns:
         given = known if input_features is None else np.asarray(input_features, dtype=object)
         if given is None:
             given = [f"x{j}" for j in range(self.n_features_in_)]
-        if len(given) != self.n_features_in_ or (known is not None and list(given) != list(known)):
-            expected = f"{self.n_features_in_} names" if known is None else f"{list(known)}, as in fit"
-            raise InputError(f"input_features must be {expected}; got {list(given)}.")
+        if known is not None and list(given) != list(known):
+            raise InputError(
+                f"input_features is not equal to feature_names_in_, {list(known)}; got {list(given)}. Leave it out."
+            )
+        if len(given) != self.n_features_in_:
+            raise InputError(
+                f"input_features should have length equal to the number of columns of X, {self.n_features_in_}; got "
+                f"{list(given)}."
+            )
         return np.array(list(self.column_names([str(name) for name in given])), dtype=object)
 
     def column_names(self, names: Sequence[str]) -> Iterable[str]:

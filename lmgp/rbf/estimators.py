@@ -1,6 +1,7 @@
 """Reads the kernel expansion out of fitted estimators."""
 
 from collections.abc import Callable
+from copy import copy
 from os import PathLike
 from typing import Any
 
@@ -151,7 +152,9 @@ def _from_sklearn_gp(model: Any) -> RBFExpansion:
     X = model.X_train_
     # Where the kernel vanishes, the prediction is the prior: what `normalize_y` subtracted and divided by.
     far = 2.0 * np.abs(X).max(axis=0, keepdims=True) + 40.0 * np.asarray(lengthscale)
-    mean, std = (np.ravel(value) for value in model.predict(far, return_std=True))
+    nameless = copy(model)  # which does not warn of rows without names
+    vars(nameless).pop("feature_names_in_", None)
+    mean, std = (np.ravel(value) for value in nameless.predict(far, return_std=True))
     unit = std / np.sqrt(model.kernel_.diag(far))
     weights = model.alpha_.reshape(len(X), -1) * (variance * unit)
     return RBFExpansion(X, weights, mean, 0.5 / np.square(lengthscale), Regression(weights.shape[1] == 1))

@@ -7,15 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 from sklearn.utils.estimator_checks import (
+    check_dataframe_column_names_consistency,
     check_estimator,
+    check_global_output_transform_pandas,
     check_sample_weight_equivalence_on_dense_data,
+    check_set_output_transform,
+    check_set_output_transform_pandas,
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
     parametrize_with_checks,
 )
 
@@ -137,6 +143,33 @@ def exceptions(estimator: Any) -> dict[str, str]:
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=exceptions)
 def test_every_check_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
+
+
+# What scikit-learn asks of its own estimators with data frames, beyond `check_estimator`.
+OF_FRAMES = [
+    check_dataframe_column_names_consistency,
+    check_set_output_transform,
+    check_set_output_transform_pandas,
+    check_global_output_transform_pandas,
+    check_transformer_get_feature_names_out,
+    check_transformer_get_feature_names_out_pandas,
+]
+# They have other columns than these two take: see their own tests, and those of names.
+IN_FRAMES = [one for one in ESTIMATORS if not isinstance(one, SpectralGPRegressor | SphericalCoordinates)]
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have).* feature names")
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        (estimator, check)
+        for estimator in IN_FRAMES
+        for check in OF_FRAMES
+        if hasattr(estimator, "transform") or "transform" not in check.__name__
+    ],
+)
+def test_every_check_of_data_frames(estimator: Any, check: Callable[[str, Any], None]) -> None:
+    check(type(estimator).__name__, clone(estimator))
 
 
 def test_every_public_estimator_is_checked() -> None:
