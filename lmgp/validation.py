@@ -157,7 +157,14 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
     """Raise a TypeError, as scikit-learn does, for sparse rows where they are not accepted."""
-    if issparse(X) and not options.get("accept_sparse"):
+    if options.get("accept_sparse"):
+        return
+    if hasattr(X, "iloc") and hasattr(X, "sparse"):  # which a frame has if all of its columns are sparse
+        raise TypeError(
+            f"A data frame of sparse columns was passed as X, but {type(estimator).__name__} needs dense ones: use "
+            "X.sparse.to_dense(), or pd.get_dummies(..., sparse=False) where they are made."
+        )
+    if issparse(X):
         raise TypeError(
             f"Sparse data was passed as X, but dense data is required by {type(estimator).__name__}. Ask for dense "
             "columns where they are made, OneHotEncoder(sparse_output=False) or ColumnTransformer(..., "
@@ -208,6 +215,7 @@ def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -
         values = np.full(len(X), float(values))
     if isinstance(values, str):
         raise InputError(f"{name} must have one number a row; got {values!r}.")
+    refuse_other_than_numbers(values, name)
     vector: NDArray[np.float64] = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
     if vector.shape != (len(X),):
         raise InputError(f"{name} must have one value a row, shape ({len(X)},); got shape {vector.shape}.")

@@ -245,6 +245,16 @@ def test_categories_become_columns_in_a_column_transformer(name: str) -> None:
     np.testing.assert_allclose(pipeline.predict(df.assign(town="Selby")), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("name", [*REGRESSORS, "RandomFourierFeatures"])
+def test_frames_of_sparse_columns_are_refused_with_the_cure(name: str) -> None:
+    df, y = table()
+    sparse = df.astype(float).astype(pd.SparseDtype(float, 0.0))
+    with pytest.raises(TypeError, match=r"sparse columns was passed as X.* needs dense ones.*X\.sparse\.to_dense\(\)"):
+        make(name).fit(sparse, y)
+    expected = applied(make(name).fit(df, y), df)
+    np.testing.assert_allclose(applied(make(name).fit(sparse.sparse.to_dense(), y), df.astype(float)), expected)
+
+
 @FEW_COLUMNS
 def test_sparse_columns_of_categories_are_refused_with_the_cure(name: str) -> None:
     df, y = table()
