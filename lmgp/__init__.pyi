@@ -37,6 +37,7 @@ from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
 from .rbf.taylor import TaylorRBF
 from .rbf.validity import gamma_max
+from .saving.files import load
 from .sgd.models import KernelSGDClassifier, KernelSGDRegressor
 from .spectral.learning import learn_from_sums
 from .sphere import SphericalCoordinates
@@ -90,6 +91,7 @@ __all__ = [
     "gamma_max",
     "learn",
     "learn_from_sums",
+    "load",
     "load_dataset",
     "metrics",
     "rbf_expansion",

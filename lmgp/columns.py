@@ -2,7 +2,7 @@
 
 import datetime
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,19 @@ TRUTHS = TRUE | {"false", "no", "n", "f"}
 
 # How many columns or rows a message lists.
 SHOWN = 5
+
+
+class NamedColumns(np.ndarray):
+    """An array whose columns have names, as those of a data frame: `names`, one for each."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: NDArray[Any], names: Sequence[str]) -> "NamedColumns":
+        """View an array of shape (n, d), whose d columns have these names."""
+        named = table.view(cls)
+        named.names = tuple(names)
+        return named
 
 
 class Column(NamedTuple):

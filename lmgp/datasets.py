@@ -16,7 +16,7 @@ from sklearn.datasets import load_diabetes
 
 from lmgp.catalogue import CATALOGUE, DatasetEntry, make_sinc
 from lmgp.errors import DatasetError, InputError, nearest_names
-from lmgp.tables import choose_inputs, read_columns
+from lmgp.tables import Dialect, choose_inputs, read_columns
 
 __all__ = ["DATA_DIR_VARIABLE", "Dataset", "available", "fetch", "load_csv", "load_dataset", "make_sinc", "split"]
 
@@ -147,17 +147,31 @@ def fetch(entry: DatasetEntry, cache_dir: PathLike | None = None, progressbar: b
     return path
 
 
-def load_csv(path: PathLike, target: str | None, *, columns: Sequence[str] | None = None) -> Dataset:
-    """Load a user's own comma-separated file: one header line, then numbers.
+def load_csv(
+    path: PathLike,
+    target: str | None,
+    *,
+    columns: Sequence[str] | None = None,
+    sep: str = ",",
+    decimal: str = ".",
+    encoding: str = "utf-8-sig",
+) -> Dataset:
+    """Load a user's own CSV file: one header line, then numbers.
 
     Parameters
     ----------
     path : path
-        A file in UTF-8; a name that ends in ``.gz`` means compressed by gzip.
+        A file whose name ends in ``.gz`` is compressed by gzip. One whose name ends in ``.parquet`` is a Parquet file,
+        which pyarrow reads.
     target : str
         Column to predict.
     columns : sequence of str or None
         Columns to use as inputs; None means all but the target. Other columns may hold anything.
+    sep : str, default=","
+        What separates the columns.
+    decimal : {".", ","}, default="."
+    encoding : str, default="utf-8-sig"
+        As Python names it.
 
     Returns
     -------
@@ -169,8 +183,8 @@ def load_csv(path: PathLike, target: str | None, *, columns: Sequence[str] | Non
         If the file cannot be read as such a table; the message names the file, the columns and the lines.
     """
     file = Path(path).expanduser()
-    table, inputs, target = read_columns(file, target, columns)
-    name = file.name.removesuffix(".gz").removesuffix(".csv")
+    (table, _), inputs, target = read_columns(file, target, columns, Dialect(sep, decimal, encoding))
+    name = file.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
     return Dataset(name, np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), inputs, target)
 
 

@@ -21,6 +21,14 @@ class DatasetError(LmgpError):
     """A data set is unknown, missing, malformed, or could not be downloaded."""
 
 
+class ModelFileError(LmgpError, OSError):
+    """A file is no model that this version of the package reads."""
+
+
+class OutputError(LmgpError, OSError):
+    """A file cannot be written where it was asked for; what was there is left as it was."""
+
+
 class MemoryLimitError(LmgpError, MemoryError):
     """A computation would need more memory than its stated limit; nothing was allocated."""
 

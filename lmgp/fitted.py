@@ -30,6 +30,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from lmgp.errors import InputError
+from lmgp.saving.files import Savable
 
 Value = TypeVar("Value")
 
@@ -67,8 +68,8 @@ GIVEN_INSTEAD = {
 }
 
 
-class Fitted:
-    """Mixin of estimators whose fitted state is one record, ``_fitted``."""
+class Fitted(Savable):
+    """Mixin of estimators whose fitted state is one record, ``_fitted``: they can be saved."""
 
     _fitted: Any
 

@@ -44,6 +44,10 @@ class Method:
         Whether map, size and threshold are chosen by measurement; `n_features` is the largest size.
     compared : bool, default=True
         Whether `lmgp compare` runs it when no methods are named.
+    sized : bool, default=True
+        Whether there is a number of features, or of rows, to be given. Otherwise `make` takes no heed of it.
+    max_inputs : int, optional
+        The most input columns that it serves; any number if not given.
     tried : bool, default=False
         Whether `GPRegressor` tries it when no methods are named.
     rival : str, optional
@@ -60,12 +64,20 @@ class Method:
     mapped: bool = True
     chooses: bool = False
     compared: bool = True
+    sized: bool = True
+    max_inputs: int | None = None
     tried: bool = False
     rival: str | None = None
 
+    def refusal(self, n_inputs: int) -> str | None:
+        """Say why the method cannot serve data of this many input columns; None where it can."""
+        if self.max_inputs is None or n_inputs <= self.max_inputs:
+            return None
+        return f"method {self.name} serves up to {self.max_inputs} input columns, and there are {n_inputs}"
+
     def regressor(
         self,
-        n_features: int,
+        n_features: int | None,
         threshold: float | None = None,
         *,
         allocation: Allocation = "local",
@@ -76,7 +88,8 @@ class Method:
 
         Parameters
         ----------
-        n_features : int
+        n_features : int or None
+            None for a method without a size.
         threshold : float, optional
             Radius around a centroid, in lengthscales; makes the model a localized one.
         allocation : {"local", "mean"}, default="local"
@@ -87,9 +100,9 @@ class Method:
 
         Returns
         -------
-        FeaturizedGPRegressor, LocalizedGPRegressor, NearestNeighborsGPRegressor or GPRegressor
+        FeaturizedGPRegressor, LocalizedGPRegressor, or what `make` returns of a method without a map
         """
-        made = self.make(n_features, allocation, random_state)
+        made = self.make(n_features or 0, allocation, random_state)
         if not self.mapped:
             known = made.get_params(deep=False)
             return made.set_params(**{name: value for name, value in parameters.items() if name in known})
@@ -179,16 +192,17 @@ _WITHOUT_A_MAP = (
     Method(
         NEAREST_ROWS, "nearest rows", "rows",
         lambda n, _, seed: lmgp.NearestNeighborsGPRegressor(n, random_state=seed),
-        mapped=False, compared=False, tried=True,
+        mapped=False, tried=True,
     ),
     Method(
         RESIDUAL, "Nyström and nearest rows", "rows",
         lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
-        mapped=False, compared=False,
+        mapped=False, tried=True,
     ),
     Method(
         SPECTRAL, "Fourier modes", "Fourier",
-        lambda _n, _, seed: lmgp.SpectralGPRegressor(random_state=seed), mapped=False, compared=False, tried=True,
+        lambda _n, _, seed: lmgp.SpectralGPRegressor(random_state=seed),
+        mapped=False, sized=False, max_inputs=3, tried=True,
     ),
     Method(
         "auto", "chosen by measurement", "chosen",

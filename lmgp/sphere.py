@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
+from lmgp.saving.files import Savable
 from lmgp.validation import validated
 
 Floats = NDArray[np.float64]
@@ -178,7 +179,7 @@ def _check_degrees(longitude: Floats, latitude: Floats) -> None:
             )
 
 
-class SphericalCoordinates(TransformerMixin, BaseEstimator):
+class SphericalCoordinates(Savable, TransformerMixin, BaseEstimator):
     """Longitude and latitude in degrees to points on the sphere, in km: for a pipeline before any model.
 
     The columns named lon, longitude or lng, and lat or latitude, in any case, of a data frame; of an array the first

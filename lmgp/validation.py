@@ -1,5 +1,6 @@
 """What every estimator does with its input at the boundary: random state, tensors, rows and their weights."""
 
+import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from lmgp.columns import refuse_other_than_numbers
+from lmgp.columns import NamedColumns, refuse_other_than_numbers
 from lmgp.errors import InputError
 
 if TYPE_CHECKING:
@@ -104,6 +105,11 @@ class Rows:
         return Rows(X, y, of("weights", 1.0), of("noise_variances", noise_variance))
 
     @property
+    def rows_kept(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @property
     def mean(self) -> float:
         """The weighted mean of y."""
         return float(np.average(self.y, weights=self.weights))
@@ -129,7 +135,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
         # Columns that fit does not know say more than what is missing in them.
         validate_data(estimator, X, reset=False, skip_check_array=True)
     refuse_other_than_numbers(X, "X")
-    return validate_data(estimator, X, dtype=np.float64, **options)
+    return _checked(estimator, X, options)
 
 
 def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
@@ -150,7 +156,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
             "sklearn.multioutput.MultiOutputRegressor."
         )
     refuse_other_than_numbers(y, "y")
-    inputs, target = validate_data(estimator, X, y, dtype=np.float64, y_numeric=True, **options)
+    inputs, target = _checked(estimator, X, {"y": y, "y_numeric": True, **options})
     # Objects and strings become numbers only here.
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
 
@@ -170,6 +176,21 @@ def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) ->
             "columns where they are made, OneHotEncoder(sparse_output=False) or ColumnTransformer(..., "
             "sparse_threshold=0), or use X.toarray()."
         )
+
+
+def _checked(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> Any:
+    """Check as scikit-learn does, and take over the names of columns that have them."""
+    if not isinstance(X, NamedColumns):
+        return validate_data(estimator, X, dtype=np.float64, **options)
+    known = getattr(estimator, "feature_names_in_", None)
+    if not options.get("reset", True) and known is not None and tuple(known) != X.names:
+        raise InputError(f"The columns must be {', '.join(known)}, in this order; got {', '.join(X.names)}.")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")  # they have, as was seen
+        checked = validate_data(estimator, np.asarray(X), dtype=np.float64, **options)
+    if options.get("reset", True):
+        estimator.feature_names_in_ = np.array(X.names, dtype=object)
+    return checked
 
 
 def check_rows(

@@ -222,15 +222,24 @@ def test_constant_inputs_are_refused_before_anything_is_written(
     assert not (folder / "out").exists()
 
 
-def test_too_many_training_rows_for_the_reference_are_refused_beforehand(
+def test_a_method_that_cannot_serve_the_columns_is_left_out_unless_it_was_named(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = "".join(f"{i},{i % 7}\n" for i in range(20_000))
-    (folder / "long.csv").write_text("a,b\n" + rows)
-    arguments = ["compare", str(folder / "long.csv"), "--target", "b", "--out", str(folder / "out"), "--quiet"]
-    assert main([*arguments, "--max-train-rows", "17000"]) == 2
-    assert "lower --max-train-rows" in capsys.readouterr().err
-    assert not (folder / "out").exists()
+    file = write_csv(folder / "wide.csv", header="a,b,price")
+    lines = Path(file).read_text().splitlines()
+    wider = [f"{line},{number % 7},{number % 5}" for number, line in enumerate(lines)]
+    Path(file).write_text("\n".join(["a,b,price,c,d", *wider[1:]]) + "\n")
+    command = ["compare", file, "--target", "price", "--n-features", "8", "--thresholds", "1", "--seeds", "1"]
+    assert main([*command, "--methods", "rff", "spectral"]) == 2
+    reason = "wide: method spectral serves up to 3 input columns, and there are 4"
+    assert capsys.readouterr().err.startswith(f"lmgp: error: {reason}.")
+    assert not (folder / "results").exists()
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    assert "lmgp: wide: left out: method spectral serves up to 3" in printed.err.replace("\r", "\n")
+    assert "left out: method spectral serves up to 3" in printed.out
+    assert main([*command, "--columns", "a", "b", "c", "--methods", "spectral"]) == 0
+    assert "\n  spectral " in capsys.readouterr().out
 
 
 def test_a_constant_target_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,21 @@ def test_true_and_false_are_one_and_zero(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_csv(path, "y").X, [[1], [0], [0.5]])
 
 
+def test_other_marks_and_encodings(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "höhe;y\n-1,5;2\n3;1e-3\n,5;+4,0\n".encode("latin-1"))
+    data = load_csv(path, "y", sep=";", decimal=",", encoding="latin-1")
+    np.testing.assert_array_equal(data.X, [[-1.5], [3], [0.5]])
+    np.testing.assert_array_equal(data.y, [2, 1e-3, 4])
+    assert data.feature_names == ("höhe",)
+
+
+def test_a_column_that_is_not_used_may_have_any_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", ",a,b,b,y\n0,1,x,,3\n1,4,x,,6\n")
+    np.testing.assert_array_equal(load_csv(path, "y", columns=["a"]).X, [[1], [4]])
+    with pytest.raises(DatasetError, match="the header has b more than once"):
+        load_csv(path, "y", columns=["a", "b"])
+
+
 BAD_FILES = {
     "dates": (
         "a,sold,y\n1,2020-01-31,2\n1,2020-02-01,2\n",

@@ -20,7 +20,7 @@ from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
 from lmgp.inference.local import PRUNE
 from lmgp.locality.placement import cover
-from lmgp.methods import EXACT, METHODS
+from lmgp.methods import EXACT, METHODS, NEAREST_ROWS, SPECTRAL
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.noise import Noise
 from lmgp.validation import Rows
@@ -91,6 +91,9 @@ class Bench:
         text = f"seed {seed}: exact prediction of {len(rows.y_test):,} rows from {len(rows.y_train):,}"
         with doing(text):
             self.mean, self.variance, seconds = self._predict(self.exact)
+        if self.exact.iterations_ is not None:
+            level = logging.INFO if self.exact.iterations_.converged else logging.WARNING
+            _LOG.log(level, "seed %d: the mean of the exact GP: %s", seed, self.exact.iterations_)
         self.seconds: dict[str, Any] = {"fit_seconds": found.seconds, "predict_seconds": seconds}
         self.described: dict[str, Any] = {
             "settings": mark,
@@ -134,6 +137,8 @@ class Bench:
         if unit[0].method == EXACT:
             return 0.0
         n_features = max(cell.n_features or 0 for cell in unit)
+        if unit[0].method == NEAREST_ROWS:
+            return len(self.rows.y_test) * min(n_features, len(self.rows.y_train)) ** 3 / 3.0
         thresholds = [cell.threshold for cell in unit if cell.threshold is not None]
         n_models = min(len(self.centroids(min(thresholds))), len(self.rows.y_test)) if thresholds else 1
         return n_models * n_features**2 * (len(self.rows.y_train) + n_features / 3.0)
@@ -183,7 +188,6 @@ class Bench:
         )
 
     def _measure_alone(self, cell: Cell) -> Row:
-        assert cell.n_features is not None
         method = METHODS[cell.method]
         model = method.regressor(
             cell.n_features,
@@ -201,19 +205,26 @@ class Bench:
             mean, variance, seconds = self._predict(model)
         selection = model.selection_ if method.chooses else None
         used = model.model_ if method.chooses else model
-        features = getattr(used, "features_", None)  # rows may be chosen in place of features
-        columns = None if features is None else features.transform(self.rows.X_train[:1]).shape[1]
         localized = method.localized or (selection is not None and selection.chosen.threshold is not None)
         return Row(
             **self.described,
             **cell._asdict(),
-            n_features_out=columns,
+            n_features_out=self._size_of(cell, used),
             n_centroids=len(used.centroids_) if localized else None,
             selection="" if selection is None else selection.to_json(),
             **self._compared(mean, variance),
             fit_seconds=fitted - start,
             predict_seconds=seconds,
         )
+
+    def _size_of(self, cell: Cell, model: Any) -> int | None:
+        """Count the columns of a fitted model; or the rows that a prediction is from, or the modes."""
+        if cell.method == NEAREST_ROWS:
+            return min(model.n_neighbors, len(self.rows.y_train))
+        if cell.method == SPECTRAL:
+            return int(model.error_.n_modes)
+        features = getattr(model, "features_", None)  # rows may be chosen in place of features
+        return None if features is None else int(features.transform(self.rows.X_train[:1]).shape[1])
 
     def _measure_together(self, unit: Sequence[Cell]) -> Iterator[tuple[Cell, Row]]:
         """Measure the cells of one group, of whose maps there is one a size."""

@@ -19,7 +19,7 @@ def check_features(
     name : str
         Of the data set.
     methods : iterable of str
-        Names in `METHODS`. A method that chooses its own size is not checked.
+        Names in `METHODS`. A method that chooses its own size, or has none, is not checked.
     sizes : iterable of int
         The numbers of features, D.
     n_train : int
@@ -36,7 +36,7 @@ def check_features(
     for method in methods:
         n_columns = min(largest, n_train) if METHODS[method].family == "rows" else largest
         needed = 16.0 * n_columns**2 / 2**30
-        if needed > max_memory_gib and not METHODS[method].chooses:
+        if needed > max_memory_gib and METHODS[method].sized and not METHODS[method].chooses:
             raise MemoryLimitError(
                 f"{name}: method {method} with {n_columns:,} features takes {needed:,.1f} GiB for its matrices, above "
                 f"the limit of {max_memory_gib:g} GiB. Lower --n-features: {most_columns(max_memory_gib):,} fit."

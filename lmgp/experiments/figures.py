@@ -35,7 +35,7 @@ class Look:
         The least distance of two labels, as a share of a panel's height.
     """
 
-    colours: tuple[str, ...] = (BLUE, ORANGE, GREEN, PINK, BLACK)
+    colours: tuple[str, ...] = (BLUE, ORANGE, GREEN, BLACK, PINK)
     markers: tuple[str, ...] = ("o", "s", "^", "D", "v")
     dashes: tuple[str, ...] = ("-", "--", ":", "-.")
     others: str = "#dddddd"
@@ -47,10 +47,14 @@ LOOK = Look()
 
 
 class Line(NamedTuple):
-    """One method at one threshold: its rows size by size, and how it is drawn."""
+    """One method at one threshold: its rows size by size, and how it is drawn.
+
+    Of a method without a size, the same rows are drawn at every size.
+    """
 
     method: str
     threshold: float | None
+    at: tuple[int, ...]
     sizes: tuple[list[Row], ...]
     colour: str
     marker: str
@@ -65,6 +69,11 @@ class Line(NamedTuple):
     def short_label(self) -> str:
         """What the line is called in the panel of its family."""
         return self.label.removeprefix("global Maclaurin, ").removeprefix("local Maclaurin, ")
+
+    @property
+    def filled(self) -> str:
+        """The colour within its markers: hollow are those of a method without a size."""
+        return self.colour if METHODS[self.method].sized else "white"
 
     def values(self, name: str, least: float) -> list[list[float]]:
         """Return one field of all seeds, size by size."""
@@ -124,6 +133,8 @@ def _title(comparison: Comparison, lines: Sequence[Line]) -> str:
     title += f", mean and range over {settings.seeds} seeds" if settings.seeds > 1 else ", one seed"
     if any(line.threshold is not None for line in lines):
         title += ". T: threshold, in lengthscales"
+    if not all(METHODS[line.method].sized for line in lines):
+        title += ". Hollow: without n_features"
     if any(row.kl is not None and row.kl < LOOK.least for row in comparison.rows):
         title += f". {LOOK.least:g}: or less"
     return title
@@ -131,9 +142,10 @@ def _title(comparison: Comparison, lines: Sequence[Line]) -> str:
 
 def _panels(comparison: Comparison) -> dict[str, list[Line]]:
     """Group the lines by family, in the order of the registry."""
-    sizes: dict[tuple[str, float | None], list[list[Row]]] = {}
-    for (_, method, threshold), rows in sorted(by_line(comparison.rows).items(), key=lambda item: item[0][0]):
-        sizes.setdefault((method, threshold), []).append(rows)
+    sizes: dict[tuple[str, float | None], dict[int, list[Row]]] = {}
+    for (size, method, threshold), rows in sorted(by_line(comparison.rows).items(), key=lambda item: item[0][0] or 0):
+        every = sorted(set(comparison.settings.n_features)) if size is None else [size]
+        sizes.setdefault((method, threshold), {}).update(dict.fromkeys(every, rows))
     thresholds = sorted({threshold for _, threshold in sizes if threshold is not None})
     titles: dict[str, list[str]] = {title: [] for title in _FAMILIES}
     for method in METHODS:
@@ -145,11 +157,14 @@ def _panels(comparison: Comparison) -> dict[str, list[Line]]:
             for at in sorted((t for one, t in sizes if one == method), key=lambda t: t or 0.0):
                 look = LOOK.colours[number % len(LOOK.colours)], LOOK.markers[number % len(LOOK.markers)]
                 dashes = LOOK.dashes[0 if at is None else thresholds.index(at) % len(LOOK.dashes)]
-                panels.setdefault(title, []).append(Line(method, at, tuple(sizes[method, at]), *look, dashes))
+                of_line = sizes[method, at]
+                panels.setdefault(title, []).append(
+                    Line(method, at, tuple(of_line), tuple(of_line.values()), *look, dashes)
+                )
     return panels
 
 
-_FAMILIES = ("Fourier", "Maclaurin, global", "Maclaurin, local", "Taylor", "others")
+_FAMILIES = ("Fourier", "Maclaurin, global", "Maclaurin, local", "Taylor", "training rows", "others")
 
 
 def _family(name: str) -> str:
@@ -157,18 +172,20 @@ def _family(name: str) -> str:
     method = METHODS[name]
     if method.family == "Maclaurin":
         return "Maclaurin, local" if method.localized else "Maclaurin, global"
+    if method.family == "rows":
+        return "training rows"
     return method.family if method.family in _FAMILIES else "others"
 
 
 def _draw_family(axes: Axes, title: str, lines: Sequence[Line], every: Sequence[Line], ticks: Sequence[int]) -> None:
     for line in every:
-        x, (middle, bars) = _sizes(line), _middle(line.values("kl", LOOK.least))
+        x, (middle, bars) = line.at, _middle(line.values("kl", LOOK.least))
         if line not in lines:
             axes.plot(x, middle, color=LOOK.others, linewidth=1.0, zorder=1)
             continue
         axes.errorbar(
             x, middle, bars, color=line.colour, marker=line.marker, linestyle=line.dashes, markersize=5, linewidth=1.5,
-            elinewidth=0.8, capsize=2, zorder=3, label=line.label,
+            elinewidth=0.8, capsize=2, zorder=3, label=line.label, markerfacecolor=line.filled,
         )  # fmt: skip
     axes.set(xscale="log", yscale="log", title=title, xlabel="n_features")
     axes.set_xticks(sorted(set(ticks)), map(str, sorted(set(ticks))))
@@ -183,7 +200,7 @@ def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
     ends = []
     for line in lines:
         middle, _ = _middle(line.values("kl", LOOK.least))
-        height = float(to_axes.transform((_sizes(line)[-1], middle[-1]))[1])
+        height = float(to_axes.transform((line.at[-1], middle[-1]))[1])
         ends.append((height if np.isfinite(height) else 1.0, line))
     ends.sort(key=lambda end: end[0])
     at = spread([height for height, _ in ends], LOOK.label_gap)
@@ -227,15 +244,15 @@ def _draw_errors(axes: Axes, comparison: Comparison, every: Sequence[Line]) -> N
     largest = max(comparison.settings.n_features)
     found = []
     for line in every:
-        (of_size,) = [rows for rows in line.sizes if rows[0].n_features == largest] or [[]]
+        of_size = dict(zip(line.at, line.sizes, strict=True)).get(largest)
         if of_size:
             found.append(([row.rmse for row in of_size], line))
     found.sort(key=lambda one: float(np.mean(one[0])), reverse=True)
-    for height, (errors, _) in enumerate(found):
+    for height, (errors, line) in enumerate(found):
         (middle,), bars = _middle([errors])
         axes.errorbar(
             middle, height, xerr=bars, color=BLACK, marker="o", markersize=5, elinewidth=1.0, capsize=2,
-            linestyle="none",
+            linestyle="none", markerfacecolor=BLACK if METHODS[line.method].sized else "white",
         )  # fmt: skip
     exact = mean((row for row in comparison.rows if row.method == EXACT), "rmse")
     axes.axvline(exact, color=BLACK, linewidth=2.5, alpha=0.4, zorder=1)
@@ -249,10 +266,6 @@ def _draw_errors(axes: Axes, comparison: Comparison, every: Sequence[Line]) -> N
     axes.set_title(f"RMSE at n_features = {largest}", pad=18, loc="right")
     axes.set_xlabel(f"units of {plain(comparison.dataset.target_name)}")
     axes.grid(axis="both", alpha=0.25)
-
-
-def _sizes(line: Line) -> list[int]:
-    return [rows[0].n_features or 0 for rows in line.sizes]
 
 
 def _middle(values: Sequence[Sequence[float]]) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from lmgp.datasets import Dataset
@@ -106,7 +106,10 @@ MAX_TRAIN_ROWS = 10_000
 
 
 class Cell(NamedTuple):
-    """What is fitted once: the key of a row of results. The reference is a cell of method "exact", without sizes."""
+    """What is fitted once: the key of a row of results.
+
+    The reference is a cell of method "exact", without sizes. A method without a size has no `n_features`.
+    """
 
     seed: int
     method: str
@@ -126,8 +129,8 @@ class Settings:
     Attributes
     ----------
     protocol : Protocol
-    methods : tuple of str
-        Names in `METHODS`.
+    methods : tuple of str or None
+        Names in `METHODS`; None for those of `DEFAULT_METHODS` that serve the data, see `served`.
     n_features : tuple of int
     thresholds : tuple of float
         In lengthscales; for the localized methods.
@@ -148,7 +151,7 @@ class Settings:
     """
 
     protocol: Protocol = PROTOCOLS["converged"]
-    methods: tuple[str, ...] = DEFAULT_METHODS
+    methods: tuple[str, ...] | None = None
     n_features: tuple[int, ...] = PROTOCOLS["converged"].n_features
     thresholds: tuple[float, ...] = DEFAULT_THRESHOLDS
     seeds: int = DEFAULT_SEEDS
@@ -158,7 +161,7 @@ class Settings:
     standardise: bool | None = None
 
     def __post_init__(self) -> None:
-        for name in self.methods:
+        for name in self.methods or ():
             if name not in METHODS:
                 raise InputError(f"Unknown method {name!r}; {nearest_names(name, METHODS)}")
         for n_features in self.n_features:
@@ -190,10 +193,38 @@ class Settings:
         # What the catalogue knows of a set holds for its own choice of columns.
         return not (dataset.entry and dataset.entry.spatial and dataset.feature_names == dataset.entry.inputs)
 
+    def served(self, dataset: Dataset) -> tuple["Settings", tuple[str, ...]]:
+        """Name the methods that a data set is compared by.
+
+        Parameters
+        ----------
+        dataset : Dataset
+
+        Returns
+        -------
+        settings : Settings
+            With names in `methods`.
+        left_out : tuple of str
+            Which of the default methods cannot serve the data, and why.
+
+        Raises
+        ------
+        InputError
+            If a method that was named cannot serve the data.
+        """
+        methods = DEFAULT_METHODS if self.methods is None else self.methods
+        refusals = {name: METHODS[name].refusal(dataset.X.shape[1]) for name in methods}
+        left_out = tuple(reason for reason in refusals.values() if reason is not None)
+        if left_out and self.methods is not None:
+            raise InputError(f"{dataset.name}: {left_out[0]}. Leave it out of the methods, or choose fewer columns.")
+        return replace(self, methods=tuple(name for name in methods if refusals[name] is None)), left_out
+
     def cells(self, seed: int) -> Iterator[Cell]:
-        """List the cells of one seed, the reference first."""
+        """List the cells of one seed: the reference first, then the methods without a size."""
         yield Cell(seed, EXACT)
+        methods = dict.fromkeys(DEFAULT_METHODS if self.methods is None else self.methods)
+        yield from (Cell(seed, method) for method in methods if not METHODS[method].sized)
         for n_features in sorted(set(self.n_features)):
-            for method in dict.fromkeys(self.methods):
+            for method in (name for name in methods if METHODS[name].sized):
                 thresholds = sorted(set(self.thresholds)) if METHODS[method].localized else [None]
                 yield from (Cell(seed, method, n_features, threshold) for threshold in thresholds)

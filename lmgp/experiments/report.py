@@ -5,8 +5,10 @@ from itertools import groupby
 
 import numpy as np
 
+from lmgp.experiments.reference import MEAN_ERROR, iterates
 from lmgp.experiments.results import Row
 from lmgp.experiments.runner import Comparison, prepare
+from lmgp.inference.iterative import PLAN
 from lmgp.methods import EXACT
 from lmgp.metrics import nlpd
 
@@ -18,15 +20,16 @@ _FAR = 1.0  # nats per row: that far from the exact GP, "nearest" is no praise
 _SHOWN = 12  # names of columns in the heading
 LEGEND = (
     "KL in nats, approximation to exact GP, noise included. Means over seeds; s.d. of KL/row over seeds.\n"
-    "D: columns made. threshold: in lengthscales. *: nearest to the exact GP at this n_features."
+    "D: columns made; of nearest_rows the rows that predict, of spectral the modes. threshold: in lengthscales.\n"
+    "*: nearest to the exact GP at this n_features."
 )
 
 
-def by_line(rows: Iterable[Row]) -> dict[tuple[int, str, float | None], list[Row]]:
+def by_line(rows: Iterable[Row]) -> dict[tuple[int | None, str, float | None], list[Row]]:
     """Group the rows of the methods by n_features, method and threshold: what remains are the seeds."""
-    groups: dict[tuple[int, str, float | None], list[Row]] = {}
+    groups: dict[tuple[int | None, str, float | None], list[Row]] = {}
     for row in rows:
-        if row.n_features is not None:
+        if row.method != EXACT:
             groups.setdefault((row.n_features, row.method, row.threshold), []).append(row)
     return groups
 
@@ -41,7 +44,7 @@ def table(comparison: Comparison) -> str:
     """Make the block of text for one data set.
 
     A heading describes the data and the exact GP. Then, for each n_features, the methods follow from the nearest to the
-    exact GP to the furthest.
+    exact GP to the furthest; those without a size come last.
 
     Parameters
     ----------
@@ -56,14 +59,16 @@ def table(comparison: Comparison) -> str:
     groups = by_line(comparison.rows)
     entries: list[Sequence[str] | str] = [_COLUMNS]
     nearest = []
-    for n_features, keys in groupby(sorted(groups, key=lambda key: key[0]), key=lambda key: key[0]):
+    for size, keys in groupby(sorted(groups, key=lambda key: key[0] or np.inf), key=lambda key: key[0]):
         ranked = sorted((groups[key] for key in keys), key=lambda rows: np.nan_to_num(mean(rows, "kl"), nan=np.inf))
-        entries.append(f"n_features = {n_features}")
-        nearest.append(ranked[0])
-        entries.extend(_entry(rows, best=rows is ranked[0]) for rows in ranked)
+        entries.append("without n_features" if size is None else f"n_features = {size}")
+        if size is not None or all(other is None for other, *_ in groups):
+            nearest.append(ranked[0])
+        entries.extend(_entry(rows, best=size is not None and rows is ranked[0]) for rows in ranked)
     lines.extend(_aligned(entries))
     lines.extend(_warnings(comparison, nearest))
     lines.extend(f"not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
+    lines.extend(f"left out: {reason}" for reason in comparison.left_out)
     return "\n".join(lines) + "\n"
 
 
@@ -107,9 +112,10 @@ def _warnings(comparison: Comparison, nearest: Iterable[Sequence[Row]]) -> Itera
         if not score <= trivial:
             reasons.append(f"predicts worse than the training mean and s.d., NLPD {score:.4g} against {trivial:.4g}")
         if reasons:
+            at = "" if rows[0].n_features is None else f"at n_features = {rows[0].n_features} "
             yield (
-                f"note: at n_features = {rows[0].n_features} even the nearest, {name}, {' and '.join(reasons)}. Use "
-                "more features, another threshold, or other methods."
+                f"note: {at}even the nearest, {name}, {' and '.join(reasons)}. Use more features, another threshold, "
+                "or other methods."
             )
 
 
@@ -173,14 +179,19 @@ def _heading(comparison: Comparison) -> list[str]:
             f"predict {mean(exact, 'predict_seconds'):.3f} s",
         )
     )
-    return [
+    lines = [
         title,
         "=" * len(title),
         _inputs(comparison),
         f"exact GP: {', '.join(hyper)}{learned}",
         f"          {scores}",
-        "",
     ]
+    if any(iterates(row.n_train) for row in exact):
+        lines.append(
+            f"          mean by iteration, to {MEAN_ERROR:g} predictive s.d.; variance, approximate, from "
+            f"{PLAN.n_neighbors} nearest rows and up to {PLAN.landmarks:,} landmarks"
+        )
+    return [*lines, ""]
 
 
 def _span(values: Iterable[float], digits: int = 4) -> str:

@@ -26,14 +26,15 @@ class Row:
     n_train, n_test, n_inputs : int
         The rows used, and the columns of the inputs.
     seed, method, n_features, threshold
-        The cell; the reference has no sizes.
+        The cell; the reference has no sizes, and some methods have none.
     rmse, nlpd, coverage, crps : float
         RMSE and CRPS in the target's units; coverage of the central 95% interval.
     fit_seconds, predict_seconds : float or None
         Wall time. The reference and localized models solve while they predict; the reference's fit is its learning.
         None where the cell shared its work with others.
     n_features_out : int or None
-        The columns really made. None for the reference, as the three divergences.
+        The columns really made; the rows that a prediction is from, or the modes, where there is no map. None for the
+        reference, as the three divergences.
     n_centroids : int or None
         None for a global model.
     kl, kl_sum, reverse_kl : float or None

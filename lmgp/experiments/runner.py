@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
@@ -14,14 +14,13 @@ from sklearn.preprocessing import StandardScaler
 
 from lmgp import ExactGPRegressor
 from lmgp.datasets import Dataset, split
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.errors import InputError
 from lmgp.experiments.bench import Bench, share
 from lmgp.experiments.budget import check_features
 from lmgp.experiments.progress import Progress
 from lmgp.experiments.protocol import Cell, Settings
-from lmgp.experiments.reference import LearnedFile, Prepared
+from lmgp.experiments.reference import MEAN_ERROR, LearnedFile, Prepared, iterates
 from lmgp.experiments.results import ResultsFile, Row
-from lmgp.inference.function_space import check_exact
 
 _LOG = logging.getLogger(__name__)
 _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # whose version can change a digit
@@ -39,12 +38,15 @@ class Comparison:
         One for each cell that could be made, in the order of the settings.
     failures : dict of Cell to str
         Why the others could not.
+    left_out : tuple of str
+        Which of the default methods cannot serve the data, and why.
     """
 
     dataset: Dataset
     settings: Settings
     rows: list[Row]
     failures: dict[Cell, str]
+    left_out: tuple[str, ...] = field(default=())
 
 
 def _parts(dataset: Dataset, settings: Settings, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -146,17 +148,25 @@ def check(dataset: Dataset, settings: Settings, out: Path) -> None:
     Raises
     ------
     InputError, MemoryLimitError
-        As `compare`.
+        As `compare`, and where the matrices of a size do not fit.
     """
     ResultsFile(results_path(dataset, out))
+    settings, left_out = settings.served(dataset)
+    n_train = 0
     for seed in range(settings.seeds):
-        rows = prepare(dataset, settings, seed)
+        n_train = len(prepare(dataset, settings, seed).y_train)
         limit = ExactGPRegressor().max_memory_gib
-        check_features(dataset.name, settings.methods, settings.n_features, len(rows.y_train), limit)
-        try:
-            check_exact(len(rows.y_train), limit)
-        except MemoryLimitError as error:
-            raise MemoryLimitError(f"{dataset.name}: lower --max-train-rows. {error}") from None
+        check_features(dataset.name, settings.methods or (), settings.n_features, n_train, limit)
+    for reason in left_out:
+        _LOG.info("%s: left out: %s", dataset.name, reason)
+    if iterates(n_train):
+        _LOG.info(
+            "%s: %s training rows are too many for a Cholesky factor: the mean of the exact GP is solved for by "
+            "iteration, to %g predictive standard deviations, and its variance is approximate (--max-train-rows)",
+            dataset.name,
+            f"{n_train:,}",
+            MEAN_ERROR,
+        )
     for name, part, cap in zip(
         ("train", "test"),
         _parts(dataset, settings, 0),
@@ -197,10 +207,10 @@ def compare(
     Raises
     ------
     InputError
-        If the data cannot be split or modelled, or the results cannot be written.
-    MemoryLimitError
-        If there are too many rows for the exact reference.
+        If the data cannot be split or modelled, a method that was named cannot serve them, or the results cannot be
+        written.
     """
+    settings, left_out = settings.served(dataset)
     run = _Run(dataset, settings, out)
     missing = [cell for cell in run.cells if cell not in run.done]
     if n_done := len(run.cells) - len(missing):
@@ -211,7 +221,7 @@ def compare(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(run.kept()) from None
     rows = [run.done[cell] for cell in run.cells if cell in run.done]
-    return Comparison(dataset, settings, rows, run.failures)
+    return Comparison(dataset, settings, rows, run.failures, left_out)
 
 
 class _Run:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
-from lmgp.features.names import NamedColumns
+from lmgp.features.names import NamedOutput
 from lmgp.features.operators import Composable
 from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
 from lmgp.kernels.base import Kernel, unsupported
@@ -109,7 +109,7 @@ class Work(NamedTuple):
     stretch: float = 1.0
 
 
-class FeatureMap(Fitted, TensorMap, NamedColumns, TransformerMixin, BaseEstimator):
+class FeatureMap(Fitted, TensorMap, NamedOutput, TransformerMixin, BaseEstimator):
     """A map φ from rows to columns: a scikit-learn transformer.
 
     `fit` draws what is random and decides how many columns there are; `transform` maps. Subclasses implement `draw` and

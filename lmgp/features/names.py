@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.errors import InputError
 
 
-class NamedColumns:
+class NamedOutput:
     """Mixin of feature maps: `get_feature_names_out`, by the hook `column_names`.
 
     With it scikit-learn's `set_output` and `ColumnTransformer` name the columns.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class Sized(Protocol):
@@ -21,7 +21,8 @@ Kept = TypeVar("Kept", bound=Sized)
 class Cache(Generic[Kept]):
     """Values by a key, each made once by the first thread that asks; the others wait for it.
 
-    A value that would take the cache above its limit is handed out, but not kept.
+    A value that would take the cache above its limit is handed out, but not kept. A copy has none of them, but for
+    those whose attribute `lasting` is true.
 
     Parameters
     ----------
@@ -69,9 +70,18 @@ class Cache(Generic[Kept]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def __getstate__(self) -> dict[str, float]:
-        # A copy starts empty: values are solved again where they are needed.
-        return {"limit": self.limit}
+    def __getstate__(self) -> dict[str, Any]:
+        # Values are solved again where they are needed, but for those that say that they take too long for that.
+        made = {
+            key: value.result() for key, value in list(self._values.items()) if value.done() and not value.exception()
+        }
+        return {
+            "limit": self.limit,
+            "lasting": {key: one for key, one in made.items() if getattr(one, "lasting", False)},
+        }
 
-    def __setstate__(self, state: dict[str, float]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["limit"])  # type: ignore[misc]
+        for key, value in state.get("lasting", {}).items():
+            self._values[key] = Future()
+            self._values[key].set_result(value)

@@ -3,6 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -183,6 +184,9 @@ class IterativePosterior:
     K. A. Wang et al., *Exact Gaussian Processes on a Million Data Points*, NeurIPS 2019.
     """
 
+    # Iterations take too long to be made again by a copy.
+    lasting: ClassVar[bool] = True
+
     def __init__(
         self,
         kernel: Kernel,
@@ -243,6 +247,17 @@ class IterativePosterior:
                 ToleranceWarning,
                 stacklevel=2,
             )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_device": str(self._device)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._device = torch.device(state["_device"])
+        try:
+            torch.empty(0, device=self._device)
+        except (RuntimeError, AssertionError):  # solved elsewhere
+            self._device = torch.device("cpu")
 
     def _weights(self, solved: torch.Tensor) -> tuple[torch.Tensor, TrendFit | None]:
         """Return (K + Σ)⁻¹(y − trend), and the estimated trend, from the solutions for y and the columns H."""

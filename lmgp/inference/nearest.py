@@ -108,6 +108,11 @@ class NearestPosterior:
         shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
 
+    @property
+    def rows_kept(self) -> int:
+        """The number of training rows."""
+        return len(self._X)
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 

@@ -1,5 +1,9 @@
 """A global map for the long part of a kernel, and what it leaves out from the rows near to each other."""
 
+from copy import copy
+from functools import cached_property
+from typing import Any, Self
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -12,7 +16,7 @@ from lmgp.inference.nearest import FARTHEST
 from lmgp.inference.partial import BlockCovariance
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
-from lmgp.linalg import solve_lower
+from lmgp.linalg import solve_lower, solve_upper
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
@@ -55,8 +59,6 @@ class ResidualPosterior:
 
     Attributes
     ----------
-    covariance : BlockCovariance
-        Of the training rows, from which the weights are.
     surprise : float
         yᵀC⁻¹y/n under the model of the blocks.
 
@@ -100,28 +102,48 @@ class ResidualPosterior:
             max_memory_gib,
         )
         self.kernel, self.noise, self.trend, self.n_neighbors = kernel, noise, trend, min(n_neighbors, n)
-        self._features, self._centre = features, centre
+        self._features, self._centre, self._block_size = features, centre, block_size
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._X, self._noise = as_tensor(rows.X), noise.of_weighted_rows(rows)
         y = rows.y if trend is None else rows.y - trend.changes(rows.X)
         # The columns of a trend are further targets, which share all factorisations.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
-        self._mapped = torch.empty((n, size), dtype=torch.float64)
-        for part in chunks(n, size):
-            self._mapped[part] = features.evaluate(as_tensor(rows.X[part] - centre))
-        scaled = kernel.scale(rows.X)
-        self._tree = KDTree(scaled)
-        self.covariance = BlockCovariance(
-            kernel, self._X, self._mapped, self._noise, noise.variance, _blocks(scaled, block_size)
-        )
+        self._tree = KDTree(kernel.scale(rows.X))
+        self._factor = self.covariance.factor
         self._weights = self.covariance.weights(self._targets)
         squares = self._targets[:, 0] @ self.covariance.solve(self._targets[:, :1])
         self.surprise = float(squares) / n
 
-    def _residual(self, X: torch.Tensor, mapped: torch.Tensor) -> torch.Tensor:
-        """Return r = k − φᵀφ between rows, of one set or of a batch of sets."""
-        return self.kernel.evaluate_at(X, X, self._values) - mapped @ mapped.mT
+    @cached_property
+    def _mapped(self) -> torch.Tensor:
+        """The features of the rows, shape (n, D)."""
+        X, size = self._X.numpy(), self._features.n_features_out_
+        mapped = torch.empty((len(X), size), dtype=torch.float64)
+        for part in chunks(len(X), size):
+            mapped[part] = self._features.evaluate(as_tensor(X[part] - self._centre))
+        return mapped
+
+    @cached_property
+    def covariance(self) -> BlockCovariance:
+        """The covariance of the training rows, from which the weights are."""
+        blocks = _blocks(np.asarray(self._tree.data), self._block_size)
+        return BlockCovariance(self.kernel, self._X, self._mapped, self._noise, self.noise.variance, blocks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is n × D: it is made again where it is needed.
+        return {name: value for name, value in vars(self).items() if name not in ("_mapped", "covariance")}
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def with_neighbours(self, n_neighbors: int) -> Self:
+        """Return this posterior with predictions from another number of nearest rows."""
+        other = copy(self)
+        other.n_neighbors = min(n_neighbors, len(self._X))
+        return other
 
     @property
     def n_bytes(self) -> int:
@@ -146,26 +168,13 @@ class ResidualPosterior:
         variance : ndarray of shape (m,) or None
         """
         means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X))
-        points, prior = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST), self.kernel.diagonal(X)
+        points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
         k = np.arange(1, self.n_neighbors + 1)
 
-        @torch.no_grad()
         def solve(part: slice) -> None:
             near = torch.from_numpy(self._tree.query(points[part], k=k)[1])
-            own = self._features.evaluate(as_tensor(X[part] - self._centre))
-            mapped = torch.cat((self._mapped[near], own[:, None]), dim=1)
-            residual = self._residual(torch.cat((self._X[near], as_tensor(X[part])[:, None]), dim=1), mapped)
-            left_out = residual[:, -1, -1].clamp_min(0.0)
-            section = residual[:, :-1, -1:]
-            factor = factorise(residual[:, :-1, :-1].contiguous(), self._noise[near])
-            solved = solve_lower(factor, section)
-            weights = torch.linalg.solve_triangular(factor.mT, solved, upper=True)
-            remaining = own - (weights.mT @ mapped[:, :-1])[:, 0]
-            means[part] = (remaining @ self._weights + (weights.mT @ self._targets[near])[:, 0]).numpy()
-            if variance:
-                whitened = solve_lower(self.covariance.factor, remaining.T)
-                found = whitened.square().sum(dim=0) + (left_out - solved.square().sum(dim=(1, 2))).clamp_min(0.0)
-                variances[part] = np.minimum(found.numpy(), prior[part])
+            mean, found = self._given(near, X[part, None])
+            means[part], variances[part] = mean[:, 0].numpy(), found[:, 0].numpy()
 
         parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * self._mapped.shape[1], BATCH_BYTES)))
         if not variance:
@@ -173,6 +182,60 @@ class ResidualPosterior:
         if self.trend is not None:
             variances += self.trend.variance(X, means[:, 1:])
         return means[:, 0], variances
+
+    @property
+    def rows_kept(self) -> int:
+        """The number of training rows."""
+        return len(self._X)
+
+    def predict_given(self, near: Indices, X: Floats) -> tuple[Floats, Floats]:
+        """Predict rows from the residuals of the same training rows; without what is added for a trend.
+
+        Parameters
+        ----------
+        near : ndarray of int of shape (n,)
+            Of the training rows.
+        X : ndarray of shape (m, d)
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (m,)
+        """
+        means, variance = self._given(torch.from_numpy(near), X)
+        return means[:, 0].numpy(), variance.numpy()
+
+    @torch.no_grad()
+    def _given(self, near: torch.Tensor, X: Floats) -> tuple[torch.Tensor, torch.Tensor]:
+        """Predict from the residuals of training rows: of one set of rows, or of a batch of sets.
+
+        Parameters
+        ----------
+        near : Tensor of int of shape (..., n)
+        X : ndarray of shape (..., m, d)
+
+        Returns
+        -------
+        means : Tensor of shape (..., m, 1 + p)
+            From y, and from the p columns of the trend.
+        variance : Tensor of shape (..., m)
+        """
+        shape, flat = X.shape[:-1], X.reshape(-1, X.shape[-1])
+        own = self._features.evaluate(as_tensor(flat - self._centre)).reshape(*shape, -1)
+        mapped, rows, tests = self._mapped[near], self._X[near], as_tensor(X)
+        n = rows.shape[-2]
+        # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
+        joint = self.kernel.evaluate_at(torch.cat((rows, tests), dim=-2), rows, self._values)
+        joint -= torch.cat((mapped, own), dim=-2) @ mapped.mT
+        factor = factorise(joint[..., :n, :].contiguous(), self._noise[near])
+        solved = solve_lower(factor, joint[..., n:, :].mT)
+        weights = solve_upper(factor.mT, solved)
+        remaining = own - weights.mT @ mapped
+        means = remaining @ self._weights + weights.mT @ self._targets[near]
+        prior = as_tensor(self.kernel.diagonal(flat)).reshape(shape)
+        left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
+        whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
+        found = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)
+        return means, torch.minimum(found, prior)
 
 
 def _blocks(scaled: Floats, size: int) -> list[Indices]:

@@ -225,8 +225,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             Whether that is of a new observation y instead of the latent function f.
         return_error : bool, default=False
             Whether to return an estimate of the divergence from the exact prediction as well. For models with
-            `TaylorFeatures`, and where the mean is solved for by iteration: what is left of that. Zero for the exact
-            one.
+            `TaylorFeatures` or on Fourier modes. Of the exact one it is zero, or what iterations leave of the mean.
+            `GPRegressor` gives what its model states, or the mean of what was measured when it was chosen.
 
         Returns
         -------

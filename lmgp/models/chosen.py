@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.errors import ToleranceWarning
+from lmgp.errors import InputError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
+from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.function_space import max_rows_within
 from lmgp.inference.learning import Hyperparameters
@@ -88,9 +89,9 @@ class GPRegressor(GaussianProcess):
     methods : list of str, optional
         The methods to choose from. If not given, global maps: "orf" (orthogonal Fourier), "nystroem", "global_taylor",
         "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
-        "local_maclaurin_tensor_srht"; and models without a map: "spectral", "nearest_rows", "exact". All other names in
-        `lmgp.methods.METHODS` can be given as well, such as "residual". Methods whose map cannot serve the kernel are
-        left out.
+        "local_maclaurin_tensor_srht"; a map and near rows: "residual"; and models without a map: "spectral",
+        "nearest_rows", "exact". All other names in `lmgp.methods.METHODS` can be given as well. Methods whose map
+        cannot serve the kernel are left out.
     kernel : Kernel, str, list of str or None, default="auto"
         A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
         name, such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from
@@ -136,7 +137,7 @@ ResidualGPRegressor or SpectralGPRegressor
 
     Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows,
     of up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
-    these matter (`lmgp.selection.blocks`). Targets of probes are not used.
+    these matter. Targets of probes are not used.
 
     Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
     1/4 lengthscales. A cost model, with rates measured on this machine and for this kernel, says what each takes to fit
@@ -271,7 +272,7 @@ ResidualGPRegressor or SpectralGPRegressor
         trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
         model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
         if isinstance(model, SpectralGPRegressor):
-            selection = selection.stating(model.error_.divergence)
+            selection = selection.stating(model.error_.divergence, model.variance_by_)
         # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
         return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
 
@@ -285,14 +286,16 @@ ResidualGPRegressor or SpectralGPRegressor
         most = LIMITS.max_centroids(*rest.X.shape)
         covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
+        @cache
+        def of_landmarks(size: int) -> ResidualPosterior:
+            features = make_feature_map(NystroemFeatures(size), kernel, spawn(generator(seed), 2)[1])
+            fitted, centre = fitted_global_map(features, rest, self.max_memory_gib)
+            return ResidualPosterior(kernel, rest, noise, fitted, centre, 1, LIMITS.residual_block, self.max_memory_gib)
+
         def build(choice: Choice) -> LocalPosterior | NearestPosterior | ResidualPosterior:
             if choice.method == RESIDUAL:
-                drawing = spawn(generator(seed), 2)[1]
-                features = make_feature_map(choice.features, kernel, drawing)
-                fitted, centre = fitted_global_map(features, rest, self.max_memory_gib)
                 assert choice.n_neighbors is not None  # for the type checker
-                block, memory = LIMITS.residual_block, self.max_memory_gib
-                return ResidualPosterior(kernel, rest, noise, fitted, centre, choice.n_neighbors, block, memory)
+                return of_landmarks(choice.size).with_neighbours(choice.n_neighbors)
             if choice.n_neighbors is not None:
                 return NearestPosterior(
                     kernel, probes.near, noise, choice.n_neighbors, self.max_memory_gib, share=False
@@ -354,7 +357,10 @@ ResidualGPRegressor or SpectralGPRegressor
         return self.model_._expectations(X)
 
     def _expected_divergence(self, X: Floats) -> Floats:
-        return self.model_._expected_divergence(X)
+        try:
+            return self.model_._expected_divergence(X)
+        except InputError:  # it states none: the mean of what was measured on the probes
+            return np.full(len(X), self.selection_.chosen.kl)
 
     def _cure(self) -> str:
         return self.model_._cure()

@@ -73,6 +73,8 @@ class SpectralGPRegressor(GaussianProcess):
     error_ : SpectralError
         The number of modes and iterations, an estimate of the divergence by frequencies left out, and a bound of what
         the iterations leave. Printed, it is a table.
+    variance_by_ : str
+        What the variance is from: exactly of all modes or rows, of Taylor features, or of the nearest rows.
     kernel_, noise_variance_, center_, trend_, learning_, relevance_, n_features_in_
         See `ExactGPRegressor`.
 
@@ -143,6 +145,12 @@ class SpectralGPRegressor(GaussianProcess):
         """What the mean may be off by."""
         self._of_fit("error_")
         return self._fitted.posterior.error
+
+    @property
+    def variance_by_(self) -> str:
+        """What the variance is from."""
+        self._of_fit("variance_by_")
+        return str(self._fitted.variance)
 
     @property
     def sums_(self) -> SpectralSums:

@@ -217,12 +217,7 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
             return self._approximate(clone(self.estimator).fit(X, y, **fit_params))
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Return where metadata such as ``sample_weight`` go: to `fit` of the estimator.
-
-        Returns
-        -------
-        MetadataRouter
-        """
+        """Return where metadata such as ``sample_weight`` go: to `fit` of the estimator."""
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
@@ -240,6 +235,19 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         }
         self._fitted = self._expand(expansion, taken_over)
         return self
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write what was fitted to a file, which `lmgp.load` reads; without the estimator, from which nothing is read.
+
+        Parameters
+        ----------
+        path : path
+            See `lmgp.saving.files.Savable.save`. The loaded model has ``estimator=None``.
+        """
+        check_is_fitted(self)
+        without = copy(self)
+        without.estimator = None
+        Fitted.save(without, path)
 
     @property
     def sizes(self) -> Sizes:

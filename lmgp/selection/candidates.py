@@ -65,8 +65,10 @@ class Limits:
         In seconds: what any model may take.
     neighbours : int
         A model may also take as long as predictions from this number of nearest rows.
-    residual_neighbours, residual_block : int
+    residual_neighbours : tuple of int
         Of models of a map and residuals.
+    residual_block : int
+        Of the same.
     residual_trial : float
         In seconds: what the trial of one may take.
     negligible : float
@@ -81,7 +83,7 @@ class Limits:
     quick: float = 2e10
     affordable: float = 20.0
     neighbours: int = 256
-    residual_neighbours: int = 64
+    residual_neighbours: tuple[int, ...] = (64, 128, 256)
     residual_block: int = 256
     residual_trial: float = 6.0
     negligible: float = 0.2
@@ -276,25 +278,25 @@ def _of_maps(
 
 
 def _of_residuals(allowed: Allowed, prices: Prices) -> list[Family]:
-    """List global Nyström maps whose residuals the nearest rows predict."""
+    """List global Nyström maps whose residuals the nearest rows predict, a family for each number of these."""
     if RESIDUAL not in allowed.methods:
         return []
-    k = min(LIMITS.residual_neighbours, prices.n_tried)
+    most = min(allowed.max_features, allowed.max_neighbours, prices.n_tried)
     # Beside its neighbours, only a large map is worth its trial.
     large = [size for size in sizes(allowed.max_features)[-2:] if size < prices.n_tried]
-    made = [NystroemFeatures(size) for size in large or [min(allowed.max_features, prices.n_tried)]]
-    priced = [
-        (one, prices.of_residual(one.work(prices.n_inputs), k, LIMITS.residual_block))
-        for one in made
-        if model_fits(one, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
-        and 8.0 * prices.n_rows * one.n_features <= allowed.max_memory_gib * 2**30
-    ]
-    found = [
-        Candidate(Choice(RESIDUAL, one.n_features, one, None, allowed.approximation, k), *price)
-        for one, price in priced
-        if price.trial <= LIMITS.residual_trial
-    ]
-    return [Family(found, POWERS.explicit)] if found else []
+    maps = [NystroemFeatures(size) for size in large or [min(allowed.max_features, prices.n_tried)]]
+    families = []
+    for k in sorted({min(k, most) for k in LIMITS.residual_neighbours}):
+        found = []
+        for features in maps:
+            price = prices.of_residual(features.work(prices.n_inputs), k, LIMITS.residual_block)
+            held = 8.0 * prices.n_rows * (features.n_features + LIMITS.residual_block)
+            fits = model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
+            if fits and held <= allowed.max_memory_gib * 2**30 and price.trial <= LIMITS.residual_trial:
+                choice = Choice(RESIDUAL, features.n_features, features, None, allowed.approximation, k)
+                found.append(Candidate(choice, *price))
+        families.append(Family(found, POWERS.explicit))
+    return [family for family in families if family.candidates]
 
 
 def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:

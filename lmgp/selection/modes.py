@@ -14,8 +14,7 @@ from lmgp.selection.candidates import LIMITS, Allowed
 from lmgp.selection.families import Choice
 from lmgp.selection.search import Selection, Trial
 from lmgp.spectral.modes import Modes, choose_modes
-from lmgp.spectral.posterior import check_modes
-from lmgp.spectral.solve import Toeplitz
+from lmgp.spectral.solve import Toeplitz, check_modes
 from lmgp.validation import Rows
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.

@@ -1,6 +1,5 @@
 """Probes: training rows that are held out, and their exact prediction."""
 
-import math
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Self
@@ -10,12 +9,15 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.features.adapter import make_feature_map
+from lmgp.features.nystroem import NystroemFeatures
 from lmgp.inference.function_space import RowPosterior, max_rows_within
+from lmgp.inference.residual import ResidualPosterior
+from lmgp.inference.weight_space import fitted_global_map
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
-from lmgp.selection.blocks import BlockPosterior
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -40,13 +42,10 @@ class Plan:
         Around every fourth group all rows are left out, at most this share of all rows in all: rows to come may lie in
         gaps, where more rows matter.
     neighbours : int
-        The size of a neighbourhood. Its half must be enough: see `share_of_tolerance`.
-    landmarks, landmark_work : int and float
-        Where neighbourhoods alone are not enough, a Nyström map stands for the rows beyond, of at most this number of
-        landmarks m, with m² · n at most the second number.
-    share_of_tolerance : float
-        Predictions are settled when half the neighbourhood, and half the landmarks, change them by less than this share
-        of the tolerance.
+        The size of a neighbourhood.
+    landmarks, entries, block_size : int
+        Where half the neighbourhood changes the predictions by more than the tolerance, a Nyström map stands for the
+        rows beyond: with at most the first number of landmarks, and the second number of entries in its columns.
     """
 
     all_rows: int = 4096
@@ -55,9 +54,9 @@ class Plan:
     held_out: int = 5
     gap_share: float = 0.1
     neighbours: int = 1024
-    landmarks: int = 256
-    landmark_work: float = 5e9
-    share_of_tolerance: float = 0.1
+    landmarks: int = 512
+    entries: int = 2**26
+    block_size: int = 256
 
     def within(self, max_memory_gib: float) -> Self:
         """Return the plan that predicts from all rows only where these fit into memory, in GiB."""
@@ -138,11 +137,12 @@ class Probes:
             groups, gaps = _hold_out(scaled, tree, rng, plan)
             held = np.concatenate(groups)
             gone = np.union1d(held, gaps)
-            rest = rows.take(np.setdiff1d(np.arange(len(scaled)), gone))
+            kept = np.setdiff1d(np.arange(len(scaled)), gone)
+            rest = rows.take(kept)
             around = _neighbourhoods(scaled, tree, groups, gone, plan)
             inputs = [rows.X[group] for group in groups]
-            task = _Reference(kernel, rows, noise, inputs, around)
-            mean, variance, change = task.settled(rest, plan.share_of_tolerance * tolerance, rng, plan)
+            task = _Reference(kernel, rows, noise, inputs, around, kept)
+            mean, variance, change = task.settled(rest, tolerance, rng, plan)
             near, n_used = rows.take(_nearest(scaled, tree, held, gone, around.shape[1] // 2)), around.shape[1]
         order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
         labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
@@ -207,28 +207,42 @@ def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
 class _Reference:
     """Groups of rows, and the neighbourhoods that they are predicted from."""
 
-    def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices) -> None:
-        self.kernel, self.rows, self.noise, self.groups, self.around = kernel, rows, noise, groups, around
+    def __init__(
+        self, kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices, kept: Indices
+    ) -> None:
+        self.kernel, self.rows, self.noise = kernel, rows, noise
+        self.groups, self.around, self.kept = groups, around, kept
 
     def settled(self, rest: Rows, enough: float, rng: np.random.Generator, plan: Plan) -> tuple[Floats, Floats, float]:
         """Return means, variances, and by how much half the neighbourhoods change them."""
-        half, whole = self.around[:, : self.around.shape[1] // 2], self.around
-        alone = self._compared(self._predict(half, None), self._predict(whole, None))
-        n_landmarks = min(plan.landmarks, math.isqrt(int(plan.landmark_work / len(rest.y))))
+        half = self.around.shape[1] // 2
+        alone = self._compared(self._by_neighbours(self.around[:, :half]), self._by_neighbours(self.around))
+        n_landmarks = min(plan.landmarks, plan.entries // len(rest.y), len(rest.y))
         if alone[2] <= enough or n_landmarks < 2:
             return alone
-        maps = [BlockPosterior(self.kernel, rest, self.noise, m, rng) for m in (n_landmarks // 2, n_landmarks)]
-        both = self._compared(self._predict(half, maps[0]), self._predict(whole, maps[1]))
-        return min(alone, both, key=lambda found: found[2])
+        # Where the rows around are among those that are not left out.
+        near = np.searchsorted(self.kept, self.around)
+        fewer, more = (
+            self._by_residuals(rest, n_landmarks // part, near[:, : self.around.shape[1] // part], rng, plan.block_size)
+            for part in (2, 1)
+        )
+        return self._compared(fewer, more)
 
-    def _predict(self, around: Indices, beyond: BlockPosterior | None) -> tuple[Floats, Floats]:
+    def _by_neighbours(self, around: Indices) -> tuple[Floats, Floats]:
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
-            group, block = task[0], self.rows.take(task[1])
-            if beyond is None:
-                return _both(RowPosterior(self.kernel, block, self.noise), group)
-            return beyond.predict(block, group)
+            return _both(RowPosterior(self.kernel, self.rows.take(task[1]), self.noise), task[0])
 
         parts = parallel_map(predict, list(zip(self.groups, around, strict=True)))
+        mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return mean, variance
+
+    def _by_residuals(
+        self, rest: Rows, n_landmarks: int, near: Indices, rng: np.random.Generator, block_size: int
+    ) -> tuple[Floats, Floats]:
+        features, centre = fitted_global_map(make_feature_map(NystroemFeatures(n_landmarks), self.kernel, rng), rest)
+        posterior = ResidualPosterior(self.kernel, rest, self.noise, features, centre, 1, block_size)
+        tasks = list(zip(near, self.groups, strict=True))
+        parts = parallel_map(lambda task: posterior.predict_given(*task), tasks)
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
         return mean, variance
 

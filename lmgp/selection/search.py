@@ -89,6 +89,8 @@ class Trial(NamedTuple):
     trial_seconds : float
         The time that the trial took.
     chosen : bool
+    n_neighbors : int or None
+        The number of nearest rows, of the methods "nearest_rows" and "residual".
     """
 
     method: str
@@ -101,6 +103,7 @@ class Trial(NamedTuple):
     seconds: float
     trial_seconds: float
     chosen: bool = False
+    n_neighbors: int | None = None
 
     @property
     def measured(self) -> bool:
@@ -131,6 +134,8 @@ class Selection(Sequence[Trial]):
         By how much it changed when that number was last doubled, KL per row; 0 where it is from all rows.
     reference_seconds : float
         The time that the exact predictions took.
+    variance_by : str or None
+        What the variance is from, where it is not from the model of the mean.
     """
 
     trials: tuple[Trial, ...]
@@ -139,6 +144,7 @@ class Selection(Sequence[Trial]):
     reference_rows: int
     reference_change: float
     reference_seconds: float
+    variance_by: str | None = None
 
     @overload
     def __getitem__(self, index: int) -> Trial: ...
@@ -155,10 +161,10 @@ class Selection(Sequence[Trial]):
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
-    def stating(self, divergence: float) -> Self:
-        """Return the selection with the divergence that the chosen model states of itself."""
+    def stating(self, divergence: float, variance_by: str) -> Self:
+        """Return the selection with what the chosen model states of itself: its divergence, and its variance."""
         trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
-        return replace(self, trials=trials)
+        return replace(self, trials=trials, variance_by=variance_by)
 
     def shortfall(self, max_features: int) -> str | None:
         """Say how far off the tolerance is, as an open sentence; None where it is reached, or the model is exact."""
@@ -191,7 +197,9 @@ class Selection(Sequence[Trial]):
         return cls(**{**values, "trials": tuple(Trial(*trial) for trial in values["trials"])})
 
     def __str__(self) -> str:
-        lines = [("", "method", "size", "threshold", "approximation", "KL/row", "s.e.", "probes", "s", "trial s")]
+        lines = [
+            ("", "method", "size", "threshold", "approximation", "nearest", "KL/row", "s.e.", "probes", "s", "trial s")
+        ]
         for trial in self.trials:
             lines.append(
                 (
@@ -200,6 +208,7 @@ class Selection(Sequence[Trial]):
                     str(trial.n_features),
                     "-" if trial.threshold is None else f"{trial.threshold:g}",
                     trial.approximation,
+                    "-" if trial.n_neighbors is None else str(trial.n_neighbors),
                     f"{'' if trial.measured else '> '}{trial.kl:.2g}",
                     f"{trial.spread:.1g}" if trial.measured else "-",
                     str(trial.n_probes),
@@ -216,6 +225,11 @@ class Selection(Sequence[Trial]):
                     for line in lines
                 ),
                 f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict.",
+                *(
+                    ()
+                    if self.variance_by is None
+                    else (f"The mean is from all rows, the variance {self.variance_by}.",)
+                ),
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}. They took "
                 f"{self.reference_seconds:.2g} s."
                 if self.reference_rows
@@ -376,7 +390,7 @@ class _Trials:
             seconds += self.by_choice[id(choice)][1].trial_seconds
         trial = Trial(
             choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
-            candidate.seconds, seconds,
+            candidate.seconds, seconds, n_neighbors=choice.n_neighbors,
         )  # fmt: skip
         self.by_choice[id(choice)] = choice, trial
         return trial

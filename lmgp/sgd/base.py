@@ -74,6 +74,11 @@ class DualFit(SGDFit):
     support_vectors: Floats
     dual_coef: Floats
 
+    @property
+    def rows_kept(self) -> int:
+        """The number of training rows."""
+        return len(self.support_vectors)
+
 
 def _record(f: Expansion, source: Any, X: Any, targets: Targets, n_steps: int) -> SGDFit:
     common: dict[str, Any] = {"n_steps": n_steps, "center": targets.center, "classes": targets.classes}

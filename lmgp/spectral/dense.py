@@ -120,6 +120,9 @@ class DenseFactor:
         """Return the memory of the matrix and its inverse, in bytes."""
         return 4.0 * 8.0 * float(n_modes) ** 2
 
+    def __str__(self) -> str:
+        return "exact, from all modes"
+
     def variance(self, X: Floats) -> Floats:
         """Return the posterior variance of rows within reach, shape (m,)."""
         doubled = self._modes.doubled

@@ -4,7 +4,8 @@ import math
 import warnings
 from copy import copy
 from dataclasses import replace
-from typing import Self
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -13,39 +14,17 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
-from lmgp.memory import check_memory
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import ACCURACY, SpectralError
 from lmgp.spectral.dense import DenseFactor
-from lmgp.spectral.modes import Modes, choose_modes, half_shape
-from lmgp.spectral.solve import Solution, Toeplitz, products, solve
+from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.solve import Solution, Toeplitz, check_modes, products, solve
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
-
-
-def check_modes(
-    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
-) -> None:
-    """Refuse modes whose solution takes more memory than there is, or than the user allows.
-
-    Raises
-    ------
-    MemoryLimitError
-    """
-    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
-    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
-    room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
-    check_memory(
-        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
-        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
-        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
-        f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",
-        max_memory_gib,
-    )
 
 
 class SpectralPosterior:
@@ -104,6 +83,8 @@ class SpectralPosterior:
     P. Greengard, M. Rachh and A. Barnett, *Equispaced Fourier Representations for Efficient Gaussian Process Regression
     from a Billion Data Points*, 2022.
     """
+
+    _solved: Solution
 
     def __init__(
         self,
@@ -211,6 +192,27 @@ class SpectralPosterior:
                 stacklevel=2,
             )
 
+    @cached_property
+    def _toeplitz(self) -> Toeplitz:
+        """Of the Gram matrix of the modes."""
+        return Toeplitz(self.sums.generator, self.modes.counts)
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what follows from the rest in little time: half of the numbers.
+        derived = ("_weights", "_toeplitz", "_coefficients", "_mean")
+        return {name: value for name, value in vars(self).items() if name not in derived}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._weights = self.modes.weights(self.kernel)
+        self._coefficients = np.sqrt(self._weights) * self._solved.vectors
+        self._mean = self._less_trend()
+
     def _noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
         missing = torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
@@ -275,11 +277,9 @@ class SpectralPosterior:
         solved = slice(1 + self._n_trend)
         self._precise = (sums.products[solved, solved] - 0.5 * (explained + explained.T)) / variance
         self.trend: TrendFit | None = None
-        coefficients = self._coefficients[0]
         if trend is not None:
             self.trend = trend.estimated(self._precise[1:, 1:], self._precise[1:, 0])
-            coefficients = coefficients - np.tensordot(self.trend.change, self._coefficients[1:], axes=1)
-        self._mean = coefficients
+        self._mean = self._less_trend()
         self.error = SpectralError(
             iterations=0.5 * float(self._solved.left[0]) / (sums.n * variance),
             modes=self._of_left_out(),
@@ -287,6 +287,10 @@ class SpectralPosterior:
             n_iterations=self._solved.n_iterations,
             converged=self._solved.converged,
         )
+
+    def _less_trend(self) -> Complexes:
+        mean = self._coefficients[0]
+        return mean if self.trend is None else mean - np.tensordot(self.trend.change, self._coefficients[1:], axes=1)
 
     def _explained(self, cross: Complexes, coefficients: Complexes, vectors: Complexes) -> Floats:
         """Return bᴴA⁻¹b' of all targets b and those given, with an error that is the product of two errors."""

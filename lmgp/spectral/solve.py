@@ -9,7 +9,9 @@ import torch
 from numpy.typing import NDArray
 from scipy import fft
 
-from lmgp.spectral.modes import Indices, half_shape
+from lmgp.kernels.base import Kernel
+from lmgp.memory import check_memory
+from lmgp.spectral.modes import Indices, Modes, half_shape
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -61,6 +63,27 @@ class Toeplitz:
             spectrum, self._grid, axes=self._axes, workers=torch.get_num_threads(), overwrite_x=True
         )
         return space
+
+
+def check_modes(
+    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
+) -> None:
+    """Refuse modes whose solution takes more memory than there is, or than the user allows.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
+    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
+    room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
+    check_memory(
+        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
+        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
+        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
+        f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",
+        max_memory_gib,
+    )
 
 
 def _places(counts: Indices, grid: tuple[int, ...]) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:

@@ -11,10 +11,12 @@ from scipy.spatial import KDTree
 from scipy.special import gammainc
 
 from lmgp.features.taylor import TaylorFeatures
+from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel
+from lmgp.locality.gathering import gathered
 from lmgp.locality.placement import cover
 from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
@@ -37,6 +39,9 @@ class Plan:
         Of the nearest rows, the first of these numbers whose variances the next one leaves as they are.
     taylor : float
         Taylor features may leave out this multiple of the root of the tolerance: not all of it is error.
+    side, most : float
+        Rows are gathered in cells of the first number times ⁴√(tolerance · noise variance/prior variance), of the
+        second at most, in lengthscales: that changes the variance by less than the tolerance.
     settled : float
         Numbers of rows are enough where the next one changes variances by less than this share of the tolerance.
     beyond : int
@@ -51,6 +56,8 @@ class Plan:
     thresholds: tuple[float, ...] = (2.0, 2.0, 1.0)
     neighbors: tuple[int, ...] = (64, 128, 256, 512)
     taylor: float = 3.0
+    side: float = 10.0
+    most: float = 0.5
     settled: float = 0.3
     beyond: int = 256
     n_probes: int = 64
@@ -61,7 +68,7 @@ PLAN = Plan()
 
 
 class RowVariance:
-    """The exact variance, by the factor of all rows.
+    """The exact variance, by the factor of all rows. It is made for the first prediction, and for that of a copy.
 
     Parameters
     ----------
@@ -71,11 +78,15 @@ class RowVariance:
     """
 
     def __init__(self, kernel: Kernel, rows: Rows, noise: Noise) -> None:
-        self._posterior = RowPosterior(kernel, rows, noise)
+        self._of = kernel, rows, noise
+        self._solved: Cache[RowPosterior] = Cache(np.inf)
+
+    def __str__(self) -> str:
+        return "exact, from all rows"
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
-        return _variance(self._posterior, X)
+        return _variance(self._solved.get("rows", lambda: RowPosterior(*self._of)), X)
 
 
 class NearestVariance:
@@ -113,6 +124,9 @@ class NearestVariance:
                 break
         self._posterior = posterior(self.n_neighbors, True)
 
+    def __str__(self) -> str:
+        return f"from the nearest {self.n_neighbors} rows"
+
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
         return _variance(self._posterior, X)
@@ -137,16 +151,20 @@ class TaylorVariance:
         self, kernel: Kernel, rows: Rows, noise: Noise, tolerance: float, rng: np.random.Generator,
         max_memory_gib: float | None = None,
     ) -> None:  # fmt: skip
-        d = rows.X.shape[1]
+        d, ratio = rows.X.shape[1], kernel.prior_variance() / noise.variance
         self._kernel, self._threshold = kernel, PLAN.thresholds[d - 1]
+        rows = gathered(kernel, rows, noise, min(PLAN.most, PLAN.side * (tolerance / ratio) ** 0.25))
         centroids = cover(rows, kernel, self._threshold)
-        size = _n_features(
-            d, self._threshold, kernel.prior_variance() / noise.variance, PLAN.taylor * math.sqrt(tolerance)
-        )
+        size = _n_features(d, self._threshold, ratio, PLAN.taylor * math.sqrt(tolerance))
         made = fitted_map(TaylorFeatures(size), kernel, rows, centroids, rng, max_memory_gib)
         self._around = LocalPosterior(kernel, rows, noise, centroids, features=made, max_memory_gib=max_memory_gib)
         self._tree = KDTree(kernel.scale(centroids))
         self._beyond = NearestPosterior(kernel, rows, noise, PLAN.beyond, max_memory_gib, share=False)
+
+    def __str__(self) -> str:
+        features = self._around.features
+        n_features = 0 if features is None else features.n_features_out_
+        return f"from {n_features} Taylor features around {len(self._around.centroids):,} centroids"
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""
@@ -206,6 +224,9 @@ class LocalVariance:
     def model(self) -> RowVariance | NearestVariance | TaylorVariance:
         """The model."""
         return local_variance(*self._arguments, np.random.default_rng(self._seed), self._max_memory_gib)
+
+    def __str__(self) -> str:
+        return str(self.model)
 
     def variance(self, X: Floats) -> Floats:
         """Return the variance of each row, shape (m,)."""

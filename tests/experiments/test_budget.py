@@ -8,9 +8,9 @@ from lmgp.errors import InputError, MemoryLimitError
 from lmgp.experiments.budget import check_features, is_out_of_memory, most_columns
 
 
-@pytest.mark.parametrize(("method", "fits"), [("rff", False), ("nystroem", True), ("auto", True)])
+@pytest.mark.parametrize(("method", "fits"), [("rff", False), ("nystroem", True), ("auto", True), ("spectral", True)])
 def test_two_matrices_of_all_columns_must_fit(method: str, fits: bool) -> None:
-    """100,000 columns take 149 GiB; landmarks are at most the training rows, and "auto" chooses its size."""
+    """100,000 columns take 149 GiB; landmarks are at most the training rows; "auto" chooses, and modes have no size."""
     if fits:
         check_features("made", [method], [32, 100_000], 50, 4.0)
         return

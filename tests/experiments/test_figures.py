@@ -134,7 +134,7 @@ def test_no_names_overlap_with_all_methods(make_comparison: Callable[..., Compar
     boxes = [text.get_window_extent(renderer) for axes in fig.axes[:-1] for text in axes.texts]
     boxes += [label.get_window_extent(renderer) for label in fig.axes[-1].get_yticklabels()]
     boxes += [axes.get_window_extent(renderer) for axes in fig.axes]
-    assert len(boxes) == 2 * 17 + 6
+    assert len(boxes) == 2 * 20 + 7
     for number, box in enumerate(boxes):
         for other in boxes[:number]:
             # Half a pixel is rounding.

@@ -33,7 +33,13 @@ def test_repeated_values_are_run_once() -> None:
 def test_default_comparison_has_the_peer_and_leaves_out_the_gaussian_sketches() -> None:
     assert "nystroem" in DEFAULT_METHODS
     left_out = {"global_maclaurin_gaussian", "local_maclaurin_gaussian", "global_taylor_energy"}
-    assert set(METHODS) - set(DEFAULT_METHODS) == left_out | {"nearest_rows", "residual", "spectral"}
+    assert set(METHODS) - set(DEFAULT_METHODS) == left_out
+
+
+def test_a_method_without_a_size_is_one_cell_a_seed() -> None:
+    settings = Settings(methods=("rff", "spectral"), n_features=(8, 16), seeds=1)
+    assert list(settings.cells(2)) == [Cell(2, "exact"), Cell(2, "spectral"), Cell(2, "rff", 8), Cell(2, "rff", 16)]
+    assert str(Cell(2, "spectral")) == "seed 2, spectral"
 
 
 @pytest.mark.parametrize(

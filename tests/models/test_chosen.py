@@ -4,7 +4,6 @@ The test on real data reads the folder in LMGP_DATA_DIR, and is reported as skip
 """
 
 import os
-import pickle
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -24,48 +23,14 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     RationalQuadraticKernel,
     ResidualGPRegressor,
-    SpectralGPRegressor,
 )
 from lmgp.catalogue import CATALOGUE
 from lmgp.datasets import load_dataset, split
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.kernels.base import Kernel
-from lmgp.metrics import kl_divergence
 from lmgp.models import chosen
-from lmgp.selection.candidates import TRIED
 from lmgp.selection.probes import PLAN
-
-ROWS = ["nearest_rows", "exact"]
-# The global solve is taken at once where it is quick: `TestGlobalSolve`. All others are tried.
-SEARCHED = [name for name in TRIED if name != "spectral"]
-FEATURES = [name for name in SEARCHED if name not in ROWS]
-NOISE, VARIANCE = 0.05, 2.0
-
-
-def draw(n: int = 500, d: int = 2, extent: float = 10.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Training rows away from the origin, with y away from zero, and test rows among them."""
-    rng = np.random.default_rng(seed)
-    X, T = rng.uniform(3.0, 3.0 + extent, (n, d)), rng.uniform(3.0, 3.0 + extent, (100, d))
-    return X, 7.0 + np.sin(X).sum(axis=1) + NOISE**0.5 * rng.normal(size=n), T
-
-
-def auto(lengthscale: float | np.ndarray = 1.0, **parameters: object) -> GPRegressor:
-    given = {"kernel": GaussianKernel(lengthscale, VARIANCE), "noise_variance": NOISE, "methods": SEARCHED}
-    return GPRegressor(**{**given, "random_state": 0, **parameters})
-
-
-def divergence(model: GPRegressor, X, y, T, **arguments: np.ndarray) -> float:
-    """Mean KL from the exact GP of the same rows."""
-    exact = ExactGPRegressor(model.kernel_, model.noise_variance).fit(X, y, **arguments)
-    mean, std = model.predict(T, return_std=True, include_noise=True)
-    expected, expected_std = exact.predict(T, return_std=True, include_noise=True)
-    return float(kl_divergence(mean, std**2, expected, expected_std**2).mean())
-
-
-def assert_no_warning(model: GPRegressor, *arguments: object, **more: object) -> GPRegressor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return model.fit(*arguments, **more)
+from tests.models.conftest import FEATURES, NOISE, ROWS, VARIANCE, assert_no_warning, auto, divergence, draw
 
 
 class TestNearTheExactProcess:
@@ -203,49 +168,6 @@ class TestNearTheExactProcess:
         assert first.selection_.chosen.kl == pytest.approx(second.selection_.chosen.kl, rel=1e-3, abs=1e-9)
 
 
-class TestGlobalSolve:
-    @pytest.mark.parametrize("kernel", [GaussianKernel(1.0, VARIANCE), MaternKernel([1.0, 2.0], VARIANCE)])
-    @pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-5])
-    def test_is_taken_at_once_and_states_its_error(self, kernel: Kernel, tolerance: float) -> None:
-        X, y, T = draw(600)
-        model = assert_no_warning(auto(tolerance=tolerance, n_predict=10**6, methods=None, kernel=kernel), X, y)
-        assert isinstance(model.model_, SpectralGPRegressor)
-        (trial,) = model.selection_
-        assert trial.method == "spectral"
-        assert trial.n_features == model.model_.error_.n_modes
-        assert trial.kl == model.model_.error_.divergence <= tolerance
-        assert divergence(model, X, y, T) <= tolerance
-        np.testing.assert_array_equal(model.predict(T, return_error=True)[1], trial.kl)
-        assert "needs no search" in str(model.selection_)
-
-    def test_has_a_trend(self) -> None:
-        X, y, T = draw(600)
-        y += 3.0 * X[:, 0]
-        model = auto(n_predict=10**6, methods=None, trend="linear").fit(X, y)
-        assert isinstance(model.model_, SpectralGPRegressor)
-        exact = ExactGPRegressor(model.kernel_, NOISE, trend="linear").fit(X, y)
-        np.testing.assert_allclose(model.predict(T), exact.predict(T), atol=0.02 * NOISE**0.5)
-        np.testing.assert_allclose(model.trend_.coef, exact.trend_.coef, atol=0.05 * exact.trend_.coef_error.min())
-
-    @pytest.mark.parametrize(
-        ("kernel", "d", "noise"),
-        [
-            (GaussianKernel(2.0), 4, NOISE),
-            (MaternKernel(1.0, smoothness=0.5), 2, NOISE),
-            (GaussianKernel(0.001), 2, NOISE),
-            (GaussianKernel(1.0) + LinearKernel(), 2, NOISE),
-        ],
-        ids=["four columns", "rough", "a short lengthscale", "not stationary"],
-    )
-    def test_is_passed_over(self, kernel: Kernel, d: int, noise: float) -> None:
-        X, y, _ = draw(300, d=d)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ToleranceWarning)
-            model = auto(n_predict=10**6, methods=None, kernel=kernel, noise_variance=noise).fit(X, y)
-        assert not isinstance(model.model_, SpectralGPRegressor)
-        assert all(trial.method != "spectral" for trial in model.selection_)
-
-
 class TestKernels:
     @pytest.mark.parametrize(
         "kernel",
@@ -304,8 +226,17 @@ class TestTheChosenModel:
         expected = model.model_.predict(T, return_error=True)
         np.testing.assert_array_equal(model.predict(T, return_error=True), expected)
         assert divergence(model, X, y, T) < 10.0 * expected[1].mean() + 1e-6
-        with pytest.raises(InputError, match="nearest"):
-            auto(methods=["nearest_rows"]).fit(X, y).predict(T, return_error=True)
+
+    @pytest.mark.parametrize("method", ["nearest_rows", "residual", "orf", "nystroem"])
+    def test_otherwise_says_what_was_measured(self, method: str) -> None:
+        X, y, T = draw(600)
+        kernel = MaternKernel([1.0, 2.0], VARIANCE)
+        model = auto(methods=[method], tolerance=1.0, kernel=kernel, max_features=64).fit(X, y)
+        assert model.selection_.chosen.n_probes > 0
+        assert model.selection_.chosen.kl > 1e-6
+        error = model.predict(T, return_error=True)[1]
+        np.testing.assert_array_equal(error, np.full(len(T), model.selection_.chosen.kl))
+        assert 0.1 * error[0] < divergence(model, X, y, T) < 10.0 * error[0]
 
     @pytest.mark.parametrize("methods", [["exact"], ["orf"], ["local_taylor"]])
     def test_the_mean_alone_computes_no_variance(self, methods: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,89 +300,6 @@ class TestWhatIsOpen:
         X, y, _ = draw(50)
         with pytest.raises(ValueError, match=name):
             auto(**{name: value}).fit(X, y)
-
-
-class TestWarning:
-    def test_says_how_far_off_the_nearest_is(self) -> None:
-        X, y, T = draw(600, extent=20.0)
-        with pytest.warns(ToleranceWarning) as caught:
-            model = auto(max_features=40, methods=FEATURES).fit(X, y)
-        (text,) = (str(one.message) for one in caught)
-        chosen = model.selection_.chosen
-        assert chosen.kl > 1e-3
-        assert "a larger max_features" in text
-        assert "tolerance=0.001" in text
-        assert f"{chosen.method} of size {chosen.n_features}" in text
-        assert f"{chosen.kl:.2g} nats" in text
-        assert "ExactGPRegressor" in text
-        # And it is about the best of all that were tried on all probes.
-        whole = [trial.kl for trial in model.selection_ if trial.n_probes == chosen.n_probes]
-        assert chosen.kl <= 1.25 * min(whole)
-        # On other rows it is about as far off.
-        assert 0.2 * chosen.kl < divergence(model, X, y, T) < 5.0 * chosen.kl
-
-    def test_is_told_of_the_line_that_calls_fit(self) -> None:
-        with pytest.warns(ToleranceWarning) as caught:
-            auto(max_features=8, methods=FEATURES).fit(*draw(200)[:2])
-        assert [one.filename for one in caught] == [__file__]
-
-    def test_the_exact_regressor_is_recommended_only_where_it_is_possible(self) -> None:
-        """183 rows fit into this memory, and 160 are needed to predict the probes."""
-        X, y, _ = draw(200)
-        with pytest.warns(ToleranceWarning, match=r"or give a larger max_features\.$"):
-            auto(max_features=8, methods=FEATURES, max_memory_gib=5e-4).fit(X, y)
-
-
-class TestEstimator:
-    def test_the_same_seed_gives_the_same_predictions(self) -> None:
-        X, y, T = draw()
-        for parameters in ({}, {"tolerance": 0.3, "methods": FEATURES}):
-            first, again = (auto(3.0, **parameters).fit(X, y) for _ in range(2))
-            assert [trial[:6] for trial in first.selection_] == [trial[:6] for trial in again.selection_]
-            np.testing.assert_array_equal(first.predict(T, return_std=True), again.predict(T, return_std=True))
-
-    @pytest.mark.parametrize("n_predict", [1, 10**5])
-    def test_pickle_and_clone(self, n_predict: int) -> None:
-        X, y, T = draw(300)
-        model = auto(n_predict=n_predict, tolerance=1e-2).fit(X, y)
-        expected = model.predict(T, return_std=True)
-        copied = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(copied.predict(T, return_std=True), expected)
-        assert copied.selection_ == model.selection_
-        anew = clone(model)
-        assert not hasattr(anew, "selection_")
-        np.testing.assert_array_equal(anew.fit(X, y).predict(T, return_std=True), expected)
-
-    def test_a_fit_that_fails_changes_nothing(self) -> None:
-        X, y, T = draw(100)
-        model = auto().fit(X, y)
-        before = model.predict(T), model.selection_
-        with pytest.raises(InputError):
-            model.set_params(methods=["nothing"]).fit(X[:50], y[:50])
-        np.testing.assert_array_equal(model.predict(T), before[0])
-        assert model.selection_ is before[1]
-
-    def test_hyperparameters_are_learned_first(self) -> None:
-        X, y, T = draw(80)
-        model = auto(kernel=None, ard=False, noise_variance=None).fit(X, y)
-        exact = ExactGPRegressor(random_state=0).fit(X, y)
-        assert model.noise_variance_ == exact.noise_variance_
-        np.testing.assert_allclose(model.predict(T), exact.predict(T), rtol=0, atol=0.1)
-
-    def test_data_may_change_after_the_fit(self) -> None:
-        X, y, T = draw(300)
-        expected = auto().fit(X, y).predict(T)
-        arrays = X.copy(), y.copy()
-        model = auto().fit(*arrays)
-        for array in arrays:
-            array *= 3.0
-        np.testing.assert_array_equal(model.predict(T), expected)
-
-    def test_error_of_the_exact_choice_is_none(self) -> None:
-        X, y, T = draw(100)
-        model = auto(tolerance=1e-12, methods=ROWS).fit(X, y)
-        assert model.selection_.chosen.method == "exact"
-        np.testing.assert_array_equal(model.predict(T, return_error=True)[1], 0.0)
 
 
 def test_uk_flats() -> None:

@@ -25,9 +25,9 @@ from lmgp.validation import Rows
 KERNEL = GaussianKernel(1.0, 1.0)
 OPEN = Allowed(max_features=256)
 ROWS_ONLY = ("nearest_rows", "exact")
-# The global solve is taken at once, or not at all: see tests/models/test_chosen.py.
+# The global solve is taken at once, or not at all: see tests/models/test_chosen_modes.py.
 SEARCHED = tuple(name for name in TRIED if name != SPECTRAL)
-FEATURES = tuple(name for name in SEARCHED if name not in ROWS_ONLY)
+FEATURES = tuple(name for name in SEARCHED if name not in (*ROWS_ONLY, "residual"))
 LOCAL = tuple(name for name in FEATURES if METHODS[name].localized)
 FEATURES_ONLY = replace(OPEN, methods=FEATURES)
 SHARE = 1e-6
@@ -127,7 +127,7 @@ class TestWhatIsAllowed:
         found = choices(listed(draw(), replace(OPEN, max_features=512)))
         assert {choice.method for choice in found} == {
             "global_taylor", "global_taylor_energy", "orf", "nystroem", "local_taylor", "local_taylor_energy",
-            "local_maclaurin_tensor_srht", "nearest_rows", "exact",
+            "local_maclaurin_tensor_srht", "residual", "nearest_rows", "exact",
         }  # fmt: skip
         assert {choice.threshold for choice in found if choice.method.startswith("local_")} == {
             4.0,
@@ -361,10 +361,28 @@ class TestSeconds:
 
     def test_of_a_trial_are_those_for_the_probes(self) -> None:
         """It is fitted to all rows."""
-        found, probes = listed(self.ROWS, n_predict=10**5), listed(self.ROWS, n_predict=N_PROBES)
+        methods = (*FEATURES, *ROWS_ONLY)  # what is affordable of residuals depends on the number of predictions
+        found, probes = (
+            listed(self.ROWS, replace(OPEN, methods=methods), n_predict) for n_predict in (10**5, N_PROBES)
+        )
         tried = [one.trial_seconds for family in found for one in family.candidates if one.choice.method != "exact"]
         expected = [one.seconds for family in probes for one in family.candidates if one.choice.method != "exact"]
         assert tried == pytest.approx(expected)
+
+    def test_of_a_trial_of_residuals_are_those_for_the_probes(self) -> None:
+        allowed = replace(OPEN, methods=("residual",))
+        few, many = (
+            {
+                (one.choice.size, one.choice.n_neighbors): one
+                for family in listed(self.ROWS, allowed, n_predict)
+                for one in family.candidates
+            }
+            for n_predict in (N_PROBES, 10**5)
+        )
+        common = few.keys() & many.keys()
+        assert len(common) >= 2
+        for key in common:
+            assert many[key].trial_seconds == pytest.approx(few[key].seconds)
 
     def test_landmarks_are_drawn_first(self) -> None:
         found = seconds(listed(self.ROWS, n_predict=7), "nystroem")
@@ -392,7 +410,7 @@ class TestKernels:
     )
     def test_that_are_no_sums_of_gaussians(self, kernel: Kernel) -> None:
         found = choices(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
-        assert {choice.method for choice in found} == {"orf", "nystroem", "nearest_rows", "exact"}
+        assert {choice.method for choice in found} == {"orf", "nystroem", "residual", "nearest_rows", "exact"}
         assert {choice.threshold for choice in found} == {None}
 
     def test_sums_of_gaussians_allow_every_method(self) -> None:

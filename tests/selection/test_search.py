@@ -158,7 +158,7 @@ class TestModelsWithoutAMap:
         assert (choice.method, choice.size) == (EXACT, 700)
         assert bench.built == [(NEAREST_ROWS, 32)]
         assert selection.chosen[4:9] == (0.0, 0.0, 0, 3.0, 0.0)
-        assert str(selection).splitlines()[2].split()[:6] == ["*", EXACT, "700", "-", "dtc", "0"]
+        assert str(selection).splitlines()[2].split()[:6] == ["*", EXACT, "700", "-", "dtc", "-"]
         assert selection.shortfall(128) is None
 
     def test_the_largest_affordable_one_is_tried_on_all_probes_where_none_is_near_enough(self) -> None:

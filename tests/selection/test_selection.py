@@ -26,8 +26,8 @@ class TestTable:
     def test_prints_a_table(self) -> None:
         lines = str(self.SELECTION).splitlines()
         assert [line.split() for line in lines[1:3]] == [
-            ["global_taylor", "32", "-", "dtc", ">", "4.5", "-", "0", "0.001", "0.0026"],
-            ["*", "local_taylor", "64", "0.25", "fitc", "0.00042", "3e-05", "256", "0.5", "0.25"],
+            ["global_taylor", "32", "-", "dtc", "-", ">", "4.5", "-", "0", "0.001", "0.0026"],
+            ["*", "local_taylor", "64", "0.25", "fitc", "-", "0.00042", "3e-05", "256", "0.5", "0.25"],
         ]
         assert len({len(line) for line in lines[:3]}) == 1
         assert "12,345" in lines[3]

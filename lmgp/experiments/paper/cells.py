@@ -186,6 +186,7 @@ def lines_of(comparison: Comparison) -> list[Line]:
     lines = [
         Line(comparison.dataset.name, method, n_features, threshold, rows, known.get((method, n_features, threshold)))
         for (n_features, method, threshold), rows in by_line(comparison.rows).items()
+        if n_features is not None
     ]
     return sorted(lines, key=_order)
 

@@ -1,7 +1,7 @@
 """Reproduce the paper: what is run for each figure, and the report about it."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +13,7 @@ from lmgp.catalogue import CATALOGUE
 from lmgp.datasets import Dataset, available, load_dataset
 from lmgp.errors import DatasetError, InputError, nearest_names
 from lmgp.experiments import runner
-from lmgp.experiments.paper import cells, grid, page
+from lmgp.experiments.paper import cells, grid, models, page
 from lmgp.experiments.paper.cells import Effort
 from lmgp.experiments.paper.kernel import kernel_section
 from lmgp.experiments.paper.section import Section
@@ -26,7 +26,8 @@ from lmgp.experiments.runner import Comparison
 
 _LOG = logging.getLogger(__name__)
 
-PARTS = ("kernel", "sinc", "uk-map", "clusters", "features")
+PARTS = ("kernel", "sinc", "uk-map", "clusters", "features", "models")
+_OF_ALL_SETS = {"clusters", "features", "models"}
 # The paper's own file of flats, where somebody has prepared it, goes before the set that stands for it.
 DATASETS = ("uk_flats", "uk_flats_2020-12", "yacht", "kin8nm")
 UK_FLATS = DATASETS[:2]
@@ -69,6 +70,13 @@ class Request:
             raise InputError(f"At least 1 seed is needed; got {self.seeds}.")
 
 
+class _Done(NamedTuple):
+    """What was measured, by data set: the cells of Figure 4, and other models beside them."""
+
+    figure_4: dict[str, Comparison]
+    beside: dict[str, Comparison]
+
+
 class _Loaded(NamedTuple):
     datasets: dict[str, Dataset]
     missing: dict[str, str]
@@ -77,12 +85,12 @@ class _Loaded(NamedTuple):
 def _load(request: Request, *, quiet: bool) -> _Loaded:
     """Load the data sets; one that was not asked for by name may be missing."""
     loaded = _Loaded({}, {})
-    if not {"uk-map", "clusters", "features"} & set(request.parts):
+    if not {"uk-map", *_OF_ALL_SETS} & set(request.parts):
         return loaded
     # Also refuses a folder that is not there.
     places = {entry.name: where for entry, where in available(request.data_dir)}
     wanted = DATASETS if request.datasets is None else tuple(dict.fromkeys(request.datasets))
-    if not {"clusters", "features"} & set(request.parts):
+    if not _OF_ALL_SETS & set(request.parts):
         wanted = tuple(name for name in wanted if name in UK_FLATS)
     for name in wanted:
         if request.datasets is None and name in UK_FLATS and set(UK_FLATS) & set(loaded.datasets):
@@ -130,6 +138,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     loaded = _load(request, quiet=quiet)
     flats = next((loaded.datasets[name] for name in UK_FLATS if name in loaded.datasets), None)
     plans = _plans(request, loaded, flats, kept)
+    beside = _plans_beside(request, loaded, kept)
     for path in (out / "report.html", kept / "any"):
         check_writable(path)
     try:
@@ -147,12 +156,15 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
         sections.append(uk_map_section(flats, request.protocol, size, kept, quiet=quiet))
 
     # The small set first, and a report after each: a run of hours has something to show before its end.
-    names = [dataset.name for dataset, _ in plans]
-    done: dict[str, Comparison] = {}
+    names = [dataset.name for dataset, _ in plans or beside]
+    done = _Done({}, {})
     drawn: dict[Figure, bytes] = {}
     report = _save(request, loaded, sections, done, names, out, drawn)
     for dataset, settings in sorted(plans, key=lambda plan: len(plan[0].y)):
-        done[dataset.name] = runner.compare(dataset, settings, kept, together=True, quiet=quiet)
+        done.figure_4[dataset.name] = runner.compare(dataset, settings, kept, together=True, quiet=quiet)
+        report = _save(request, loaded, sections, done, names, out, drawn)
+    for dataset, settings in sorted(beside, key=lambda plan: len(plan[0].y)):
+        done.beside[dataset.name] = runner.compare(dataset, settings, kept, quiet=quiet)
         report = _save(request, loaded, sections, done, names, out, drawn)
     return report
 
@@ -174,25 +186,40 @@ def _plans(request: Request, loaded: _Loaded, flats: Dataset | None, kept: Path)
     return plans
 
 
+def _plans_beside(request: Request, loaded: _Loaded, kept: Path) -> list[tuple[Dataset, Settings]]:
+    """Say which cells are run of other models, after a check that all of them can be."""
+    if "models" not in request.parts:
+        return []
+    plans = []
+    for dataset in loaded.datasets.values():
+        settings = models.settings_for(dataset, request.protocol, request.effort)
+        runner.check(dataset, settings, kept)
+        plans.append((dataset, settings))
+    return plans
+
+
 def _save(
     request: Request,
     loaded: _Loaded,
     sections: Sequence[Section],
-    done: Mapping[str, Comparison],
+    done: _Done,
     names: Sequence[str],
     out: Path,
     drawn: dict[Figure, bytes],
 ) -> Path:
     """Write the report of what is done, the verdict first."""
-    comparisons = [done[name] for name in names if name in done]
+    parts = request.parts
+    comparisons = [done.figure_4[name] for name in names if name in done.figure_4]
+    beside = [done.beside[name] for name in names if name in done.beside]
     text = _introduction(request, loaded, comparisons)
-    if to_come := [name for name in names if name not in done]:
+    last = done.beside if "models" in parts else done.figure_4
+    if to_come := [name for name in names if name not in last]:
         text.insert(0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes.")
     verdict = verdict_section(comparisons)
-    parts = request.parts
     figure_4 = _figure_4(comparisons, clusters="clusters" in parts, features="features" in parts)
     heading = "Local random feature approximations of the Gaussian kernel, reproduced"
-    return page.save([*([verdict] if verdict else []), *sections, *figure_4], heading, text, out, drawn)
+    other = [models.models_section(beside, done.figure_4)] if beside else []
+    return page.save([*([verdict] if verdict else []), *sections, *figure_4, *other], heading, text, out, drawn)
 
 
 def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bool) -> list[Section]:

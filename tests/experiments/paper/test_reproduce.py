@@ -23,6 +23,12 @@ from lmgp.methods import METHODS
 pytestmark = pytest.mark.usefixtures("folder")
 QUICK = ["reproduce", "--quick", "--out", "out"]
 N_CELLS = 1 + 2 * (6 + 3 * 3)  # of --quick: the reference, and two sizes of six global and of three local models
+N_BESIDE = {
+    "yacht": 2,
+    "kin8nm": 2,
+    "uk_flats": 3,
+    "uk_flats_2020-12": 3,
+}  # other models; one is for up to three columns
 SAVEFIG = Figure.savefig
 
 
@@ -68,10 +74,10 @@ def test_everything_is_made_once(
     assert printed.err.count("left out:") == 1
     assert "lmgp: left out: kin8nm is missing\n" in printed.err.replace("\r", "\n")
     figures = ["figure-1-kernel", "figure-2-sinc", "figure-3-uk-map", "figure-4-clusters", "figure-4-features"]
-    assert headings(folder / "out") == ["verdict", *figures, "figure-4-cells"]
+    assert headings(folder / "out") == ["verdict", *figures, "figure-4-cells", "models"]
     files = contents(folder / "out")
     tables = [*figures, "figure-2-sinc-prior", "figure-3-uk-map-grid", "figure-4-lengthscales"]
-    tables += ["figure-4-summary", "figure-4-cells"]
+    tables += ["figure-4-summary", "figure-4-cells", "models"]
     made_files = {f"{name}.{form}" for name in figures for form in ("png", "pdf")} | {f"{name}.csv" for name in tables}
     assert {name for name in files if not name.startswith("cells")} == {"report.html", *made_files}
     report = files["report.html"].decode()
@@ -82,7 +88,7 @@ def test_everything_is_made_once(
     assert "uk_flats_2020-12: 1 seed(s), thresholds 1, 2, 16, features 32, 128." in report
     assert "OS data" in report or "Crown copyright" in report
     for name in here:
-        assert len(kept(folder / "out", name)) == N_CELLS
+        assert len(kept(folder / "out", name)) == N_CELLS + N_BESIDE[name]
 
     def measured(*arguments: Any) -> None:
         raise AssertionError("measured again")
@@ -91,7 +97,9 @@ def test_everything_is_made_once(
     monkeypatch.setattr(uk_map, "_predict", measured)
     monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: file.write(b"drawn"))
     assert main(QUICK) == 0
-    assert f"yacht: {N_CELLS} of {N_CELLS} cells are read back" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"yacht: {N_CELLS} of {N_CELLS} cells are read back" in told
+    assert "yacht: 3 of 3 cells are read back" in told
     assert text_of(contents(folder / "out")) == text_of(files)
 
 

@@ -1,21 +1,14 @@
-"""The command ``lmgp``: compare methods on data sets, reproduce the paper, and list the data sets.
+"""``lmgp compare``, ``lmgp reproduce`` and ``lmgp datasets``."""
 
-Exit status: 0; 2 after an error that a message on standard error explains; 130 after Ctrl-C; 141 where what read the
-output, such as ``head``, has stopped.
-"""
-
-# Whatever takes longer to import than to press Ctrl-C is imported within `main`, which answers it in one line.
 import argparse
 import logging
 import os
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from lmgp.errors import InputError, LmgpError, ToleranceWarning
+from lmgp.cli.parsing import Parser, add_dialect, dialect_of
+from lmgp.errors import InputError, ToleranceWarning
 
 if TYPE_CHECKING:
     from lmgp.datasets import Dataset
@@ -23,82 +16,17 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command.
-
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        The arguments; those of the process if not given.
-
-    Returns
-    -------
-    int
-        The exit status.
-    """
-    try:
-        try:
-            arguments = _parser().parse_args(argv)
-            with _messages(quiet=arguments.quiet):
-                arguments.run(arguments)
-        finally:
-            sys.stdout.flush()  # here, where a closed pipe is answered
-    except BrokenPipeError:
-        _let_go_of_output()
-        return 141
-    except (LmgpError, OSError) as error:
-        sys.stderr.write(f"lmgp: error: {error}\n")
-        return 2
-    except (MemoryError, RuntimeError) as error:
-        from lmgp.experiments.budget import is_out_of_memory
-
-        if not is_out_of_memory(error):
-            raise
-        sys.stderr.write("lmgp: error: out of memory; use fewer rows (--max-train-rows) or features (--n-features)\n")
-        return 2
-    except KeyboardInterrupt as error:
-        told = f": {error}" if str(error) else ""
-        sys.stderr.write(f"lmgp: interrupted{told}\n")
-        return 130
-    return 0
-
-
-def _let_go_of_output() -> None:
-    """Point the output to nowhere, or the interpreter complains about the closed pipe as it exits."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(nowhere, stream.fileno())
-
-
-class _Parser(argparse.ArgumentParser):
-    """Reports what it cannot parse in the same way as all other bad input."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message} (see {self.prog} --help)")
-
-
-def _parser() -> _Parser:
-    from importlib.metadata import version
-
-    parser = _Parser(prog="lmgp", description="Featurized Gaussian processes against the exact one.")
-    parser.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
-    parser.set_defaults(quiet=False)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    data_dir = _Parser(add_help=False)
+def add(commands: Any, quiet: Parser) -> None:
+    """Add the commands to a parser."""
+    data_dir = Parser(add_help=False)
     data_dir.add_argument("--data-dir", metavar="DIR", help="folder with data files (default: $LMGP_DATA_DIR)")
-    quiet = _Parser(add_help=False)
-    quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
     _add_compare(commands, [data_dir, quiet])
     _add_reproduce(commands, [data_dir, quiet])
     datasets = commands.add_parser("datasets", parents=[data_dir], help="list the data sets and what is here")
     datasets.set_defaults(run=_datasets)
-    return parser
 
 
-def _add_compare(commands: Any, parents: list[_Parser]) -> None:
+def _add_compare(commands: Any, parents: list[Parser]) -> None:
     from lmgp.methods import METHODS
 
     compare = commands.add_parser(
@@ -117,7 +45,7 @@ def _add_compare(commands: Any, parents: list[_Parser]) -> None:
         default="converged",
         help="learned hyper-parameters (default), or the published ones and splits like the paper's",
     )
-    add("--methods", nargs="+", metavar="METHOD", help="from those below (default: all but the Gaussian sketches)")
+    add("--methods", nargs="+", metavar="METHOD", help="below (default: what serves the data, but Gaussian sketches)")
     add("--n-features", nargs="+", type=int, metavar="D", help="default: 32 128 512; paper: and 1024")
     add(
         "--thresholds",
@@ -139,10 +67,12 @@ def _add_compare(commands: Any, parents: list[_Parser]) -> None:
     )
     add("--max-train-rows", type=int, metavar="N", help="training rows used at most (default: 10000)")
     add("--max-test-rows", type=int, metavar="N", help="test rows used at most (default: 2000; paper: all)")
-    compare.set_defaults(run=_compare)
+    add_dialect(compare)
+    # The table says so.
+    compare.set_defaults(run=_compare, passed_over=(ToleranceWarning,))
 
 
-def _add_reproduce(commands: Any, parents: list[_Parser]) -> None:
+def _add_reproduce(commands: Any, parents: list[Parser]) -> None:
     reproduce = commands.add_parser(
         "reproduce",
         parents=parents,
@@ -162,7 +92,7 @@ def _add_reproduce(commands: Any, parents: list[_Parser]) -> None:
         nargs="+",
         action="extend",
         metavar="PART",
-        help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom)",
+        help="from: kernel (Figure 1), sinc (2), uk-map (3), clusters and features (4, top and bottom), models",
     )
     add(
         "--datasets",
@@ -237,14 +167,14 @@ def _figure_path(dataset: "Dataset", arguments: argparse.Namespace) -> Path:
 
 
 def _is_file(name: str) -> bool:
-    return name.endswith((".csv", ".csv.gz")) or "/" in name or os.sep in name
+    return name.endswith((".csv", ".csv.gz", ".parquet")) or "/" in name or os.sep in name
 
 
 def _load(name: str, arguments: argparse.Namespace) -> "Dataset":
     from lmgp.datasets import load_csv, load_dataset
 
     if _is_file(name):
-        return load_csv(name, arguments.target, columns=arguments.columns)
+        return load_csv(name, arguments.target, columns=arguments.columns, **dialect_of(arguments))
     return load_dataset(name, arguments.data_dir, columns=arguments.columns, progressbar=not arguments.quiet)
 
 
@@ -257,34 +187,3 @@ def _datasets(arguments: argparse.Namespace) -> None:
             f"{entry.name}: {rows}, {len(entry.inputs)} inputs, target {entry.target} [{where}]\n"
             f"    {entry.description}\n    licence: {entry.licence}\n"
         )
-
-
-class _Handler(logging.Handler):
-    """Writes messages to standard error without breaking a progress bar."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        from tqdm import tqdm
-
-        tqdm.write(f"lmgp: {self.format(record)}", file=sys.stderr)
-
-
-@contextmanager
-def _messages(quiet: bool) -> Iterator[None]:
-    """Show what the library logs and warns about, or nothing of it."""
-    package, handler = logging.getLogger("lmgp"), _Handler()
-    before = package.level, package.propagate
-
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if not issubclass(category, ToleranceWarning):  # the table says so
-            package.warning("%s", message)
-
-    package.addHandler(handler)
-    package.setLevel(logging.CRITICAL if quiet else logging.INFO)
-    package.propagate = False
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = show
-            yield
-    finally:
-        package.removeHandler(handler)
-        package.level, package.propagate = before

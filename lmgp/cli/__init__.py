@@ -1,0 +1,79 @@
+"""The command ``lmgp``: fit models and predict, compare methods on data sets, and reproduce the paper.
+
+Exit status: 0; 2 after an error that a message on standard error explains; 130 after Ctrl-C; 141 where what read the
+output, such as ``head``, has stopped.
+"""
+
+# Whatever takes longer to import than to press Ctrl-C is imported within `main`, which answers it in one line.
+import os
+import sys
+from collections.abc import Sequence
+
+from lmgp.cli import comparisons, models
+from lmgp.cli.messages import messages
+from lmgp.cli.parsing import Parser
+from lmgp.errors import LmgpError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments; those of the process if not given.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    try:
+        try:
+            arguments = _parser().parse_args(argv)
+            with messages(arguments.quiet, arguments.passed_over):
+                arguments.run(arguments)
+        finally:
+            sys.stdout.flush()  # here, where a closed pipe is answered
+    except BrokenPipeError:
+        _let_go_of_output()
+        return 141
+    except (LmgpError, OSError) as error:
+        sys.stderr.write(f"lmgp: error: {error}\n")
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        from lmgp.experiments.budget import is_out_of_memory
+
+        if not is_out_of_memory(error):
+            raise
+        sys.stderr.write("lmgp: error: out of memory; use fewer rows (lmgp compare: --max-train-rows, --n-features)\n")
+        return 2
+    except KeyboardInterrupt as error:
+        told = f": {error}" if str(error) else ""
+        sys.stderr.write(f"lmgp: interrupted{told}\n")
+        return 130
+    return 0
+
+
+def _let_go_of_output() -> None:
+    """Point the output to nowhere, or the interpreter complains about the closed pipe as it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+
+
+def _parser() -> Parser:
+    from importlib.metadata import version
+
+    parser = Parser(prog="lmgp", description="Gaussian processes: fit, predict, and compare with the exact one.")
+    parser.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
+    parser.set_defaults(quiet=False, passed_over=())
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    quiet = Parser(add_help=False)
+    quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
+    models.add(commands, quiet)
+    comparisons.add(commands, quiet)
+    return parser

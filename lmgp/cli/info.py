@@ -1,0 +1,85 @@
+"""What a model is, in lines of text."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# The columns of a model that lines name.
+SHOWN = 20
+
+
+def described(model: Any, notes: dict[str, Any]) -> str:
+    """Describe a fitted model or map: one line for each thing, with its name first.
+
+    Parameters
+    ----------
+    model : fitted model or map
+    notes : dict
+        What `lmgp fit` says of the data.
+    """
+    inner = getattr(model, "model_", None)
+    lines = {"model": type(model).__name__ + ("" if inner is None else f", which chose {type(inner).__name__}")}
+    names = getattr(model, "feature_names_in_", None)
+    inputs = f"{getattr(model, 'n_features_in_', 0)} columns" if names is None else _listed(list(map(str, names)))
+    if notes:
+        lines["fitted to"] = (
+            f"{notes.get('target')} of {notes.get('table')}, {notes.get('rows', 0):,} rows, by {inputs}"
+        )
+    else:
+        lines["inputs"] = inputs
+    if hasattr(model, "noise_variance_"):
+        lines |= _of_process(model)
+    else:
+        lines["parameters"] = " ".join(repr(model).split())
+    return _written(lines)
+
+
+def _of_process(model: Any) -> dict[str, str]:
+    noise = model.noise_variance_
+    lines = {
+        "kernel": " ".join(repr(model.kernel_).split()),
+        "noise": f"variance {noise:.6g}, standard deviation {noise**0.5:.6g}",
+    }
+    if model.trend_ is not None:
+        lines["trend"] = str(model.trend_)
+    if model.kernel_.can("metric"):
+        names = model._names()
+        labels = [f"column {j}" for j in range(len(model.relevance_))] if names is None else list(map(str, names))
+        order = np.argsort(-model.relevance_, kind="stable")
+        lines["relevance"] = _listed([f"{labels[j]} {model.relevance_[j]:.3g}" for j in order])
+    return lines
+
+
+def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
+    """Describe a model file: its size, what it keeps, what wrote it, and what was tried to make the model.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+    model : fitted model or map
+    header : dict
+        See `lmgp.saving.files.load_with_header`.
+    """
+    kept = header.get("rows_kept", 0)
+    packages = ", ".join(f"{name} {number}" for name, number in header.get("packages", {}).items())
+    lines = {
+        "rows kept": f"{kept:,}" if kept else "none: the model needs no training rows",
+        "file": f"{path.stat().st_size:,} bytes, written by lmgp {header.get('lmgp')} with {packages}",
+    }
+    text = _written(lines)
+    for attribute, title in (("learning_", "Learning the kernel"), ("selection_", "Choosing the model")):
+        table = getattr(model, attribute, None)
+        if table is not None and len(table):
+            text += f"\n{title}:\n\n{table}\n"
+    return text
+
+
+def _written(lines: dict[str, str]) -> str:
+    indented = {name: value.replace("\n", "\n" + " " * 12) for name, value in lines.items()}
+    return "".join(f"{name:<12}{value}\n" for name, value in indented.items())
+
+
+def _listed(parts: list[str]) -> str:
+    more = f" and {len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
+    return ", ".join(parts[:SHOWN]) + more

@@ -1,0 +1,309 @@
+"""``lmgp fit``, ``lmgp predict``, ``lmgp score`` and ``lmgp info``: models of tables, in files."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lmgp.cli.parsing import Parser, add_dialect, dialect_of, number
+from lmgp.errors import DatasetError, InputError, nearest_names
+
+if TYPE_CHECKING:
+    from lmgp.cli.grids import Floats
+    from lmgp.models.base import GaussianProcess
+    from lmgp.tables import Dialect
+
+_LOG = logging.getLogger(__name__)
+
+STANDARD = "-"
+TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
+
+
+def add(commands: Any, quiet: Parser) -> None:
+    """Add the commands to a parser."""
+    _add_fit(commands, quiet)
+    _add_predict(commands, quiet)
+    _add_score(commands, quiet)
+    info = commands.add_parser("info", help="show what a model file has")
+    info.add_argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
+    info.set_defaults(run=_info)
+
+
+def _add_fit(commands: Any, quiet: Parser) -> None:
+    fit = commands.add_parser(
+        "fit",
+        parents=[quiet],
+        help="fit a model to a table, and write it to a file",
+        description="Learn the kernel from all rows, choose a model (GPRegressor), fit it, and write it to a file.",
+    )
+    argument = fit.add_argument
+    argument("table", metavar="TABLE", help=TABLE)
+    argument("--target", required=True, metavar="COLUMN", help="the column to predict")
+    argument("--columns", nargs="+", metavar="COLUMN", help="the input columns (default: all others)")
+    argument("--out", required=True, metavar="FILE", help="the model file to write, such as model.lmgp")
+    argument(
+        "--kernel",
+        nargs="+",
+        default=["auto"],
+        metavar="NAME",
+        help="such as gaussian, matern32 or matern12+gaussian, or several of these (default: auto, which tries ten)",
+    )
+    argument(
+        "--trend",
+        nargs="+",
+        default=["constant"],
+        metavar="WHAT",
+        help="linear for a slope along each column, or the columns that have one (default: constant)",
+    )
+    argument("--metric", choices=("sphere",), help="columns named lon and lat, in degrees, are places on the earth")
+    argument("--ard", choices=("auto", "yes", "no"), default="auto", help="one lengthscale a column (default: auto)")
+    argument(
+        "--noise-variance", type=number(0.0), metavar="V", help="in squared units of the target (default: learned)"
+    )
+    argument("--tolerance", type=number(0.0), default=1e-3, metavar="KL", help="nats a row from the exact GP (1e-3)")
+    argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
+    argument("--drop", action="store_true", help="leave out rows with missing values")
+    add_dialect(fit)
+    fit.set_defaults(run=_fit)
+
+
+def _add_predict(commands: Any, quiet: Parser) -> None:
+    predict = commands.add_parser(
+        "predict",
+        parents=[quiet],
+        help="predict with a model file",
+        description="Write the mean and the standard deviation of a new observation in each row, and an interval that "
+        "has it with a given probability. Columns are taken by name, in any order; others are ignored.",
+    )
+    argument = predict.add_argument
+    argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
+    argument("table", nargs="?", metavar="TABLE", help=TABLE)
+    argument(
+        "--grid",
+        nargs="+",
+        metavar="COLUMN=FROM:TO:N",
+        help="in place of a table: N values of each column, such as lon=-6:2:200 lat=50:55:200; COLUMN=VALUE for one",
+    )
+    argument(
+        "--out",
+        default=STANDARD,
+        metavar="FILE",
+        help="what to write: a name in .csv, .csv.gz or .parquet (default: -, CSV on standard output)",
+    )
+    argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the interval (default: 0.95)")
+    argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
+    argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
+    argument("--drop", action="store_true", help="leave the prediction of rows with missing values empty")
+    add_dialect(predict)
+    predict.set_defaults(run=_predict)
+
+
+def _add_score(commands: Any, quiet: Parser) -> None:
+    score = commands.add_parser(
+        "score",
+        parents=[quiet],
+        help="compare the predictions of a model file with a table that has the target",
+        description="Show the root mean square error, the mean negative log predictive density (NLPD) and the mean "
+        "continuous ranked probability score (CRPS), lower ones being better, and the share of rows within intervals.",
+    )
+    argument = score.add_argument
+    argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
+    argument("table", metavar="TABLE", help=TABLE)
+    argument("--target", metavar="COLUMN", help="the column that was predicted (default: that of 'lmgp fit')")
+    argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)")
+    argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
+    argument("--drop", action="store_true", help="leave out rows with missing values")
+    add_dialect(score)
+    score.set_defaults(run=_score)
+
+
+def _fit(arguments: argparse.Namespace) -> None:
+    from lmgp.saving.output import check_place
+
+    if arguments.out == STANDARD:
+        raise InputError("A model is written to a file; give its name, such as --out model.lmgp.")
+    check_place(arguments.out)  # before the work
+    from lmgp.tables import read_columns
+
+    (table, complete), inputs, target = read_columns(
+        _source(arguments.table), arguments.target, arguments.columns, _dialect(arguments), incomplete=arguments.drop
+    )
+    if not complete.all():
+        _LOG.info("%d of %d rows have missing values and are left out", (~complete).sum(), len(complete))
+    table = table[complete]
+
+    from lmgp.cli.info import described
+    from lmgp.columns import NamedColumns
+    from lmgp.models.chosen import GPRegressor
+    from lmgp.saving.files import save_with_notes
+
+    model = GPRegressor(
+        arguments.tolerance,
+        kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
+        noise_variance=arguments.noise_variance,
+        trend=arguments.trend[0] if arguments.trend in (["constant"], ["linear"]) else arguments.trend,
+        metric=arguments.metric,
+        ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
+        random_state=_seed(arguments.seed),
+    )
+    model.fit(NamedColumns.of(table[:, :-1].copy(), inputs), table[:, -1].copy())
+    of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
+    notes: dict[str, str | int] = {"target": target, "rows": len(table), "table": of}
+    save_with_notes(model, arguments.out, notes)
+    sys.stdout.write(described(model, notes))
+    _LOG.info("wrote %s", arguments.out)
+
+
+def _predict(arguments: argparse.Namespace) -> None:
+    from lmgp.saving.output import check_place
+
+    if (arguments.table is None) == (arguments.grid is None):
+        raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
+    if arguments.out != STANDARD:
+        check_place(arguments.out)  # before the work
+    from lmgp.cli.grids import grid, write_table
+
+    model, _ = _loaded(arguments.model)
+    dialect, columns = _dialect(arguments), {}
+    if arguments.grid is not None:
+        names = _names(model) or tuple(f"x{j}" for j in range(model.n_features_in_))
+        columns = grid(arguments.grid, names)
+        X = _stacked(list(columns.values()))
+        complete = None
+    else:
+        from lmgp.tables import read_table
+
+        choose = _chooser(model, arguments.columns, None)
+        X, complete = read_table(_source(arguments.table), choose, dialect, incomplete=arguments.drop, least=1)
+    mean, std = _predictions(model, X, complete, include_noise=not arguments.latent)
+    half = _quantile(arguments.level) * std
+    columns |= {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
+    write_table(arguments.out, columns, dialect)
+    if arguments.out != STANDARD:
+        _LOG.info("wrote %d rows to %s", len(mean), arguments.out)
+
+
+def _score(arguments: argparse.Namespace) -> None:
+    from lmgp import metrics
+    from lmgp.tables import read_table
+
+    model, notes = _loaded(arguments.model)
+    target = arguments.target or notes.get("target")
+    if target is None:
+        raise InputError(f"{arguments.model} does not say which column it predicts; name it (--target).")
+    choose = _chooser(model, arguments.columns, target)
+    table, complete = read_table(
+        _source(arguments.table), choose, _dialect(arguments), incomplete=arguments.drop, least=1
+    )
+    if not complete.all():
+        _LOG.info("%d of %d rows have missing values and are left out", (~complete).sum(), len(complete))
+    X, y = table[complete, :-1], table[complete, -1]
+    mean, std = _predictions(model, X, None, include_noise=True)
+    scores = {
+        "RMSE": metrics.rmse(y, mean),
+        "NLPD": metrics.nlpd(y, mean, std**2),
+        "CRPS": metrics.crps(y, mean, std**2),
+        f"coverage of {100 * arguments.level:g}% intervals": metrics.coverage(y, mean, std**2, arguments.level),
+    }
+    lines = [("rows", f"{len(y)}"), *((name, f"{value:.6g}") for name, value in scores.items())]
+    width = max(len(name) for name, _ in lines)
+    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines))
+
+
+def _info(arguments: argparse.Namespace) -> None:
+    from lmgp.cli.info import described, of_file
+    from lmgp.saving.files import load_with_header
+
+    model, header = load_with_header(arguments.model)
+    sys.stdout.write(described(model, header.get("notes", {})) + of_file(arguments.model, model, header))
+
+
+def _loaded(path: Path) -> "tuple[GaussianProcess, dict[str, Any]]":
+    """Read a regressor, and what is noted of its data."""
+    from lmgp.models.base import GaussianProcess
+    from lmgp.saving.files import load_with_header
+
+    model, header = load_with_header(path)
+    if not isinstance(model, GaussianProcess):
+        raise InputError(
+            f"{path} has a {type(model).__name__}, which predicts no mean and standard deviation; use it in Python: "
+            f"lmgp.load({str(path)!r})."
+        )
+    return model, header.get("notes", {})
+
+
+def _source(table: str) -> Path | BinaryIO:
+    return sys.stdin.buffer if table == STANDARD else Path(table).expanduser()
+
+
+def _dialect(arguments: argparse.Namespace) -> "Dialect":
+    from lmgp.tables import Dialect
+
+    return Dialect(**dialect_of(arguments))
+
+
+def _seed(seed: int) -> int:
+    if seed < 0:
+        raise InputError(f"--seed must not be negative; got {seed}.")
+    return seed
+
+
+def _names(model: "GaussianProcess") -> tuple[str, ...] | None:
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else tuple(map(str, names))
+
+
+def _chooser(
+    model: "GaussianProcess", columns: Sequence[str] | None, target: str | None
+) -> Callable[[str, tuple[str, ...]], Sequence[str]]:
+    """Return what finds the columns of a model in a table, and then the target."""
+    known, n_inputs = _names(model), model.n_features_in_
+    if known is not None and columns is not None:
+        raise InputError(f"The model takes its columns by their names, {', '.join(known)}; leave out --columns.")
+
+    def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
+        wanted = known or tuple(columns or (name for name in names if name != target))
+        missing = [name for name in (*wanted, *([] if target is None else [target])) if name not in names]
+        if missing:
+            told = "; ".join(f"no column is named {name!r}, {nearest_names(name, names)}" for name in missing)
+            raise DatasetError(f"{where} lacks {len(missing)} of the columns that are needed: {told}.")
+        if len(wanted) != n_inputs:
+            raise DatasetError(
+                f"{where} has {len(wanted)} inputs, {', '.join(wanted)}; the model was fitted to {n_inputs} columns "
+                "without names. Choose the inputs (--columns)."
+            )
+        return wanted if target is None else (*wanted, target)
+
+    return choose
+
+
+def _predictions(model: "GaussianProcess", X: "Floats", complete: Any, include_noise: bool) -> "tuple[Floats, Floats]":
+    """Return means and standard deviations of rows; NaN of those that are not complete."""
+    import numpy as np
+
+    from lmgp.columns import NamedColumns
+
+    rows = X if complete is None else X[complete]
+    found = np.full((2, len(X)), np.nan)
+    if len(rows):
+        names = _names(model)
+        named = rows if names is None else NamedColumns.of(np.ascontiguousarray(rows), names)
+        found[:, slice(None) if complete is None else complete] = model.predict(
+            named, return_std=True, include_noise=include_noise
+        )
+    return found[0], found[1]
+
+
+def _stacked(columns: "list[Floats]") -> "Floats":
+    import numpy as np
+
+    return np.column_stack(columns)
+
+
+def _quantile(level: float) -> float:
+    """Return how many standard deviations to both sides have this probability."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + 0.5 * level))

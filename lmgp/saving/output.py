@@ -1,0 +1,82 @@
+"""Files that appear whole, or not at all."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from lmgp.errors import OutputError
+
+PathLike = str | os.PathLike[str]
+
+
+@contextmanager
+def whole_file(path: PathLike) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes its place when all of it is written.
+
+    It is written beside its place under another name. If what happens inside fails, that file is removed and what was
+    at `path` is left as it was.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    OutputError
+        If the folder does not exist, `path` is a folder or no regular file, or it cannot be written.
+    """
+    given = Path(path).expanduser()
+    try:
+        place = _checked(given)
+        beside = _beside(place)
+        try:
+            with beside.open("xb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            beside.replace(place)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refusal(given, error) from error
+
+
+def check_place(path: PathLike) -> None:
+    """Check that a file can be written, by making one beside it and removing it.
+
+    Raises
+    ------
+    OutputError
+        If it cannot, see `whole_file`.
+    """
+    given = Path(path).expanduser()
+    try:
+        beside = _beside(_checked(given))
+        beside.touch(exist_ok=False)
+        beside.unlink()
+    except OSError as error:
+        raise _refusal(given, error) from error
+
+
+def _beside(place: Path) -> Path:
+    return place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}.part")
+
+
+def _refusal(given: Path, error: OSError) -> OSError:
+    if isinstance(error, OutputError) or error.strerror is None:
+        return error
+    return OutputError(f"{given} cannot be written: {error.strerror}. Free the place, or name another.")
+
+
+def _checked(given: Path) -> Path:
+    place = given.resolve()  # a link stays a link
+    if place.is_dir():
+        raise OutputError(f"{given} is a folder; give the path of a file.")
+    if place.exists() and not place.is_file():
+        raise OutputError(f"{given} is no regular file; give the path of a file.")
+    if not place.parent.is_dir():
+        raise OutputError(f"{given} cannot be written: there is no folder {place.parent}. Make it, or name another.")
+    return place
