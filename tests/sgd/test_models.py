@@ -304,7 +304,7 @@ def test_sparse_rows_give_the_function_of_dense_ones(strategy: str, features: An
     ],
 )
 def test_sparse_rows_are_refused_by_strategies_that_need_dense_ones(options: dict[str, Any]) -> None:
-    message = "takes dense rows only; got a sparse matrix. Use X.toarray"
+    message = r"takes dense rows only; got a sparse matrix\. Use OneHotEncoder\(sparse_output=False\), X\.toarray"
     model = KernelSGDRegressor(**options)
     with pytest.raises(InputError, match=message):
         model.fit(SPARSE, TARGET)
