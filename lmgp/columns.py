@@ -16,6 +16,10 @@ NUMBERS = "biuf"
 MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 DATE_TYPES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
 
+# Words for true and false, in lower case.
+TRUE = {"true", "yes", "y", "t"}
+TRUTHS = TRUE | {"false", "no", "n", "f"}
+
 # How many columns or rows a message lists.
 SHOWN = 5
 
@@ -177,9 +181,25 @@ def _numbers_instead(column: Column) -> str:
     if text is not None and reads_as_date(text):
         times = f"pd.to_datetime({column.code})"
         return f"Text that reads as dates becomes days by {times}, ({times} - {times}.min()).dt.days."
+    words = {value for value in column.values if isinstance(value, str) and value.strip()}
+    if words and all(reads_as_number(word.replace(",", "")) for word in words):
+        return 'Commas are no part of a number: read the file with pd.read_csv(..., decimal=",") or thousands=",".'
     if column.label == "y":
         return "This is regression: targets are numbers. For classes use a classifier."
+    if words and {word.strip().lower() for word in words} <= TRUTHS:
+        truths = [str(word) for word in sorted(words) if word.strip().lower() in TRUE]
+        made = f"{column.code}.isin({truths})" if column.code.startswith("df") else f"np.isin({column.code}, {truths})"
+        return f"Make a column of true and false of it: {made}."
     return "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
+
+
+def reads_as_number(text: str) -> bool:
+    """Say whether a text is a number as Python writes it."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def reads_as_date(text: str) -> bool:

@@ -29,6 +29,7 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from lmgp.errors import InputError
 from lmgp.saving.files import Savable
 
 Value = TypeVar("Value")
@@ -59,10 +60,45 @@ class OfFit(Generic[Value]):
         return value
 
 
+# What to give in place of a value that has no parameters, by the name of the parameter.
+GIVEN_INSTEAD = {
+    "kernel": "None and names stand for a kernel that is learned in fit. Give one, such as kernel=GaussianKernel()",
+    "features": "None stands for a map that is chosen in fit. Give one, such as features=TaylorFeatures(120)",
+    "estimator": "Give an estimator, such as estimator=SVC()",
+}
+
+
 class Fitted(Savable):
     """Mixin of estimators whose fitted state is one record, ``_fitted``: they can be saved."""
 
     _fitted: Any
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator, and of those that it holds: ``kernel__lengthscale``.
+
+        Parameters
+        ----------
+        **params
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If a parameter that holds another is None, or something else without parameters.
+        """
+        for key in params:
+            name, nested, _ = key.partition("__")
+            value = params.get(name, getattr(self, name, None))
+            if nested and name in GIVEN_INSTEAD and hasattr(self, name) and not hasattr(value, "set_params"):
+                raise InputError(
+                    f"{key} of {type(self).__name__} cannot be set: {name}={value!r} has no parameters. "
+                    f"{GIVEN_INSTEAD[name]}, or leave out {key}."
+                )
+        made: Self = super().set_params(**params)  # type: ignore[misc]
+        return made
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_fitted" in self.__dict__

@@ -5,11 +5,16 @@ Variances are those of the distribution that is compared or scored: to score tar
 predictive variances that include the noise.
 """
 
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
@@ -142,10 +147,7 @@ def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     >>> round(nlpd([0.0, 2.0], [0.0, 0.0], [1.0, 4.0]), 4)
     1.5155
     """
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
-    standardized = (y - mean) / np.sqrt(variance)
-    # The logarithms apart: 2π·variance can overflow where its logarithm does not.
-    return float(0.5 * np.mean(np.log(2.0 * np.pi) + np.log(variance) + standardized**2))
+    return float(np.mean(_nlpd_rows(y, mean, variance)))
 
 
 def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
@@ -184,16 +186,7 @@ def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     >>> round(crps([0.0, 3.0], [0.0, 3.0], [1.0, 4.0]), 4)
     0.3505
     """
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
-    error = y - mean
-    deviation = np.sqrt(variance)
-    # z and its square may overflow for a tiny variance: the density is then correctly zero.
-    with np.errstate(over="ignore", under="ignore"):
-        z = error / deviation
-        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
-    # 2Φ(z) − 1 = erf(z/√2); √v·z is the error itself, which stays finite where z does not.
-    scores = error * special.erf(z / np.sqrt(2.0)) + deviation * (2.0 * density - 1.0 / np.sqrt(np.pi))
-    return float(np.mean(scores))
+    return float(np.mean(_crps_rows(y, mean, variance)))
 
 
 def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 0.95) -> float:
@@ -237,6 +230,112 @@ def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 
     y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
     half_width = np.sqrt(2.0) * special.erfinv(float(level)) * np.sqrt(variance)
     return float(np.mean(np.abs(y - mean) <= half_width))
+
+
+@dataclass(frozen=True)
+class DensityScorer:
+    """A scorer of predictive distributions, for `scoring` of scikit-learn's searches and cross-validations.
+
+    It asks a model for means and standard deviations with noise, `predict(X, return_std=True, include_noise=True)`, as
+    all regressors of this package, pipelines and searches of them have it.
+
+    Attributes
+    ----------
+    name : str
+    loss : callable
+        Takes targets, means and variances, shape (n,), and gives one loss a row; lower is better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, GaussianKernel
+    >>> from lmgp.metrics import nlpd_scorer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> model = ExactGPRegressor(GaussianKernel(), noise_variance=0.01)
+    >>> search = GridSearchCV(model, {"kernel__lengthscale": [0.01, 1.0]}, scoring=nlpd_scorer)
+    >>> search.fit(X, np.sin(X[:, 0])).best_params_
+    {'kernel__lengthscale': 1.0}
+    """
+
+    name: str
+    loss: Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64]]
+    _requested: bool | str | None = None
+
+    def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the mean loss of a fitted model on test rows, with its sign turned: higher is better.
+
+        Parameters
+        ----------
+        estimator : regressor
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            If the estimator predicts no standard deviations with noise.
+        """
+        try:
+            mean, std = estimator.predict(X, return_std=True, include_noise=True)
+        except TypeError as error:
+            if "return_std" not in str(error) and "include_noise" not in str(error):
+                raise
+            raise InputError(
+                f"{self.name} needs predict(X, return_std=True, include_noise=True), as the Gaussian-process "
+                f"regressors of lmgp have it; {type(estimator).__name__} has not: {error}"
+            ) from error
+        weights = None if sample_weight is None else _as_float64("sample_weight", sample_weight)
+        return -float(np.average(self.loss(y, mean, np.square(std)), weights=weights))
+
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
+        """Return a copy that requests weights, for scikit-learn's metadata routing.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            Whether weights are wanted, or the name under which they are passed.
+        """
+        other = copy(self)
+        object.__setattr__(other, "_requested", sample_weight)
+        return other
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what the scorer requests, for scikit-learn's metadata routing."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="sample_weight", alias=self._requested)
+        return request
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def _nlpd_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
+    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
+    standardized = (y - mean) / np.sqrt(variance)
+    # The logarithms apart: 2π·variance can overflow where its logarithm does not.
+    return np.asarray(0.5 * (np.log(2.0 * np.pi) + np.log(variance) + standardized**2))
+
+
+def _crps_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
+    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
+    error = y - mean
+    deviation = np.sqrt(variance)
+    # z and its square may overflow for a tiny variance: the density is then correctly zero.
+    with np.errstate(over="ignore", under="ignore"):
+        z = error / deviation
+        density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
+    # 2Φ(z) − 1 = erf(z/√2); √v·z is the error itself, which stays finite where z does not.
+    return np.asarray(error * special.erf(z / np.sqrt(2.0)) + deviation * (2.0 * density - 1.0 / np.sqrt(np.pi)))
+
+
+nlpd_scorer = DensityScorer("nlpd_scorer", _nlpd_rows)
+crps_scorer = DensityScorer("crps_scorer", _crps_rows)
 
 
 def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -102,7 +102,7 @@ class OnSphere:
             If there are fewer than two columns, or not exactly one column has each name.
         """
         if n_inputs < 2:
-            raise InputError(f"Longitude and latitude are two columns, in degrees; X has {n_inputs}.")
+            raise InputError(f"Longitude and latitude are two columns, in degrees; X has {n_inputs} feature(s).")
         if names is None:
             return cls(n_inputs, 0, 1, tuple(f"x{j}" for j in range(n_inputs)))
         found = []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
@@ -129,6 +130,10 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     -------
     ndarray or sparse array of shape (n, d), of float64
     """
+    _refuse_sparse(estimator, X, options)
+    if hasattr(X, "columns") and options.get("reset") is False:
+        # Columns that fit does not know say more than what is missing in them.
+        validate_data(estimator, X, reset=False, skip_check_array=True)
     refuse_other_than_numbers(X, "X")
     return _checked(estimator, X, options)
 
@@ -142,6 +147,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     y : ndarray of shape (n,)
         Both of float64.
     """
+    _refuse_sparse(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
@@ -153,6 +159,23 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     inputs, target = _checked(estimator, X, {"y": y, "y_numeric": True, **options})
     # Objects and strings become numbers only here.
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+
+
+def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+    """Raise a TypeError, as scikit-learn does, for sparse rows where they are not accepted."""
+    if options.get("accept_sparse"):
+        return
+    if hasattr(X, "iloc") and hasattr(X, "sparse"):  # which a frame has if all of its columns are sparse
+        raise TypeError(
+            f"A data frame of sparse columns was passed as X, but {type(estimator).__name__} needs dense ones: use "
+            "X.sparse.to_dense(), or pd.get_dummies(..., sparse=False) where they are made."
+        )
+    if issparse(X):
+        raise TypeError(
+            f"Sparse data was passed as X, but dense data is required by {type(estimator).__name__}. Ask for dense "
+            "columns where they are made, OneHotEncoder(sparse_output=False) or ColumnTransformer(..., "
+            "sparse_threshold=0), or use X.toarray()."
+        )
 
 
 def _checked(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> Any:
@@ -213,6 +236,7 @@ def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -
         values = np.full(len(X), float(values))
     if isinstance(values, str):
         raise InputError(f"{name} must have one number a row; got {values!r}.")
+    refuse_other_than_numbers(values, name)
     vector: NDArray[np.float64] = check_array(values, ensure_2d=False, dtype=np.float64, input_name=name)
     if vector.shape != (len(X),):
         raise InputError(f"{name} must have one value a row, shape ({len(X)},); got shape {vector.shape}.")

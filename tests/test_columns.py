@@ -139,6 +139,22 @@ def test_text_that_reads_as_dates_says_so() -> None:
     np.testing.assert_array_equal(days, np.arange(6))
 
 
+@pytest.mark.parametrize("texts", [["1,5", "2", "3", "4", "5", "6"], ["1,500.25", "2", " ", "4", "5", "6"]])
+def test_commas_in_numbers_say_how_to_read_the_file(texts: list[str]) -> None:
+    assert 'pd.read_csv(..., decimal=",") or thousands=","' in refused(frame(price=texts))
+    assert "Commas are no part of a number" in refused(pd.Series(texts), "y")
+    assert "OneHotEncoder" in refused(frame(price=["1,5", "a", "3", "4", "5", "6"]))
+
+
+def test_words_for_true_and_false_come_with_code_that_runs() -> None:
+    df = frame(new=["True", "False", "yes", "no", "True", "False"])
+    truths = eval(refused(df).partition("false of it: ")[2].rstrip("."), {"df": df})
+    assert truths.tolist() == [True, False, True, False, True, False]
+    X = df[["new"]].to_numpy(dtype=str)
+    truths = eval(refused(X).partition("false of it: ")[2].rstrip("."), {"X": X, "np": np})
+    assert truths.tolist() == [True, False, True, False, True, False]
+
+
 def test_an_object_that_is_no_number_is_named() -> None:
     with pytest.raises(TypeError, match=r"Column 'size' of X is not numeric: float\(\) argument .*'dict' \(row 1\)"):
         refuse_other_than_numbers(pd.DataFrame({"size": pd.Series([1.0, {}], dtype=object)}), "X")

@@ -16,7 +16,7 @@ gets the model's whole kernel, and a map with a kernel keeps it.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -30,6 +30,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 
 from lmgp.errors import InputError, KernelWarning
 from lmgp.features.base import FeatureMap, KernelFit, KernelMap, Work
+from lmgp.features.names import names_of
 from lmgp.fitted import OfFit, digest
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
@@ -95,7 +96,7 @@ class TransformerFeatures(KernelMap):
         size = getattr(inner, "n_features", None) or getattr(inner, "n_components", None)
         return Work(int(size) if isinstance(size, int | np.integer) else UNSAID_COLUMNS)
 
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> TransformerFit:
+    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> TransformerFit:  # noqa: D102
         transformer = clone(self.transformer).fit(X)
         return TransformerFit(
             n_features_out=_columns(transformer, X[:1]).shape[1],
@@ -103,6 +104,9 @@ class TransformerFeatures(KernelMap):
             transformer=transformer,
             variance=kernel.prior_variance(),
         )
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return names_of(self.transformer_, names, self.n_features_out_)
 
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return zeros: the transformer sees the rows as they come."""

@@ -10,11 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
+from lmgp.features.names import NamedOutput
 from lmgp.features.operators import Composable
 from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
 from lmgp.kernels.base import Kernel, unsupported
@@ -108,11 +109,11 @@ class Work(NamedTuple):
     stretch: float = 1.0
 
 
-class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(Fitted, TensorMap, NamedOutput, TransformerMixin, BaseEstimator):
     """A map φ from rows to columns: a scikit-learn transformer.
 
-    `fit` draws what is random and decides how many columns there are; `transform` maps. Subclasses implement `_fit` and
-    `evaluate`. What is learned is one record, a `MapFit`.
+    `fit` draws what is random and decides how many columns there are; `transform` maps. Subclasses implement `draw` and
+    `evaluate`, and may name their columns in `column_names`. What is learned is one record, a `MapFit`.
 
     Attributes
     ----------
@@ -120,6 +121,8 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
         The number of columns made.
     n_features_in_ : int
         The number of input columns, d.
+    record_ : MapFit
+        What `draw` returned.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
@@ -145,7 +148,7 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
             If the map would not fit into the machine's memory.
         """
         with unchanged_on_failure(self):
-            self._fitted = self._fit(*self._start(X))
+            self._fitted = self.draw(*self._start(X))
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -173,12 +176,26 @@ class FeatureMap(Fitted, TensorMap, ClassNamePrefixFeaturesOutMixin, Transformer
         return rows, generator(self.random_state)
 
     @abstractmethod
-    def _fit(self, X: Floats, rng: np.random.Generator) -> MapFit:
-        """Draw the map for checked rows."""
+    def draw(self, X: Floats, rng: np.random.Generator) -> MapFit:
+        """Decide all that is random or depends on the rows; `fit` calls it.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Checked rows.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        MapFit
+        """
 
     @property
-    def _n_features_out(self) -> int:
-        return self.n_features_out_
+    def record_(self) -> Any:
+        """What `draw` returned, for `evaluate`."""
+        if "_fitted" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no record_: it is not fitted.")
+        return self._fitted
 
 
 class KernelMap(FeatureMap):
@@ -187,7 +204,7 @@ class KernelMap(FeatureMap):
     The map applies the kernel's lengthscale and variance. It never centres: where the map has a centre (all but the
     Fourier and Nyström maps), that is the origin, and whoever uses it hands over X − c.
 
-    Subclasses implement `_draw` and `evaluate`, and say what they need of a kernel in ``needs``.
+    Subclasses implement `draw_for` and `evaluate`, and say what they need of a kernel in ``needs``.
 
     Parameters
     ----------
@@ -342,9 +359,9 @@ class KernelMap(FeatureMap):
         """
         return (np.arange(self.n_features_out_), 1.0) if larger is self else None
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> KernelFit:
-        kernel = self._prepare(X)
-        return self._draw(X, rng, kernel)
+    def draw(self, X: Floats, rng: np.random.Generator) -> KernelFit:
+        """Check the kernel and the memory, and draw the map: `draw_for`."""
+        return self.draw_for(X, rng, self._prepare(X))
 
     def _prepare(self, X: Floats) -> Kernel:
         """Return the kernel of the map, after checking that it can serve these rows within the machine's memory."""
@@ -368,8 +385,11 @@ class KernelMap(FeatureMap):
         return kernel
 
     @abstractmethod
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:
-        """Draw the map of a checked kernel for rows X."""
+    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:
+        """Decide all that is random or depends on the rows, as `draw`, for a kernel.
+
+        It is a copy, which fits the rows and can do what the map needs. The result is a `KernelFit`.
+        """
 
 
 def same_kernel(one: KernelMap, other: KernelMap) -> bool:

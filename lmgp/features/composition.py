@@ -1,6 +1,7 @@
 """Feature maps made from feature maps, one for each construction of a kernel."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.base import clone
 from lmgp.errors import InputError
 from lmgp.features.adapter import work_of
 from lmgp.features.base import FeatureMap, MapFit, TensorMap, Work
+from lmgp.features.names import names_of
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel, checked_factor
@@ -87,13 +89,16 @@ class LinearFeatures(FeatureMap):
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         return Work(n_inputs)
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> LinearFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> LinearFit:  # noqa: D102
         n_inputs = X.shape[1]
         if self.matrix is None:
             return LinearFit(n_features_out=n_inputs, root=np.eye(n_inputs), is_identity=True)
         values, vectors = np.linalg.eigh(checked_matrix(self.matrix, n_inputs))
         root = (vectors * np.sqrt(values.clip(min=0.0))) @ vectors.T
         return LinearFit(n_features_out=n_inputs, root=root, is_identity=False)
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return [f"linear[{name}]" for name in names]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         fit: LinearFit = self._fitted
@@ -116,7 +121,7 @@ class PairedFeatures(FeatureMap):
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         return Work(self._count(work_of(self.left, n_inputs).columns, work_of(self.right, n_inputs).columns))
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> PairFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> PairFit:  # noqa: D102
         left, right = fitted(self.left, X), fitted(self.right, X)
         row = as_tensor(X[:1])
         made = self._combine(columns(left, row), columns(right, row))
@@ -126,6 +131,10 @@ class PairedFeatures(FeatureMap):
         fit: PairFit = self._fitted
         return self._combine(columns(fit.left, X), columns(fit.right, X))
 
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        fit: PairFit = self._fitted
+        return self._join(*(part_names(part, names) for part in (fit.left, fit.right)))
+
     @abstractmethod
     def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Return the columns of both parts in one."""
@@ -133,6 +142,10 @@ class PairedFeatures(FeatureMap):
     @abstractmethod
     def _count(self, left: int, right: int) -> int:
         """Return the number of columns for given numbers of those of the parts."""
+
+    @abstractmethod
+    def _join(self, left: list[str], right: list[str]) -> list[str]:
+        """Return the names of the columns for those of the parts."""
 
 
 class SumFeatures(PairedFeatures):
@@ -160,6 +173,9 @@ class SumFeatures(PairedFeatures):
     def _count(self, left: int, right: int) -> int:
         return left + right
 
+    def _join(self, left: list[str], right: list[str]) -> list[str]:
+        return [*(f"left__{name}" for name in left), *(f"right__{name}" for name in right)]
+
 
 class ProductFeatures(PairedFeatures):
     """All products of a column of one map and a column of another: φ(x)ᵀφ(z) = φ₁(x)ᵀφ₁(z) · φ₂(x)ᵀφ₂(z).
@@ -186,6 +202,9 @@ class ProductFeatures(PairedFeatures):
 
     def _count(self, left: int, right: int) -> int:
         return left * right
+
+    def _join(self, left: list[str], right: list[str]) -> list[str]:
+        return [f"{one}*{other}" for one in left for other in right]
 
 
 class ScaledFeatures(FeatureMap):
@@ -218,9 +237,12 @@ class ScaledFeatures(FeatureMap):
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         return Work(work_of(self.features, n_inputs).columns)
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> ScaledFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> ScaledFit:  # noqa: D102
         root, part = checked_factor(self.factor) ** 0.5, fitted(self.features, X)
         return ScaledFit(n_features_out=columns(part, as_tensor(X[:1])).shape[1], features=part, root=root)
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return part_names(self.features_, names)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         fit: ScaledFit = self._fitted
@@ -258,11 +280,14 @@ class ModulatedFeatures(FeatureMap):
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         return Work(work_of(self.features, n_inputs).columns)
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> ModulatedFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> ModulatedFit:  # noqa: D102
         row_values(self.function, X[:1])
         part = fitted(self.features, X)
         made = columns(part, as_tensor(X[:1]))
         return ModulatedFit(n_features_out=made.shape[1], features=part, function=self.function)
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return [f"f*{name}" for name in part_names(self.features_, names)]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         fit: ModulatedFit = self._fitted
@@ -337,6 +362,13 @@ def fitted(features: Any, X: Floats) -> Any:
     if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
         raise InputError(f"A part of a composed map must be a scikit-learn transformer; got {features!r}.")
     return clone(features).fit(X)
+
+
+def part_names(part: Any, names: Sequence[str]) -> list[str]:
+    """Return the names of the columns of a fitted part, for those of the columns of X."""
+    one_row = torch.zeros((1, len(names)), dtype=torch.float64)
+    count = 0 if hasattr(part, "get_feature_names_out") else columns(part, one_row).shape[1]
+    return names_of(part, names, count)
 
 
 def columns(features: Any, X: torch.Tensor) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Compact random features: a larger map followed by a random projection."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal
@@ -12,6 +13,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from lmgp.errors import InputError
 from lmgp.features.adapter import TransformerFeatures, seeded_clone
 from lmgp.features.base import FeatureMap, MapFit
+from lmgp.features.names import indexed
 from lmgp.features.sketches import padded_size
 from lmgp.fitted import OfFit
 from lmgp.validation import RandomState, as_tensor
@@ -188,7 +190,7 @@ class CraftFeatures(FeatureMap):
         self.projection = projection
         self.random_state = random_state
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> CraftFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> CraftFit:  # noqa: D102
         # At unit variance the columns of the adapter are the transformer's own.
         larger = TransformerFeatures(seeded_clone(self.features, rng)).fit(X)
         n_larger = larger.n_features_out_
@@ -199,6 +201,9 @@ class CraftFeatures(FeatureMap):
             )
         projection = PROJECTIONS[self.projection].draw(n_larger, self.n_features, rng)
         return CraftFit(n_features_out=self.n_features, larger=larger, projection=projection)
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return indexed("craft", self.n_features_out_)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         fit: CraftFit = self._fitted

@@ -1,6 +1,7 @@
 """Random Fourier features: independent, orthogonal, and structured orthogonal frequencies."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, KernelFit, KernelMap, same_kernel
+from lmgp.features.names import indexed
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
 from lmgp.fitted import OfFit
@@ -45,7 +47,7 @@ class FourierMap(KernelMap):
     needs = "frequencies"
     frequencies_ = OfFit[Floats]()
 
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> FourierFit:
+    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> FourierFit:  # noqa: D102
         n_frequencies, n_inputs = self.n_features // 2, X.shape[1]
         if n_frequencies == 0:
             raise InputError(
@@ -99,6 +101,10 @@ class FourierMap(KernelMap):
         check_is_fitted(self)
         rows = validated(self, X, accept_sparse="csr", reset=False)
         return np.asarray(self.n_features_out_ * non_zeros(rows), dtype=np.float64)
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        half = self.n_features_out_ // 2
+        return [*indexed("cos", half), *indexed("sin", half)]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         fit: FourierFit = self._fitted

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
 from lmgp.features.base import KernelMap, Work
+from lmgp.features.names import by_degree
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
 from lmgp.features.truncated import ComponentMap, GaussianFit, TruncatedFit, TruncatedMap, vanishing
 from lmgp.fitted import OfFit
@@ -54,6 +55,9 @@ class _MaclaurinMap(ComponentMap):
     @abstractmethod
     def _log_coefficient(self, fit: Any, degree: int) -> float:
         """Return the logarithm of the factor of a product of `degree` projections, without σ and the exponential."""
+
+    def _names_one(self, fit: SketchedFit) -> list[str]:
+        return by_degree("maclaurin", fit.degree_counts.tolist())
 
     @staticmethod
     def _draw_weights(counts: list[int], sketch: Sketch, n_inputs: int, rng: np.random.Generator) -> list[Floats]:

@@ -1,5 +1,6 @@
 """Nyström features: the kernel, projected onto its sections at a few landmarks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.features.base import KernelFit, KernelMap, Work
+from lmgp.features.names import indexed
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import solve_lower
@@ -158,7 +160,7 @@ class NystroemFeatures(KernelMap):
             n_landmarks = min(n_landmarks, n_rows)
         return 8.0 * n_landmarks * (n_inputs + 2.0 * n_landmarks)
 
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> NystroemFit:
+    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> NystroemFit:  # noqa: D102
         candidates = self._candidates(X, rng, kernel)
         covariance = kernel(candidates)
         unit = float(np.diagonal(covariance).max())
@@ -199,6 +201,9 @@ class NystroemFeatures(KernelMap):
         with single_threaded_blas():  # its products are small: waiting for each other, threads take longer
             _, picked = kmeans_plusplus(centred, self.n_features, random_state=int(rng.integers(2**31)))
         return X[sample[picked]]
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return indexed("nystroem", self.n_features_out_)
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
         fit: NystroemFit = self._fitted

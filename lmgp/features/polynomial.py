@@ -1,5 +1,6 @@
 """Random Maclaurin features of the polynomial kernel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, MapFit
+from lmgp.features.names import by_degree
 from lmgp.features.sketches import draw_sketch
 from lmgp.fitted import OfFit
 from lmgp.validation import RandomState, as_tensor
@@ -109,7 +111,7 @@ class PolynomialMaclaurinFeatures(FeatureMap):
         self.coef0 = coef0
         self.random_state = random_state
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> PolynomialFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> PolynomialFit:  # noqa: D102
         if not 0 < self.gamma < np.inf:
             raise InputError(f"gamma must be positive and finite; got {self.gamma!r}.")
         if not 0 <= self.coef0 < np.inf:
@@ -134,6 +136,9 @@ class PolynomialMaclaurinFeatures(FeatureMap):
         return PolynomialFit(
             n_features_out=self.n_features, degree_counts=counts, weights=weights, log_factors=squares / 2
         )
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return by_degree("maclaurin", self.degree_counts_.tolist())
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
         """Map a checked tensor of shape (n, d) to features, in order of their degrees.

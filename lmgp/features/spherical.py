@@ -1,5 +1,6 @@
 """Spherical random Fourier features: polynomial kernels for rows of unit norm."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, MapFit
+from lmgp.features.names import indexed
 from lmgp.features.radial import RadialFit, fit_radial
 from lmgp.features.sparse import non_zeros
 from lmgp.fitted import OfFit
@@ -126,7 +128,7 @@ class SphericalFourierFeatures(FeatureMap):
         self.normalize = normalize
         self.random_state = random_state
 
-    def _fit(self, X: Floats, rng: np.random.Generator) -> SphericalFit:
+    def draw(self, X: Floats, rng: np.random.Generator) -> SphericalFit:  # noqa: D102
         n_inputs = self._of_unit_norm(X).shape[1]
         radial = fit_radial(self.degree, self.a, n_inputs, self.n_gaussians)
         n_frequencies = self.n_features // 2
@@ -139,6 +141,10 @@ class SphericalFourierFeatures(FeatureMap):
             directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         frequencies = directions * radial.sample(n_frequencies, rng)[:, None]
         return SphericalFit(n_features_out=2 * n_frequencies, frequencies=frequencies, radial=radial)
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        half = self.n_features_out_ // 2
+        return [*indexed("cos", half), *indexed("sin", half)]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
         """Map a tensor of finite rows, shape (n, d), to features of shape (n, n_features_out_).

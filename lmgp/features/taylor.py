@@ -19,6 +19,7 @@ from lmgp.features.allocation import sample_groups
 from lmgp.features.base import FeatureMap, KernelFit, Work, same_kernel
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
 from lmgp.features.moments import RANGE, MomentPlan, moment_count, plan
+from lmgp.features.names import numbered
 from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, column_bytes, dense_terms, error_bound, sparse_terms
 from lmgp.features.sparse import as_float, highest_degree, monomial_count, non_zeros
 from lmgp.features.truncated import TruncatedMap
@@ -192,13 +193,20 @@ class TaylorFeatures(TruncatedMap):
         with_moments = work.moments is not None and work.moments < n_columns * (n_columns / 2 + n_inputs)
         return n_columns * (column_bytes(n_inputs) + (MomentPlan.PAIR_BYTES * n_columns if with_moments else 0.0))
 
-    def _fit(self, X: Any, rng: np.random.Generator, centroids: Floats | None = None) -> KernelFit:
-        fit = super()._fit(X, rng, centroids)
+    def draw(  # noqa: D102
+        self, X: Any, rng: np.random.Generator, centroids: Floats | None = None
+    ) -> KernelFit:
+        fit = super().draw(X, rng, centroids)
         # Only a model, which says where its centres are, sums statistics.
         in_model = centroids is not None and self.weights == "gaussian"
         if in_model and isinstance(fit, TaylorFit) and MomentPlan.pays(fit.exponents, len(X)):
             return replace(fit, moments=MomentPlan(fit.exponents))
         return fit
+
+    def _names_one(self, fit: SeriesFit) -> list[str]:
+        if not isinstance(fit, TaylorFit):
+            return numbered("taylor", fit.n_features_out)
+        return [f"taylor[{','.join(map(str, powers))}]" for powers in fit.exponents.tolist()]
 
     def _draw_one(
         self, X: Any, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None

@@ -1,6 +1,7 @@
 """Maps of Gaussian kernels and of their sums, and maps of a truncated series."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -88,7 +89,9 @@ class ComponentMap(KernelMap):
         """The fitted maps whose columns stand side by side: one a component of the kernel; this map itself of one."""
         return self._fitted.parts if isinstance(self._fitted, ComponentsFit) else (self,)
 
-    def _fit(self, X: Floats, rng: np.random.Generator, centroids: Floats | None = None) -> KernelFit:
+    def draw(  # noqa: D102
+        self, X: Floats, rng: np.random.Generator, centroids: Floats | None = None
+    ) -> KernelFit:
         kernel = self._prepare(X)
         components = kernel.gaussian_components()
         if len(components) > 1:
@@ -149,14 +152,19 @@ class ComponentMap(KernelMap):
         left_out = [one for one in each if one is not None]
         return torch.stack(left_out).sum(dim=0) if left_out else None
 
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        if len(self.parts) == 1:
+            return self._names_one(self._fitted)
+        return [f"part{i}__{name}" for i, part in enumerate(self.parts) for name in part.column_names(names)]
+
     def reach(self, epsilon: float) -> float:  # noqa: D102
         fits = [part._fitted for part in self.parts]
         return max(
             self._reach(fit, epsilon) * _stretch(self.kernel_, fit.component, self.n_features_in_) for fit in fits
         )
 
-    def _draw(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:
-        return self._fit(X, rng)
+    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:  # noqa: D102
+        return self.draw(X, rng)
 
     def _work_one(self, n_features: int, n_inputs: int) -> Work:
         """Return what the map of one Gaussian kernel with a number of columns costs."""
@@ -167,6 +175,10 @@ class ComponentMap(KernelMap):
         self, X: Floats, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
     ) -> GaussianFit:
         """Draw the map of a checked Gaussian kernel for rows X, used around centroids."""
+
+    @abstractmethod
+    def _names_one(self, fit: Any) -> list[str]:
+        """Name the columns of one Gaussian."""
 
     @abstractmethod
     def _evaluate(self, fit: Any, X: torch.Tensor) -> torch.Tensor:
@@ -229,7 +241,7 @@ class TruncatedMap(ComponentMap):
         with unchanged_on_failure(self):
             rows, rng = self._start(X)
             around = None if centroids is None else check_array(centroids, dtype=np.float64)
-            self._fitted = self._fit(rows, rng, around)
+            self._fitted = self.draw(rows, rng, around)
         return self
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102

@@ -98,3 +98,36 @@ def without_copies(rows: Rows) -> tuple[Rows, int]:
     n_copies = int(np.ceil(np.maximum(weights, 1.0)).sum()) - len(first)
     kept = rows.take(first)
     return Rows(kept.X, kept.y, np.minimum(totals, 1.0), kept.noise_variances), n_copies
+
+
+def merged_copies(rows: Rows) -> Rows:
+    """Replace rows that are equal in all but their weight by one row with the sum of their weights.
+
+    Whether rows are repeated or weighted, and in which order they come, makes no difference to the result.
+
+    Parameters
+    ----------
+    rows : Rows
+
+    Returns
+    -------
+    Rows
+        In an order that depends on X and y alone; `rows` itself where all weights are 1 and no two rows are equal.
+
+    Notes
+    -----
+    Rows are ordered by 64 random bits of X, see `count_copies`.
+    """
+    bits = np.zeros(len(rows.y), dtype=np.uint64)
+    for column in rows.X.T:
+        bits = _mixed(bits, column)
+    own = () if rows.noise_variances is None else (rows.noise_variances,)
+    order = np.lexsort((*own, rows.y, bits))
+    starts = np.ones(len(order), dtype=bool)
+    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (bits, rows.y, *own)], axis=0)
+    weights = np.ones(len(order)) if rows.weights is None else rows.weights
+    if starts.all() and np.all(weights == 1.0):
+        return rows
+    first = np.flatnonzero(starts)
+    kept = rows.take(order[first])
+    return Rows(kept.X, kept.y, np.add.reduceat(weights[order], first), kept.noise_variances)

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from lmgp.errors import InputError
 from lmgp.fitted import digest
 from lmgp.inference import learning as exact
-from lmgp.inference.duplicates import count_copies
+from lmgp.inference.duplicates import count_copies, merged_copies
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood, warn_of_copies
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
 from lmgp.kernels.base import Kernel, require
@@ -151,6 +151,7 @@ def learn(
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn from checked rows with centred y; see `learn`."""
+    n_rows, rows = len(rows.y), merged_copies(rows)
     rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING
     data = rows.X, rows.y, rows.weights, rows.noise_variances
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
@@ -170,7 +171,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     collapsed = hyperparameters.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y))
     if n_copies and collapsed and named:
         _check_copies(rows, hyperparameters, settings, rng)
-    learning = Learning(trials, len(rows.y), n_copies, perf_counter() - start)
+    learning = Learning(trials, n_rows, n_copies, perf_counter() - start)
     learned = Learned(**vars(hyperparameters), learning=learning)
     # What may have been warned about is learned again, and said again.
     if (learned.converged or named) and not (n_copies and collapsed):
@@ -191,7 +192,7 @@ def _check_copies(rows: Rows, found: Hyperparameters, settings: Settings, rng: n
     if settings.noise_variance is None and rows.noise_variances is None:
         again = partial(
             maximize_likelihood,
-            kernel=found.kernel,
+            form=found.kernel,
             max_learning_rows=settings.max_learning_rows,
             max_memory_gib=settings.max_memory_gib,
             rng=rng,

@@ -112,6 +112,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         "random_state": ["random_state", np.random.Generator],
     }
 
+    # No metadata but options: pipelines pass them on where metadata are routed.
+    __metadata_request__predict: ClassVar = dict.fromkeys(("return_std", "include_noise", "return_error"), True)
+
     kernel: Wanted
     noise_variance: float | None
     trend: TrendColumns

@@ -4,21 +4,28 @@ import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from os import PathLike
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import ClassifierTags, RegressorTags, Tags
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils import ClassifierTags, RegressorTags, Tags, get_tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ValidityWarning
-from lmgp.fitted import Fitted, OfFit
+from lmgp.columns import refuse_other_than_numbers
+from lmgp.errors import InputError, ValidityWarning
+from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.memory import chunks
-from lmgp.rbf.estimators import rbf_expansion
+from lmgp.rbf.estimators import check_kind, rbf_expansion
 from lmgp.rbf.expansion import RBFExpansion, has_decision
-from lmgp.rbf.readouts import Classification, Readout, Regression
+from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression
 from lmgp.validation import validated
 
 Floats = NDArray[np.float64]
@@ -118,11 +125,49 @@ class ApproximationFit(ABC):
         """Return outputs without the intercept, and distances to the centre in lengthscales."""
 
 
-class ApproximateRBF(Fitted, BaseEstimator, ABC):
+def template(model: Any) -> Any:
+    """Return a clone of a fitted estimator, which has learned nothing; None of a file or an expansion."""
+    return clone(model) if isinstance(model, BaseEstimator) else None
+
+
+def _kind(approximation: "ApproximateRBF") -> str | None:
+    """Say what the approximated model is: that of the fit, or of the estimator to be fitted."""
+    if hasattr(approximation, "readout"):
+        return approximation.readout.kind
+    kind: str | None = get_tags(approximation.estimator).estimator_type if _has_tags(approximation) else None
+    return kind
+
+
+def _has_tags(approximation: "ApproximateRBF") -> bool:
+    return hasattr(approximation.estimator, "__sklearn_tags__")
+
+
+def _decides(approximation: "ApproximateRBF") -> bool:
+    if hasattr(approximation, "readout"):
+        return has_decision(approximation)
+    return hasattr(approximation.estimator, "decision_function")
+
+
+def _detects(approximation: "ApproximateRBF") -> bool:
+    return _kind(approximation) == "outlier_detector"
+
+
+def _scores(approximation: "ApproximateRBF") -> bool:
+    return _kind(approximation) in ("classifier", "regressor")
+
+
+class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
     """An approximation of the outputs of a fitted model, which keeps none of its support vectors.
 
     Subclasses implement `_expand`.
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "center": [str, "array-like"],
+    }
+
+    estimator: Any
 
     readout = OfFit[Readout]()
     n_features_in_ = OfFit[int]()
@@ -132,13 +177,16 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
     intercept_ = OfFit[Floats]()
     radius_ = OfFit[float]()
 
-    def fit(self, model: Any) -> Self:
-        """Approximate a fitted model; `from_estimator` does this and the constructor in one call.
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Self:
+        """Fit a clone of the estimator, and approximate it; the clone itself is not kept.
 
         Parameters
         ----------
-        model
-            See `lmgp.rbf.estimators.rbf_expansion`.
+        X : array-like or sparse matrix of shape (n, d)
+        y : array-like of shape (n,), optional
+            As the estimator takes it.
+        **fit_params
+            Such as ``sample_weight``: for `fit` of the estimator.
 
         Returns
         -------
@@ -147,8 +195,34 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
         Raises
         ------
         InputError
-            If the model is not supported, or a parameter does not fit it.
+            If there is no estimator, it is not supported, or a parameter does not fit it. And what `fit` of the
+            estimator raises.
         """
+        self._validate_params()
+        if isinstance(X, str | PathLike | RBFExpansion) or hasattr(X, "predict"):
+            raise InputError(
+                f"fit takes rows X and targets y; got {type(X).__name__}. For a model that is fitted, or a file, use "
+                f"{type(self).__name__}.from_estimator."
+            )
+        if self.estimator is None:
+            raise InputError(
+                f"{type(self).__name__} has no estimator to fit: give one, such as "
+                f"{type(self).__name__}(estimator=SVC()), or use from_estimator with a model that is fitted."
+            )
+        check_kind(self.estimator)
+        refuse_other_than_numbers(X, "X")
+        if get_config()["enable_metadata_routing"]:
+            fit_params = process_routing(self, "fit", **fit_params).estimator.fit
+        with unchanged_on_failure(self):
+            return self._approximate(clone(self.estimator).fit(X, y, **fit_params))
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return where metadata such as ``sample_weight`` go: to `fit` of the estimator."""
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _approximate(self, model: Any) -> Self:
+        """Approximate a fitted model."""
         self._validate_params()
         expansion = rbf_expansion(model)
         taken_over = {
@@ -161,6 +235,19 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
         }
         self._fitted = self._expand(expansion, taken_over)
         return self
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write what was fitted to a file, which `lmgp.load` reads; without the estimator, from which nothing is read.
+
+        Parameters
+        ----------
+        path : path
+            See `lmgp.saving.files.Savable.save`. The loaded model has ``estimator=None``.
+        """
+        check_is_fitted(self)
+        without = copy(self)
+        without.estimator = None
+        Fitted.save(without, path)
 
     @property
     def sizes(self) -> Sizes:
@@ -201,7 +288,24 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
         predictions = self.readout.predict(outputs)
         return (predictions, valid) if return_valid else predictions
 
-    @available_if(has_decision)
+    @available_if(_scores)
+    def score(self, Z: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of the predictions, or R² of a regressor's.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, d)
+        y : array-like of shape (n,) or (n, n_outputs)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        measure = accuracy_score if _kind(self) == "classifier" else r2_score
+        return float(measure(y, self.readout.predict(self._outputs(Z)[0]), sample_weight=sample_weight))
+
+    @available_if(_decides)
     def decision_function(self, Z: ArrayLike, return_valid: bool = False) -> Floats | tuple[Floats, NDArray[np.bool_]]:
         """Approximate the model's decision values; for classifiers and outlier detectors.
 
@@ -232,15 +336,39 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
         values = self.readout.decision(outputs)
         return (values, valid) if return_valid else values
 
+    @available_if(_detects)
+    def score_samples(self, Z: ArrayLike) -> Floats:
+        """Approximate the model's scores, decision values plus `offset_`; for outlier detectors.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Lower for rows that are less like those of the training.
+        """
+        return self._outputs(Z)[0][:, 0] + self.offset_
+
+    @property
+    def offset_(self) -> float:
+        """The score at which decision values of an outlier detector are zero."""
+        if not isinstance(self.readout, OneClass):
+            raise AttributeError("Only outlier detectors have an offset.")
+        return -float(self.intercept_[0])
+
     def _outputs(self, Z: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
         check_is_fitted(self)
         fit: ApproximationFit = self._fitted
-        rows = validated(self, Z, reset=False)
-        outputs, distances = np.empty((len(rows), len(fit.intercept))), np.empty(len(rows))
+        rows = validated(self, Z, accept_sparse="csr", reset=False)
+        n_rows = rows.shape[0]
+        outputs, distances = np.empty((n_rows, len(fit.intercept))), np.empty(n_rows)
         # A row too far away for its square in float64 is infinitely far, which is what it should be.
         with np.errstate(over="ignore", under="ignore"):
-            for part in chunks(len(rows), fit.row_size):
-                outputs[part], distances[part] = fit.evaluate(rows[part])
+            for part in chunks(n_rows, fit.row_size):
+                some = rows[part].toarray() if issparse(rows) else rows[part]
+                outputs[part], distances[part] = fit.evaluate(some)
         outputs += fit.intercept
         valid = distances <= fit.radius * (1.0 + ROUNDING)
         if not valid.all():
@@ -259,8 +387,11 @@ class ApproximateRBF(Fitted, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        if hasattr(self, "readout"):
-            tags.estimator_type = self.readout.kind
-            tags.classifier_tags = ClassifierTags() if self.readout.kind == "classifier" else None
-            tags.regressor_tags = RegressorTags() if self.readout.kind == "regressor" else None
+        kind = tags.estimator_type = _kind(self)
+        tags.classifier_tags = ClassifierTags() if kind == "classifier" else None
+        tags.regressor_tags = RegressorTags() if kind == "regressor" else None
+        tags.input_tags.sparse = True
+        if _has_tags(self):
+            of_estimator = get_tags(self.estimator)
+            tags.target_tags, tags.input_tags.sparse = of_estimator.target_tags, of_estimator.input_tags.sparse
         return tags

@@ -1,6 +1,7 @@
 """Reads the kernel expansion out of fitted estimators."""
 
 from collections.abc import Callable
+from copy import copy
 from os import PathLike
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Product, Sum, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
@@ -66,17 +68,37 @@ def rbf_expansion(model: Any) -> RBFExpansion:
         return read_libsvm(model)
     if isinstance(model, Pipeline):
         raise InputError("Give the last step of a Pipeline, model[-1], and rows as that step sees them, model[:-1].")
-    for kinds, extract in EXTRACTORS.items():
-        if isinstance(model, kinds):
-            # scikit-learn's Gaussian process counts as fitted from the start: it predicts from its prior.
-            fitted = None if kinds != (GaussianProcessRegressor,) else ["X_train_"]
-            try:
-                check_is_fitted(model, fitted)
-            except NotFittedError as error:
-                raise InputError(f"{type(model).__name__} is not fitted: fit it first.") from error
-            return extract(model)
     if hasattr(model, "best_estimator_"):
         raise InputError(f"Give the model that {type(model).__name__} has found: its best_estimator_.")
+    extract = _extractor(model)
+    # scikit-learn's Gaussian process counts as fitted from the start: it predicts from its prior.
+    try:
+        check_is_fitted(model, ["X_train_"] if isinstance(model, GaussianProcessRegressor) else None)
+    except NotFittedError as error:
+        raise InputError(f"{type(model).__name__} is not fitted: fit it first.") from error
+    return extract(model)
+
+
+def check_kind(estimator: Any) -> None:
+    """Refuse an estimator whose fitted model would have no kernel expansion that is known.
+
+    Raises
+    ------
+    InputError
+    """
+    if isinstance(estimator, Pipeline | BaseSearchCV):
+        kind = type(estimator).__name__
+        raise InputError(
+            f"The estimator must be the model itself; got a {kind}. Put the approximation into the {kind}, as its "
+            "last step or the estimator that it varies: parameters are then named estimator__C, say."
+        )
+    _extractor(estimator)
+
+
+def _extractor(model: Any) -> Callable[[Any], RBFExpansion]:
+    for kinds, extract in EXTRACTORS.items():
+        if isinstance(model, kinds):
+            return extract
     raise InputError(f"No kernel expansion is known of {type(model).__name__}. Supported: {SUPPORTED}.")
 
 
@@ -130,7 +152,9 @@ def _from_sklearn_gp(model: Any) -> RBFExpansion:
     X = model.X_train_
     # Where the kernel vanishes, the prediction is the prior: what `normalize_y` subtracted and divided by.
     far = 2.0 * np.abs(X).max(axis=0, keepdims=True) + 40.0 * np.asarray(lengthscale)
-    mean, std = (np.ravel(value) for value in model.predict(far, return_std=True))
+    nameless = copy(model)  # which does not warn of rows without names
+    vars(nameless).pop("feature_names_in_", None)
+    mean, std = (np.ravel(value) for value in nameless.predict(far, return_std=True))
     unit = std / np.sqrt(model.kernel_.diag(far))
     weights = model.alpha_.reshape(len(X), -1) * (variance * unit)
     return RBFExpansion(X, weights, mean, 0.5 / np.square(lengthscale), Regression(weights.shape[1] == 1))

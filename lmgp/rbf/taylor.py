@@ -18,7 +18,7 @@ from lmgp.features.moments import Step, monomials, plan
 from lmgp.fitted import OfFit
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.memory import check_memory, chunks
-from lmgp.rbf.approximation import ApproximateRBF, ApproximationFit
+from lmgp.rbf.approximation import ApproximateRBF, ApproximationFit, template
 from lmgp.rbf.expansion import RBFExpansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
 from lmgp.validation import as_tensor
@@ -91,6 +91,8 @@ class TaylorRBF(ApproximateRBF):
 
     Parameters
     ----------
+    estimator : estimator, optional
+        What `fit` clones, fits and approximates; see `QuadraticRBF`.
     degree : int, default=4
         p, at least 0.
     center : {"origin", "mean"} or array-like of shape (d,), default="origin"
@@ -139,14 +141,14 @@ class TaylorRBF(ApproximateRBF):
     >>> from lmgp.rbf.taylor import TaylorRBF
     >>> X = np.random.default_rng(0).uniform(-3, 3, size=(400, 1))
     >>> model = SVR(gamma=1.0, epsilon=0.01).fit(X, np.sin(3 * X[:, 0]))
-    >>> fast = TaylorRBF.from_estimator(model, degree=12, threshold=1.0)
+    >>> fast = TaylorRBF(SVR(gamma=1.0, epsilon=0.01), degree=12, threshold=1.0).fit(X, np.sin(3 * X[:, 0]))
     >>> predictions, valid = fast.predict(X, return_valid=True)
     >>> bool(valid.all()), bool(np.abs(predictions - model.predict(X)).max() < 1e-4)
     (True, True)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "center": [str, "array-like"],
+        **ApproximateRBF._parameter_constraints,
         "threshold": [Interval(Real, 0, None, closed="neither"), None],
         "tolerance": [Interval(Real, 0, 1, closed="neither")],
     }
@@ -157,12 +159,14 @@ class TaylorRBF(ApproximateRBF):
 
     def __init__(
         self,
+        estimator: Any = None,
         degree: int = 4,
         *,
         center: str | ArrayLike = "origin",
         threshold: float | None = None,
         tolerance: float = PAPER_TOLERANCE,
     ) -> None:
+        self.estimator = estimator
         self.degree = degree
         self.center = center
         self.threshold = threshold
@@ -190,13 +194,15 @@ class TaylorRBF(ApproximateRBF):
         Returns
         -------
         TaylorRBF
+            Its `estimator` is a clone of the model, without what it has learned; None of a file or an expansion.
 
         Raises
         ------
         InputError
             If the model is not supported, or a parameter does not fit it.
         """
-        return cls(degree, center=center, threshold=threshold, tolerance=tolerance).fit(model)
+        made = cls(template(model), degree, center=center, threshold=threshold, tolerance=tolerance)
+        return made._approximate(model)
 
     def _expand(self, expansion: RBFExpansion, taken_over: dict[str, Any]) -> TaylorFit:
         degree, n_inputs = check_degree(self.degree), expansion.vectors.shape[1]

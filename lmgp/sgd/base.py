@@ -212,8 +212,8 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         if issparse(X) and not self._takes_sparse_rows():
             raise InputError(
                 f"strategy={self.strategy!r} with features={self.features!r} takes dense rows only; got a sparse "
-                "matrix. Use X.toarray(), or strategy='approximate' with a map of sparse rows, such as "
-                "TaylorFeatures(degree=2) or scikit-learn's PolynomialCountSketch()."
+                "matrix. Use OneHotEncoder(sparse_output=False), X.toarray(), or strategy='approximate' with a map of "
+                "sparse rows, such as TaylorFeatures(degree=2) or scikit-learn's PolynomialCountSketch()."
             )
 
     def _failure(self, f: Expansion, t: int, n_steps: int, i: int) -> Exception:

@@ -104,7 +104,7 @@ WEIGHTS = [
     ("sample_weight", changed(np.ones(40), -1.5), "sample_weight must not be negative; got -1.5 for row 4"),
     ("sample_weight", np.zeros(40), "weight.*zero|zero.*weight"),
     ("sample_weight", np.eye(40)[0], "At least 2 rows of positive weight.*got 1"),
-    ("sample_weight", changed(np.ones(40), np.nan), "sample_weight contains NaN"),
+    ("sample_weight", changed(np.ones(40), np.nan), r"sample_weight contains NaN .* in 1 of 40 rows \(4\)\. Leave"),
     ("sample_weight", changed(np.ones(40), np.inf), "sample_weight contains infinity"),
     ("sample_weight", np.ones((40, 2)), r"sample_weight must have one value a row, shape \(40,\); got shape \(40, 2\)"),
     ("sample_weight", np.ones(39), "(?s)(?=.*sample_weight)(?=.*40)(?=.*39)"),

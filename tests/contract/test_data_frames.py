@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 from lmgp import (
     ExactGPRegressor,
@@ -20,6 +23,7 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
+    ResidualGPRegressor,
     SpectralGPRegressor,
     TaylorFeatures,
 )
@@ -32,6 +36,7 @@ CLASSES = (
     FeaturizedGPRegressor,
     LocalizedGPRegressor,
     NearestNeighborsGPRegressor,
+    ResidualGPRegressor,
     SpectralGPRegressor,
     GPRegressor,
 )
@@ -219,6 +224,46 @@ def test_the_model_to_start_with_takes_them_as_they_come() -> None:
     units = np.array([1e3, 1e-6, 1.0, 60.0, 1.0])
     scaled = GPRegressor(random_state=0).fit(X[train] * units, y[train])
     np.testing.assert_allclose(scaled.predict(X[test] * units), model.predict(X[test]), rtol=1e-4)
+
+
+FEW_COLUMNS = pytest.mark.parametrize("name", [name for name in MODELS if name != "SpectralGPRegressor"])
+
+
+@FEW_COLUMNS
+def test_categories_become_columns_in_a_column_transformer(name: str) -> None:
+    df, y = table()
+    df["town"] = np.array(["York", "Leeds", "Hull"])[np.arange(40) % 3]
+    encoder = OneHotEncoder(sparse_output=False, handle_unknown="ignore")
+    encoded = make_column_transformer((encoder, ["town"]), remainder="passthrough", verbose_feature_names_out=False)
+    pipeline = make_pipeline(encoded, make(name)).set_output(transform="pandas").fit(df, y)
+    names = ["town_Hull", "town_Leeds", "town_York", "size", "rooms", "new"]
+    assert pipeline[-1].feature_names_in_.tolist() == names
+    towns = (df[["town"]].to_numpy() == np.array(["Hull", "Leeds", "York"])).astype(float)
+    by_hand = np.column_stack((towns, df[["size", "rooms", "new"]].astype(float)))
+    np.testing.assert_allclose(pipeline.predict(df), make(name).fit(by_hand, y).predict(by_hand), rtol=1e-10)
+    elsewhere = by_hand.copy()
+    elsewhere[:, :3] = 0.0
+    expected = make(name).fit(by_hand, y).predict(elsewhere)
+    np.testing.assert_allclose(pipeline.predict(df.assign(town="Selby")), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [*REGRESSORS, "RandomFourierFeatures"])
+def test_frames_of_sparse_columns_are_refused_with_the_cure(name: str) -> None:
+    df, y = table()
+    sparse = df.astype(float).astype(pd.SparseDtype(float, 0.0))
+    with pytest.raises(TypeError, match=r"sparse columns was passed as X.* needs dense ones.*X\.sparse\.to_dense\(\)"):
+        make(name).fit(sparse, y)
+    expected = applied(make(name).fit(df, y), df)
+    np.testing.assert_allclose(applied(make(name).fit(sparse.sparse.to_dense(), y), df.astype(float)), expected)
+
+
+@FEW_COLUMNS
+def test_sparse_columns_of_categories_are_refused_with_the_cure(name: str) -> None:
+    df, y = table()
+    df["town"] = [f"town {i}" for i in range(40)]
+    encoded = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
+    with pytest.raises((ValueError, TypeError), match=r"sparse_output=False|toarray"):
+        make_pipeline(encoded, make(name)).fit(df, y)
 
 
 def test_rows_of_a_file_have_names_as_those_of_a_data_frame() -> None:

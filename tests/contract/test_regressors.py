@@ -1,7 +1,6 @@
 """The contract of all regressors, as scikit-learn has it: parameters, and what a fit learns and leaves alone."""
 
 import copy
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -9,17 +8,11 @@ from sklearn.base import clone, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
     GaussianKernel,
-    LocalizedGPRegressor,
-    NearestNeighborsGPRegressor,
-    NystroemFeatures,
-    OptimizedMaclaurinFeatures,
-    SpectralGPRegressor,
     TaylorFeatures,
 )
 from lmgp.errors import InputError
@@ -31,42 +24,6 @@ KERNEL = GIVEN["kernel"]
 EVERY_ROW = {"nearest_rows": {"n_neighbors": 1000}, "residual_taylor": {"n_neighbors": 1000, "block_size": 1000}}
 
 # --- scikit-learn ---
-
-# The rows that these checks draw have 10 columns and extend over many lengthscales of the kernel above.
-WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
-
-# The checks of rows with more columns than Fourier modes serve.
-OF_MORE_COLUMNS = dict.fromkeys(
-    (
-        "check_n_features_in_after_fitting",
-        "check_positive_only_tag_during_fit",
-        "check_estimators_dtypes",
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_dtype_object",
-        "check_regressors_train",
-        "check_regressor_data_not_an_array",
-        "check_regressors_no_decision_function",
-        "check_regressors_int",
-    ),
-    "The rows have more than three columns.",
-)
-
-
-@parametrize_with_checks(
-    [
-        ExactGPRegressor(**WIDE),
-        FeaturizedGPRegressor(**WIDE),
-        FeaturizedGPRegressor(OptimizedMaclaurinFeatures(66), **WIDE),
-        FeaturizedGPRegressor(NystroemFeatures(66), **WIDE),
-        LocalizedGPRegressor(TaylorFeatures(66), threshold=2.0, **WIDE),
-        LocalizedGPRegressor(OptimizedMaclaurinFeatures(66), threshold=2.0, **WIDE),
-        NearestNeighborsGPRegressor(**WIDE),
-        SpectralGPRegressor(**WIDE),
-    ],
-    expected_failed_checks=lambda model: OF_MORE_COLUMNS if isinstance(model, SpectralGPRegressor) else {},
-)
-def test_scikit_learn_checks(estimator, check: Callable) -> None:
-    check(estimator)
 
 
 @every_regressor
@@ -133,6 +90,27 @@ def test_grid_search_reaches_kernel_and_map(name: str) -> None:
     # What was searched is what was fitted.
     assert search.best_estimator_.noise_variance_ == 0.05
     assert np.ptp(search.cv_results_["mean_test_score"]) > 0.1
+
+
+@every_class
+@pytest.mark.parametrize("kernel", [None, "matern32"])
+def test_a_lengthscale_of_a_kernel_that_is_learned_cannot_be_searched(regressor: type, kernel: str | None) -> None:
+    X, y = draw()
+    expected = rf"kernel__lengthscale of {regressor.__name__} cannot be set: kernel={kernel!r}.*kernel=GaussianKernel"
+    with pytest.raises(InputError, match=expected):
+        GridSearchCV(regressor(kernel=kernel), {"kernel__lengthscale": [0.5, 1.0]}).fit(X, y)
+    # Both at once are no contradiction.
+    model = regressor(kernel=kernel).set_params(kernel__lengthscale=2.0, kernel=GaussianKernel())
+    assert model.kernel.lengthscale == 2.0
+
+
+def test_parameters_of_a_map_that_is_chosen_in_fit_cannot_be_set() -> None:
+    with pytest.raises(InputError, match=r"features__n_features of FeaturizedGPRegressor.*features=TaylorFeatures"):
+        FeaturizedGPRegressor().set_params(features__n_features=10)
+    with pytest.raises(InputError, match="kernel__lengthscale of TaylorFeatures cannot be set: kernel=None"):
+        FeaturizedGPRegressor(TaylorFeatures(10)).set_params(features__kernel__lengthscale=0.5)
+    with pytest.raises(ValueError, match="Invalid parameter 'features'"):
+        ExactGPRegressor().set_params(features__n_features=10)
 
 
 @every_regressor

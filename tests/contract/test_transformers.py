@@ -1,7 +1,6 @@
 """What every feature map of another kernel than the Gaussian does: those of polynomial kernels, and projections."""
 
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import CraftFeatures, PolynomialMaclaurinFeatures, SphericalFourierFeatures
 
@@ -56,8 +54,8 @@ def test_columns_are_finite_and_have_names(features: Any, n_features: int) -> No
     assert columns.shape == (9, made)
     assert np.isfinite(columns).all()
     assert fitted.transform(X[:1]).shape == (1, made)
-    name = type(features).__name__.lower()
-    assert fitted.get_feature_names_out().tolist() == [f"{name}{i}" for i in range(made)]
+    names = fitted.get_feature_names_out()
+    assert len(set(names)) == len(names) == made
 
 
 @EVERY
@@ -126,20 +124,3 @@ def test_rows_that_cannot_be_used_are_refused(features: Any, bad: str) -> None:
 def test_parameters_of_the_wrong_kind_are_refused(features: Any, parameter: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"The '{parameter}' parameter of {type(features).__name__}"):
         clone(features).set_params(**{parameter: value}).fit(rows())
-
-
-@parametrize_with_checks(
-    [
-        SphericalFourierFeatures(16, n_gaussians=2, normalize=True, random_state=0),
-        PolynomialMaclaurinFeatures(16, random_state=0),
-        CraftFeatures(PolynomialMaclaurinFeatures(16), 8, random_state=0),
-        CraftFeatures(PolynomialMaclaurinFeatures(16), 8, projection="srht", random_state=0),
-    ],
-    expected_failed_checks=lambda features: (
-        {"check_estimators_dtypes": "its rows of small integers have a zero row"}
-        if isinstance(features, SphericalFourierFeatures)
-        else {}
-    ),
-)
-def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) -> None:
-    check(estimator)

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pytest
 
-from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp import ExactGPRegressor, GaussianKernel, learn
 from lmgp.errors import DuplicateRowsWarning
-from lmgp.inference.duplicates import count_copies, without_copies
+from lmgp.inference.duplicates import count_copies, merged_copies, without_copies
 from lmgp.validation import Rows
 
 
@@ -30,6 +30,52 @@ def test_a_weight_above_one_counts_as_copies_and_one_below_does_not() -> None:
     distinct, n_copies = without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 2.0])))
     assert n_copies == 3
     assert sorted(distinct.weights) == [0.5, 1.0, 1.0, 1.0]
+
+
+def test_merged_copies_have_the_sum_of_their_weights_in_an_order_of_their_own() -> None:
+    X, y = rows(30)
+    y[1] = y[0]  # equal targets alone make no copies
+    X[3] = X[2]  # nor do equal inputs
+    counts = np.random.default_rng(1).integers(1, 5, 30)
+    weighted = merged_copies(Rows(X, y, counts.astype(float)))
+    order = np.random.default_rng(2).permutation(counts.sum())
+    repeated = merged_copies(Rows(np.repeat(X, counts, axis=0)[order], np.repeat(y, counts)[order]))
+    for name in ("X", "y", "weights"):
+        np.testing.assert_array_equal(getattr(weighted, name), getattr(repeated, name))
+    found = np.column_stack((repeated.X, repeated.y, repeated.weights))
+    expected = np.column_stack((X, y, counts))
+    np.testing.assert_array_equal(found[np.lexsort(found.T)], expected[np.lexsort(expected.T)])
+
+
+def test_rows_with_noise_variances_of_their_own_are_copies_if_these_are_equal_too() -> None:
+    X, y = np.zeros((3, 1)), np.ones(3)
+    merged = merged_copies(Rows(X, y, None, np.array([1.0, 2.0, 1.0])))
+    assert merged.noise_variances.tolist() == [1.0, 2.0]
+    assert merged.weights.tolist() == [2.0, 1.0]
+
+
+def test_rows_without_copies_stay_as_they_are() -> None:
+    given = Rows(*rows(10), np.ones(10))
+    assert merged_copies(given) is given
+
+
+@pytest.mark.parametrize("kernel", [None, "matern32"])
+def test_repeated_and_weighted_rows_teach_the_same(kernel: str | None) -> None:
+    X, y = rows(25)
+    counts = np.random.default_rng(1).integers(0, 4, 25)
+    order = np.random.default_rng(2).permutation(counts.sum())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DuplicateRowsWarning)
+        weighted = learn(X, y, counts, kernel=kernel, ard=False, random_state=0)
+        repeated = learn(
+            np.repeat(X, counts, axis=0)[order],
+            np.repeat(y, counts)[order],
+            kernel=kernel,
+            ard=False,
+            random_state=0,
+        )
+    np.testing.assert_allclose(weighted.kernel.theta, repeated.kernel.theta, rtol=0, atol=1e-6)
+    assert weighted.noise_variance == pytest.approx(repeated.noise_variance, rel=1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -66,7 +66,7 @@ def said_to_fit(message: str) -> int:
 def test_a_map_that_does_not_fit_is_not_made(regressor, features, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = rows(100)
     model = regressor(features, **GIVEN)
-    monkeypatch.setattr(type(features), "_draw", None)
+    monkeypatch.setattr(type(features), "draw", None)
     for name in ("empty", "zeros", "randn"):
         monkeypatch.setattr(torch, name, None)
     message, n_bytes = refused(lambda: model.fit(X, y))

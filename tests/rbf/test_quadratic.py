@@ -5,14 +5,20 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_outlier_detector, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.metrics import get_scorer
+from sklearn.metrics import accuracy_score, get_scorer, r2_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 from lmgp.errors import InputError, ValidityWarning
@@ -34,8 +40,12 @@ def rows(n: int = 200, d: int = 4, seed: int = 0) -> Floats:
 
 def classifier(n_classes: int = 2, d: int = 4, **parameters: Any) -> SVC:
     X = rows(d=d)
-    y = np.digitize(X[:, 0] + X[:, -1] ** 2, [0.3, 0.9][: n_classes - 1])
-    return SVC(**{"gamma": gamma_max(X), "C": 30.0} | parameters).fit(X, y)
+    return SVC(**{"gamma": gamma_max(X), "C": 30.0} | parameters).fit(X, labels(n_classes, d))
+
+
+def labels(n_classes: int = 2, d: int = 4) -> NDArray[np.int64]:
+    X = rows(d=d)
+    return np.digitize(X[:, 0] + X[:, -1] ** 2, [0.3, 0.9][: n_classes - 1])
 
 
 def made_up(d: int = 3, n_outputs: int = 1, gamma: Any = 0.1, n: int = 20) -> RBFExpansion:
@@ -286,20 +296,20 @@ def test_copies_pickle_and_repeat_to_the_last_digit(cls: type) -> None:
     svc, Z = classifier(), rows(30)
     model = cls.from_estimator(svc, center="mean")
     expected = model.decision_function(Z)
-    for other in (pickle.loads(pickle.dumps(model)), cls.from_estimator(svc, center="mean"), clone(model).fit(svc)):
+    again = clone(model).fit(rows(), labels())
+    for other in (pickle.loads(pickle.dumps(model)), cls.from_estimator(svc, center="mean"), again):
         assert isinstance(other, ApproximateRBF)
         np.testing.assert_array_equal(other.decision_function(Z), expected)
-    assert clone(model).get_params() == model.get_params()
+    assert str(clone(model).get_params()) == str(model.get_params())
     with pytest.raises(NotFittedError, match="not fitted yet"):
         clone(model).predict(Z)
 
 
 def test_what_a_model_before_had_is_gone_after_another_fit() -> None:
-    svc = classifier()
-    svc.feature_names_in_ = np.array(list("abcd"), dtype=object)
-    model = QuadraticRBF.from_estimator(svc)
+    model = QuadraticRBF(SVC(gamma=0.1)).fit(pd.DataFrame(rows(), columns=list("abcd")), labels())
     assert model.feature_names_in_.tolist() == list("abcd")
-    model.fit(made_up())
+    model.set_params(estimator=SVR(gamma=0.1)).fit(rows(d=3), rows()[:, 0])
+    assert is_regressor(model)
     assert not hasattr(model, "classes_")
     assert not hasattr(model, "feature_names_in_")
     assert model.predict(np.zeros((2, 3))).shape == (2,)
@@ -310,7 +320,7 @@ def test_a_fit_that_fails_leaves_the_one_before(cls: type) -> None:
     model = cls.from_estimator(classifier())
     expected = model.decision_function(rows(20))
     with pytest.raises(InputError):
-        model.set_params(center=[1.0]).fit(made_up())
+        model.set_params(center=[1.0]).fit(rows(d=3), labels(d=3))
     np.testing.assert_array_equal(model.decision_function(rows(20)), expected)
 
 
@@ -346,3 +356,96 @@ def test_a_centre_that_does_not_fit_is_refused(center: Any, message: str) -> Non
 def test_a_model_that_is_not_supported_is_refused() -> None:
     with pytest.raises(InputError, match="SVR has kernel='linear'"):
         QuadraticRBF.from_estimator(SVR(kernel="linear").fit(rows(20), np.arange(20)))
+
+
+# -- around an estimator to fit
+
+
+@BOTH
+@pytest.mark.parametrize("estimator", [SVC(gamma=0.1), SVR(gamma=0.1), OneClassSVM(gamma=0.1)], ids=str)
+def test_fit_approximates_what_the_estimator_would_learn(cls: type, estimator: Any) -> None:
+    X, y, weights = 0.5 * rows(), labels(), np.random.default_rng(1).uniform(0.1, 3.0, 200)
+    given = clone(estimator)
+    model = cls(given, center="mean").fit(X, y, sample_weight=weights)
+    expected = cls.from_estimator(clone(estimator).fit(X, y, sample_weight=weights), center="mean")
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    np.testing.assert_array_equal(model.gamma_, expected.gamma_)
+    assert model.estimator is given
+    assert not hasattr(given, "support_vectors_")
+    assert expected.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert str(expected.estimator) == str(estimator)
+    assert not hasattr(expected.estimator, "support_vectors_")
+
+
+@BOTH
+def test_what_it_is_follows_from_the_estimator_before_a_fit(cls: type) -> None:
+    assert is_classifier(cls(SVC()))
+    assert is_regressor(cls(KernelRidge(kernel="rbf")))
+    assert is_outlier_detector(cls(OneClassSVM()))
+    assert not is_classifier(cls())
+    assert hasattr(cls(SVC()), "decision_function")
+    assert not hasattr(cls(SVR()), "decision_function")
+    assert not hasattr(cls(OneClassSVM()), "score")
+
+
+def test_scores_are_accuracy_and_r2_and_those_of_outlier_detectors() -> None:
+    X, y = 0.5 * rows(), labels()
+    weights = np.random.default_rng(1).uniform(0.1, 3.0, 200)
+    fast = QuadraticRBF(SVC(gamma=0.1)).fit(X, y)
+    assert fast.score(X, y, weights) == accuracy_score(y, fast.predict(X), sample_weight=weights)
+    fast = QuadraticRBF(SVR(gamma=0.1)).fit(X, X[:, 0])
+    assert fast.score(X, X[:, 0]) == r2_score(X[:, 0], fast.predict(X)) > 0.5
+    exact = OneClassSVM(gamma=gamma_max(X), nu=0.2).fit(X)
+    fast = QuadraticRBF.from_estimator(exact)
+    assert fast.offset_ == exact.offset_
+    np.testing.assert_allclose(fast.score_samples(X), fast.decision_function(X) + exact.offset_, rtol=1e-12)
+    with pytest.raises(AttributeError, match="Only outlier detectors"):
+        _ = QuadraticRBF(SVC(gamma=0.1)).fit(X, y).offset_
+
+
+def test_a_grid_search_reaches_the_estimator_and_a_pipeline_scales_first() -> None:
+    X, y = rows(), labels()
+    units = np.array([1.0, 100.0, 0.01, 1.0])
+    pipeline = make_pipeline(StandardScaler(), QuadraticRBF(SVC(gamma=0.05), center="mean"))
+    search = GridSearchCV(pipeline, {"quadraticrbf__estimator__C": [1e-3, 30.0]}, cv=3, error_score="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ValidityWarning)
+        assert search.fit(X * units, y).best_params_ == {"quadraticrbf__estimator__C": 30.0}
+        assert search.score(X * units, y) > 0.9
+
+
+def test_weights_are_routed_to_the_estimator() -> None:
+    X, y, weights = 0.5 * rows(), labels(), np.random.default_rng(1).uniform(0.0, 3.0, 200)
+    expected = QuadraticRBF(SVC(gamma=0.1)).fit(X, y, sample_weight=weights).decision_function(X)
+    with config_context(enable_metadata_routing=True):
+        model = QuadraticRBF(SVC(gamma=0.1).set_fit_request(sample_weight=True))
+        scaler = StandardScaler(with_mean=False, with_std=False).set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, model)
+        found = pipeline.fit(X, y, sample_weight=weights).decision_function(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+@BOTH
+def test_sparse_rows_are_predicted_as_dense_ones(cls: type) -> None:
+    X = rows() * (rows(seed=7) > 0)
+    dense = cls(SVC(gamma=0.1)).fit(X, labels())
+    sparse = cls(SVC(gamma=0.1)).fit(csr_array(X), labels())
+    np.testing.assert_allclose(sparse.decision_function(csr_array(X)), dense.decision_function(X), rtol=1e-7, atol=1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda cls: cls().fit(rows(), labels()), r"has no estimator to fit.*from_estimator"),
+        (lambda cls: cls(SVC()).fit(classifier()), r"takes rows X and targets y; got SVC.*\.from_estimator"),
+        (lambda cls: cls(SVC()).fit("a.model"), r"got str\. For a model that is fitted, or a file"),
+        (lambda cls: cls(SVC(kernel="linear")).fit(rows(), labels()), "SVC has kernel='linear'"),
+        (lambda cls: cls(make_pipeline(SVC())).fit(rows(), labels()), "model itself; got a Pipeline. Put the approx"),
+        (lambda cls: cls(GridSearchCV(SVC(), {})).fit(rows(), labels()), "itself; got a GridSearchCV"),
+        (lambda cls: cls(StandardScaler()).fit(rows(), labels()), "'estimator' parameter of .*'fit' and 'predict'"),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused(cls: type, make: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(cls)

@@ -1,0 +1,88 @@
+"""Maps that a user writes, by public names alone: what `docs/kernels.md` says of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from lmgp import FeaturizedGPRegressor, GaussianKernel
+from lmgp.features.base import FeatureMap, KernelFit, KernelMap, MapFit
+from tests.conftest import dense_gp, draw_normal, gaussian
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HingesFit(MapFit):
+    directions: np.ndarray
+
+
+class Hinges(FeatureMap):
+    """max(wᵀx, 0) for random directions w."""
+
+    def __init__(self, n_features: int = 8, random_state: int | None = None) -> None:
+        self.n_features = n_features
+        self.random_state = random_state
+
+    def draw(self, X: np.ndarray, rng: np.random.Generator) -> HingesFit:
+        return HingesFit(n_features_out=self.n_features, directions=rng.normal(size=(X.shape[1], self.n_features)))
+
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        return (X @ torch.from_numpy(self.record_.directions)).clamp(min=0.0)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AtPointsFit(KernelFit):
+    points: np.ndarray
+    root: np.ndarray
+
+
+class AtPoints(KernelMap):
+    """k(x, Z) K_ZZ^{−1/2} at the first rows Z: where these are all rows, the kernel itself."""
+
+    needs = None
+
+    def draw_for(self, X: np.ndarray, rng: np.random.Generator, kernel: Any) -> AtPointsFit:
+        points = X[: self.n_features].copy()
+        values, vectors = np.linalg.eigh(kernel(points))
+        return AtPointsFit(
+            n_features_out=len(points), kernel=kernel, points=points, root=vectors / np.sqrt(values.clip(min=1e-12))
+        )
+
+    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
+        fit = self.record_
+        return fit.kernel.evaluate(X, torch.from_numpy(fit.points)) @ torch.from_numpy(fit.root)
+
+    def column_names(self, names: Any) -> list[str]:
+        return [f"{'&'.join(names)} at {i}" for i in range(self.n_features_out_)]
+
+
+@parametrize_with_checks([Hinges(random_state=0), AtPoints(8)])
+def test_scikit_learns_own_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+def test_it_serves_in_a_model_as_a_map_of_the_kernel() -> None:
+    X, y = draw_normal(30, 2)
+    model = FeaturizedGPRegressor(AtPoints(30), kernel=GaussianKernel(0.7, 1.5), noise_variance=0.1).fit(X, y)
+    mean, std = model.predict(X[:5] + 0.1, return_std=True)
+    K, cross = gaussian(X, X, 0.7, 1.5), gaussian(X, X[:5] + 0.1, 0.7, 1.5)
+    expected, _, _ = dense_gp(K, cross, np.full(5, 1.5), y, np.full(30, 0.1))
+    np.testing.assert_allclose(mean, expected, rtol=1e-6)
+    assert np.all(std > 0)
+
+
+def test_columns_are_numbered_or_as_it_names_them() -> None:
+    X, _ = draw_normal(30, 2)
+    assert Hinges(2).fit(X).get_feature_names_out().tolist() == ["hinges0", "hinges1"]
+    assert AtPoints(2).fit(X).get_feature_names_out().tolist() == ["x0&x1 at 0", "x0&x1 at 1"]
+
+
+def test_there_is_no_record_before_fit() -> None:
+    with pytest.raises(AttributeError, match="Hinges has no record_: it is not fitted"):
+        _ = Hinges().record_
+    with pytest.raises(NotFittedError):
+        Hinges().get_feature_names_out()

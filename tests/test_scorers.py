@@ -1,0 +1,111 @@
+"""Scorers of predictive distributions, and metadata on their way through scikit-learn's searches."""
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+from sklearn import config_context
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, NystroemFeatures
+from lmgp.errors import InputError
+from lmgp.metrics import DensityScorer, crps, crps_scorer, nlpd, nlpd_scorer
+from tests.conftest import draw_normal
+
+GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.2, 1.5), "noise_variance": 0.1}
+X, Y = draw_normal(45, 2)
+WEIGHTS = np.random.default_rng(1).integers(0, 3, 45)
+EACH = pytest.mark.parametrize("scorer", [nlpd_scorer, crps_scorer], ids=str)
+
+
+def by_quadrature(y: float, mean: float, std: float) -> float:
+    below = quad(lambda t: norm.cdf(t, mean, std) ** 2, mean - 12 * std, y)[0]
+    return below + quad(lambda t: norm.sf(t, mean, std) ** 2, y, mean + 12 * std)[0]
+
+
+def test_they_score_the_predictive_distribution_with_noise() -> None:
+    model = ExactGPRegressor(**GIVEN).fit(X[:30], Y[:30])
+    mean, std = model.predict(X[30:], return_std=True)
+    std = np.sqrt(std**2 + 0.1)
+    assert nlpd_scorer(model, X[30:], Y[30:]) == pytest.approx(norm.logpdf(Y[30:], mean, std).mean(), rel=1e-12)
+    expected = np.mean([by_quadrature(*row) for row in zip(Y[30:], mean, std, strict=True)])
+    assert crps_scorer(model, X[30:], Y[30:]) == pytest.approx(-expected, rel=1e-7)
+
+
+@EACH
+def test_weights_are_repetitions(scorer: DensityScorer) -> None:
+    model = ExactGPRegressor(**GIVEN).fit(X, Y)
+    repeated = scorer(model, np.repeat(X, WEIGHTS, axis=0), np.repeat(Y, WEIGHTS))
+    assert scorer(model, X, Y, WEIGHTS) == pytest.approx(repeated, rel=1e-12)
+    assert scorer(model, X, Y) != pytest.approx(repeated, rel=1e-3)
+
+
+@pytest.mark.parametrize(("scorer", "score"), [(nlpd_scorer, nlpd), (crps_scorer, crps)], ids=str)
+def test_they_serve_in_cross_validations_of_pipelines(scorer: DensityScorer, score: Callable[..., float]) -> None:
+    folds, pipeline = KFold(3), make_pipeline(StandardScaler(), ExactGPRegressor(**GIVEN))
+    found = cross_val_score(pipeline, X, Y, scoring=scorer, cv=folds)
+    for value, (train, test) in zip(found, folds.split(X), strict=True):
+        mean, std = pipeline.fit(X[train], Y[train]).predict(X[test], return_std=True, include_noise=True)
+        assert value == -score(Y[test], mean, std**2)
+    both = cross_validate(pipeline, X, Y, scoring={"one": scorer, "r2": "r2"}, cv=folds, n_jobs=2)
+    np.testing.assert_allclose(both["test_one"], found, rtol=1e-10)
+    assert str(pickle.loads(pickle.dumps(scorer))) == str(scorer)
+
+
+@EACH
+def test_a_search_by_them_weighs_the_noise_which_r2_does_not_see(scorer: DensityScorer) -> None:
+    noisy = Y + np.random.default_rng(2).normal(size=45)
+    model = FeaturizedGPRegressor(NystroemFeatures(20, random_state=0), **GIVEN)
+    # Both have the same mean: the kernel's variance and the noise in proportion.
+    grid = [{"noise_variance": [v], "kernel__variance": [v]} for v in (0.01, 1.0, 100.0)]
+    search = GridSearchCV(model, grid, scoring=scorer, cv=3, error_score="raise").fit(X, noisy)
+    assert search.best_params_ == {"noise_variance": 1.0, "kernel__variance": 1.0}
+    by_mean = GridSearchCV(model, grid, cv=3).fit(X, noisy).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(by_mean, by_mean[0], rtol=1e-6)
+
+
+@EACH
+def test_models_without_a_standard_deviation_are_refused(scorer: DensityScorer) -> None:
+    with pytest.raises(InputError, match=r"needs predict\(X, return_std=True, include_noise=True\).*LinearRegression"):
+        scorer(LinearRegression().fit(X, Y), X, Y)
+
+
+def test_weights_and_noises_are_routed_to_the_model_and_the_scorer() -> None:
+    noises = np.random.default_rng(3).uniform(0.05, 1.0, 45)
+    folds = KFold(3)
+    with config_context(enable_metadata_routing=True):
+        model = ExactGPRegressor(**GIVEN).set_fit_request(sample_weight=True, noise_variances=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        found = cross_validate(
+            make_pipeline(scaler, model),
+            X,
+            Y,
+            cv=folds,
+            scoring=nlpd_scorer.set_score_request(sample_weight=True),
+            params={"sample_weight": WEIGHTS, "noise_variances": noises},
+        )["test_score"]
+    for value, (train, test) in zip(found, folds.split(X), strict=True):
+        scaler = StandardScaler().fit(X[train])
+        model = ExactGPRegressor(**GIVEN)
+        model.fit(scaler.transform(X[train]), Y[train], WEIGHTS[train], noises[train])
+        assert value == pytest.approx(nlpd_scorer(model, scaler.transform(X[test]), Y[test], WEIGHTS[test]), rel=1e-12)
+
+
+def test_a_request_is_of_a_copy_and_can_have_another_name() -> None:
+    asked = nlpd_scorer.set_score_request(sample_weight="counts")
+    assert asked.get_metadata_routing().score.requests == {"sample_weight": "counts"}
+    assert nlpd_scorer.get_metadata_routing().score.requests == {"sample_weight": None}
+
+
+def test_weights_that_nobody_asked_for_are_refused_by_a_search() -> None:
+    with config_context(enable_metadata_routing=True):
+        search = GridSearchCV(ExactGPRegressor(**GIVEN), {"noise_variance": [0.1]}, cv=3)
+        with pytest.raises(ValueError, match=r"sample_weight.*not explicitly set as requested"):
+            search.fit(X, Y, sample_weight=WEIGHTS)
