@@ -64,8 +64,14 @@ pytestmark = pytest.mark.filterwarnings(f"ignore::{ValidityWarning.__module__}.{
 WIDE = {"kernel": GaussianKernel(4.0, 1.5), "noise_variance": 0.1}
 
 
-def decay(X: np.ndarray) -> np.ndarray:
-    return np.exp(-0.1 * np.square(X).sum(axis=1))
+class Decay:
+    """A function that prints the same in every process, as names of tests have to."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        return np.exp(-0.1 * np.square(X).sum(axis=1))
+
+    def __repr__(self) -> str:
+        return "Decay()"
 
 
 ESTIMATORS: list[Any] = [
@@ -98,7 +104,7 @@ ESTIMATORS: list[Any] = [
     SumFeatures(RandomFourierFeatures(8, random_state=0), StandardScaler()),
     ProductFeatures(RandomFourierFeatures(8, random_state=0), LinearFeatures()),
     ScaledFeatures(RandomFourierFeatures(8, random_state=0), 2.0),
-    ModulatedFeatures(LinearFeatures(), decay),
+    ModulatedFeatures(LinearFeatures(), Decay()),
     SphericalCoordinates(),
 ]
 
