@@ -1,11 +1,10 @@
-"""Seconds and memory over the number of rows, on a map: the global solve beside the exact GP, near rows and GPBoost.
+"""Seconds and memory over the number of rows, on a map: the global solve beside the exact GP and near rows.
 
 Rows of 200 cities in an extent of 100 × 100 lengthscales of a Gaussian kernel, with a noise of 0.1 of its variance, and
 100,000 rows to predict: means and standard deviations. Nothing is learned. Each run is a process of its own, whose peak
 of memory is thereby its own; it holds the rows, too. A run of more than --cap seconds is stopped, and the method has no
 larger ones.
 
-    pip install gpboost==1.8.0                # for its rows, which are left out without it
     python benchmarks/sizes.py [--rows 10000 100000 1000000 10000000] [--methods NAME ...] [--cap 120]
     python benchmarks/sizes.py --redraw       # the figure alone, from the results
 
@@ -68,25 +67,9 @@ def exact():
     return ExactGPRegressor(solver="cholesky", max_memory_gib=20.0)
 
 
-def vecchia(X, y, new):
-    import gpboost
-
-    model = gpboost.GPModel(gp_coords=X, cov_function="gaussian", gp_approx="vecchia", num_neighbors=64)
-    model.set_prediction_data(vecchia_pred_type="order_obs_first_cond_obs_only", num_neighbors_pred=64)
-    # GPBoost's Gaussian is exp(−r²/l²).
-    parameters = np.array([NOISE, VARIANCE, 2.0**0.5])
-    predict_s, _ = timed(
-        lambda: model.predict(
-            y=y - y.mean(), gp_coords_pred=new, cov_pars=parameters, predict_var=True, predict_response=False
-        )
-    )
-    return 0.0, predict_s, {}
-
-
 METHODS = {
     "exact": (ours(exact), "exact GP", "#000000", "s"),
     "nearest": (ours(nearest), "nearest 64 rows", "#d55e00", "^"),
-    "vecchia": (vecchia, "GPBoost, Vecchia 64", "#cc79a7", "D"),
     "spectral": (ours(spectral), "SpectralGPRegressor", "#0072b2", "o"),
 }
 

@@ -39,9 +39,10 @@ class Plan:
         Of the nearest rows, the first of these numbers whose variances the next one leaves as they are.
     taylor : float
         Taylor features may leave out this multiple of the root of the tolerance: not all of it is error.
-    side, most : float
-        Rows are gathered in cells of the first number times ⁴√(tolerance · noise variance/prior variance), of the
-        second at most, in lengthscales: that changes the variance by less than the tolerance.
+    sides, most : tuple of float, and float
+        Rows are gathered in cells of the first number, for one, two and three columns, times ⁴√(tolerance · noise
+        variance/prior variance), of the second at most, in lengthscales: that changes the variance by about the
+        tolerance at most.
     settled : float
         Numbers of rows are enough where the next one changes variances by less than this share of the tolerance.
     beyond : int
@@ -56,7 +57,7 @@ class Plan:
     thresholds: tuple[float, ...] = (2.0, 2.0, 1.0)
     neighbors: tuple[int, ...] = (64, 128, 256, 512)
     taylor: float = 3.0
-    side: float = 10.0
+    sides: tuple[float, ...] = (10.0, 8.0, 6.0)
     most: float = 0.5
     settled: float = 0.3
     beyond: int = 256
@@ -153,7 +154,7 @@ class TaylorVariance:
     ) -> None:  # fmt: skip
         d, ratio = rows.X.shape[1], kernel.prior_variance() / noise.variance
         self._kernel, self._threshold = kernel, PLAN.thresholds[d - 1]
-        rows = gathered(kernel, rows, noise, min(PLAN.most, PLAN.side * (tolerance / ratio) ** 0.25))
+        rows = gathered(kernel, rows, noise, min(PLAN.most, PLAN.sides[d - 1] * (tolerance / ratio) ** 0.25))
         centroids = cover(rows, kernel, self._threshold)
         size = _n_features(d, self._threshold, ratio, PLAN.taylor * math.sqrt(tolerance))
         made = fitted_map(TaylorFeatures(size), kernel, rows, centroids, rng, max_memory_gib)
