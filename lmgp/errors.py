@@ -33,6 +33,10 @@ class MemoryLimitError(LmgpError, MemoryError):
     """A computation would need more memory than its stated limit; nothing was allocated."""
 
 
+class TimeLimitError(LmgpError, TimeoutError):
+    """A computation would probably take longer than its stated limit; it was not begun."""
+
+
 class NumericalError(LmgpError, ArithmeticError):
     """A factorisation failed for reasons that no small correction mends."""
 

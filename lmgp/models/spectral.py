@@ -57,6 +57,9 @@ class SpectralGPRegressor(GaussianProcess):
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
+    max_seconds : float, optional
+        What the sums and iterations of a fit may be expected to take, by rates that are measured here. A fit that may
+        take more is refused before it begins. If not given, it takes its time.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's: `relearn` finds the best
         within that. Each column has up to its square times the modes.
@@ -107,6 +110,7 @@ class SpectralGPRegressor(GaussianProcess):
         **GaussianProcess._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "room": [Interval(Real, 1, None, closed="left")],
         "box": ["array-like", None],
     }
@@ -124,6 +128,7 @@ class SpectralGPRegressor(GaussianProcess):
         ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
+        max_seconds: float | None = None,
         room: float = 1.0,
         box: ArrayLike | None = None,
         random_state: RandomState = None,
@@ -136,6 +141,7 @@ class SpectralGPRegressor(GaussianProcess):
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
+        self.max_seconds = max_seconds
         self.room = room
         self.box = box
         self.random_state = random_state
@@ -323,6 +329,7 @@ class SpectralGPRegressor(GaussianProcess):
             center=common.center,
             room=float(self.room),
             box=self._box(rows.X.shape[1]),
+            max_seconds=self.max_seconds,
         )
         common = replace(common, trend=posterior.trend)
         later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)

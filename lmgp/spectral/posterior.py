@@ -18,6 +18,7 @@ from lmgp.noise import Noise
 from lmgp.spectral.accuracy import ACCURACY, SpectralError
 from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.seconds import Work, check_seconds
 from lmgp.spectral.solve import Solution, Toeplitz, check_modes, products, solve
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
@@ -55,6 +56,7 @@ class SpectralPosterior:
         The modes serve lengthscales up to this factor shorter or longer than the kernel's.
     box : pair of ndarray of shape (d,), optional
         The lowest and the highest values of rows to come.
+    max_seconds : float, optional
 
     Attributes
     ----------
@@ -72,6 +74,8 @@ class SpectralPosterior:
         See `choose_modes`.
     MemoryLimitError
         If the modes take more memory; before it is taken.
+    TimeLimitError
+        If the sums and iterations may take longer; before they begin.
 
     Warns
     -----
@@ -99,6 +103,7 @@ class SpectralPosterior:
         center: float = 0.0,
         room: float = 1.0,
         box: tuple[Floats, Floats] | None = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self._tolerance, self._max_iterations = tolerance, max_iterations
@@ -107,6 +112,9 @@ class SpectralPosterior:
         check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
         small = tolerance * noise.variance / self.kernel.prior_variance()
         self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)
+        if max_seconds is not None:
+            work = Work(len(rows.y), 1 + self._n_trend, max_iterations, self._transform_tolerance)
+            check_seconds(self.modes, self.kernel, noise.variance, work, max_seconds)
         self._weigh()
         origin = self._origin(center)
         sums = self.sums_of(rows, np.zeros_like(origin))
