@@ -15,6 +15,7 @@ import os
 
 import numpy as np
 from common import timed, write
+from sklearn.base import clone
 
 from lmgp import ExactGPRegressor, GPRegressor, learn
 from lmgp.datasets import load_dataset, split
@@ -38,7 +39,8 @@ def of_kernel(kernel, X, y, X_test, y_test):
     about = {"kernel": kernel, "learn_s": learn_s, "learned": " ".join(repr(given).split())}
     chosen = GPRegressor(n_predict=len(y_test), **given)
     fit_s, _ = timed(lambda: chosen.fit(X, y))
-    detail = " ".join(repr(chosen.model_.set_params(kernel=None, noise_variance=None, random_state=None)).split())
+    bare = clone(chosen.model_).set_params(kernel=None, noise_variance=None, random_state=None)
+    detail = " ".join(repr(bare).split())
     yield {**about, "model": "chosen", "fit_s": fit_s, **scored(chosen, X_test, y_test), "detail": detail}
     exact = ExactGPRegressor(solver="iterative", tolerance=0.02, max_memory_gib=12.0, **given)
     fit_s, iterations = timed(lambda: exact.fit(X, y).iterations_)
