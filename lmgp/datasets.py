@@ -6,6 +6,7 @@ first, so that everyone computes with the same rows. Only sets that users prepar
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,7 +185,7 @@ def load_csv(
     """
     file = Path(path).expanduser()
     (table, _), inputs, target = read_columns(file, target, columns, Dialect(sep, decimal, encoding))
-    name = file.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
+    name = re.sub(r"\.(csv|parquet|txt|tsv|dat)$", "", file.name.removesuffix(".gz"))
     return Dataset(name, np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), inputs, target)
 
 

@@ -17,6 +17,10 @@ class InputError(LmgpError, ValueError):
     """A value that was passed in cannot be used."""
 
 
+class NoEstimateError(InputError):
+    """A model cannot say how far it is from the exact GP: `predict` has no ``return_error`` for it."""
+
+
 class DatasetError(LmgpError):
     """A data set is unknown, missing, malformed, or could not be downloaded."""
 

@@ -242,7 +242,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         ------
         ValueError
             If X is not finite and numeric, or has another number of columns than the training rows.
-            `lmgp.errors.InputError`, which is one, if there is no such estimate for the model's features.
+            `lmgp.errors.NoEstimateError`, which is one, if there is no such estimate for the model's features.
 
         Warns
         -----

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.errors import InputError, ToleranceWarning
+from lmgp.errors import NoEstimateError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
@@ -359,7 +359,7 @@ ResidualGPRegressor or SpectralGPRegressor
     def _expected_divergence(self, X: Floats) -> Floats:
         try:
             return self.model_._expected_divergence(X)
-        except InputError:  # it states none: the mean of what was measured on the probes
+        except NoEstimateError:  # it states none: the mean of what was measured on the probes
             return np.full(len(X), self.selection_.chosen.kl)
 
     def _cure(self) -> str:
