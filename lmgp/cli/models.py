@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lmgp.cli.parsing import Parser, add_dialect, dialect_of, number
+from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model, dialect_of, number
 from lmgp.errors import DatasetError, InputError, nearest_names
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 STANDARD = "-"
+# Predictions of this many rows or more are announced.
+LONG = 10_000
 TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
 
 
@@ -63,8 +65,17 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
         "--noise-variance", type=number(0.0), metavar="V", help="in squared units of the target (default: learned)"
     )
     argument("--tolerance", type=number(0.0), default=1e-3, metavar="KL", help="nats a row from the exact GP (1e-3)")
+    argument("--max-memory", type=number(0.0), default=4.0, metavar="GIB", help="for matrices of a model (default: 4)")
     argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
-    argument("--drop", action="store_true", help="leave out rows with missing values")
+    argument(
+        "--verbose",
+        action="store_const",
+        dest="silent",
+        const=(),
+        default=("lmgp.tried",),
+        help="show each kernel and each model that is tried",
+    )
+    add_drop(fit, "leave out rows with missing values")
     add_dialect(fit)
     fit.set_defaults(run=_fit)
 
@@ -92,10 +103,9 @@ def _add_predict(commands: Any, quiet: Parser) -> None:
         metavar="FILE",
         help="what to write: a name in .csv, .csv.gz or .parquet (default: -, CSV on standard output)",
     )
-    argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the interval (default: 0.95)")
     argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
-    argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
-    argument("--drop", action="store_true", help="leave the prediction of rows with missing values empty")
+    add_of_model(predict)
+    add_drop(predict, "leave the prediction of rows with missing values empty")
     add_dialect(predict)
     predict.set_defaults(run=_predict)
 
@@ -112,9 +122,8 @@ def _add_score(commands: Any, quiet: Parser) -> None:
     argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
     argument("table", metavar="TABLE", help=TABLE)
     argument("--target", metavar="COLUMN", help="the column that was predicted (default: that of 'lmgp fit')")
-    argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)")
-    argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
-    argument("--drop", action="store_true", help="leave out rows with missing values")
+    add_of_model(score)
+    add_drop(score, "leave out rows with missing values")
     add_dialect(score)
     score.set_defaults(run=_score)
 
@@ -146,6 +155,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         trend=arguments.trend[0] if arguments.trend in (["constant"], ["linear"]) else arguments.trend,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
+        max_memory_gib=arguments.max_memory,
         random_state=_seed(arguments.seed),
     )
     model.fit(NamedColumns.of(table[:, :-1].copy(), inputs), table[:, -1].copy())
@@ -286,6 +296,8 @@ def _predictions(model: "GaussianProcess", X: "Floats", complete: Any, include_n
     from lmgp.columns import NamedColumns
 
     rows = X if complete is None else X[complete]
+    if len(rows) >= LONG:
+        _LOG.info("predicting %s rows", f"{len(rows):,}")
     found = np.full((2, len(X)), np.nan)
     if len(rows):
         names = _names(model)

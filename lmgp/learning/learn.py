@@ -28,6 +28,7 @@ from lmgp.learning.search import PLAN, Found, Likelihood, Search
 from lmgp.learning.space import Units
 from lmgp.memory import check_memory
 from lmgp.parallel import parallel_map
+from lmgp.progress import STAGES, shown, tried_kernel
 from lmgp.validation import RandomState, Rows, check_rows, generator, validated_pair
 
 Floats = NDArray[np.float64]
@@ -65,6 +66,7 @@ def learn(
     max_learning_rows: int = 2000,
     max_memory_gib: float = 4.0,
     random_state: RandomState = None,
+    verbose: bool | int = False,
 ) -> Learned:
     """Learn the kernel and the noise variance from all rows.
 
@@ -97,6 +99,8 @@ def learn(
         For the exact likelihood.
     max_memory_gib : float, default=4.0
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    verbose : bool or int, default=False
+        Whether each kernel that is tried is shown on standard error: the rows, the likelihood and the seconds.
 
     Returns
     -------
@@ -146,7 +150,8 @@ def learn(
     settings = Settings(
         kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
     )
-    return learn_rows(rows, settings, generator(random_state))
+    with shown(verbose):
+        return learn_rows(rows, settings, generator(random_state))
 
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
@@ -157,11 +162,13 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
     known = _MEMORY.get(key)
     if known is not None:
+        STAGES.info("the kernel was learned from these rows before")
         return known
-    start = perf_counter()
-    wanted = settings.kernel
+    start, wanted = perf_counter(), settings.kernel
+    form = declared_free(wanted) if isinstance(wanted, Kernel) else None
+    if form is not None or settings.noise_variance is None or not isinstance(wanted, Kernel):
+        STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     if wanted is None or isinstance(wanted, Kernel):
-        form = None if wanted is None else declared_free(wanted)
         found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
     else:
         tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
@@ -221,7 +228,7 @@ def _by_exact_rows(
     ard, n = settings.ard is True and kernel is None, min(len(rows.y), settings.max_learning_rows)
     n_free = (0 if kernel is not None else 1 + (rows.X.shape[1] if ard else 1)) + learns_noise
     name = "gaussian" if kernel is None else type(kernel).__name__
-    return found, (_only_trial(found, name, ard, n_free, n, perf_counter() - start),)
+    return found, (tried_kernel(_only_trial(found, name, ard, n_free, n, perf_counter() - start)),)
 
 
 def _only_trial(found: Hyperparameters, name: str, ard: bool, n_free: int, n_rows: int, seconds: float) -> Trial:
@@ -242,7 +249,7 @@ def _by_form(
             max_learning_rows=settings.max_learning_rows, max_memory_gib=settings.max_memory_gib,
         )  # fmt: skip
         n_free = form.n_free + (settings.noise_variance is None and rows.noise_variances is None)
-        return found, (_only_trial(found, form.name, False, n_free, n_rows, perf_counter() - start),)
+        return found, (tried_kernel(_only_trial(found, form.name, False, n_free, n_rows, perf_counter() - start)),)
     return _by_search(rows, (form,), settings, rng)
 
 

@@ -109,6 +109,20 @@ def test_options_of_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert printed.err == ""
 
 
+def test_fit_says_what_it_does_and_what_it_tries(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "train.csv", *FIT[:-1], "--max-memory", "1", "--out", "model.lmgp"]) == 0
+    told = ["learning the kernel from 60 rows of 2 columns", "fitting ExactGPRegressor to 60 rows", "wrote model.lmgp"]
+    assert capsys.readouterr().err.splitlines() == [f"lmgp: {one}" for one in told]
+    assert lmgp.load("model.lmgp").max_memory_gib == 1.0
+    assert main(["fit", "train.csv", *FIT[:-1], "--seed", "5", "--verbose", "--out", "model.lmgp"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    trials = lmgp.load("model.lmgp").learning_.trials
+    assert len([line for line in lines if line.startswith("lmgp: matern32 with one lengthscale")]) == len(trials)
+    assert main(["fit", "train.csv", *FIT, "--max-memory", "1e-9", "--out", "other.lmgp"]) == 2
+    assert "Lower max_learning_rows" in capsys.readouterr().err
+    assert not (folder / "other.lmgp").exists()
+
+
 def test_columns_are_taken_by_name_in_any_order_and_others_ignored(folder: Path, model: Any) -> None:
     expected = predicted("test.csv")
     other = frame(20, seed=1).assign(city="Ely", note=None)[["note", "lat", "city", "price", "lon"]]
