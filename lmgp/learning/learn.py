@@ -262,10 +262,11 @@ def _by_search(
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
     if settings.likelihood != "vecchia":
+        n_learning = min(len(rows.y), settings.max_learning_rows)
         check_memory(
-            ExactLikelihood.n_bytes(min(len(rows.y), settings.max_learning_rows), tried[-1].kernel),
-            f"The matrices to learn hyper-parameters from {settings.max_learning_rows:,} rows",
-            "Lower max_learning_rows.",
+            ExactLikelihood.n_bytes(n_learning, tried[-1].kernel),
+            f"The matrices to learn hyper-parameters from {n_learning:,} rows",
+            "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
             settings.max_memory_gib,
         )
     units = Units.of(rows, settings.standardize, settings.groups)
