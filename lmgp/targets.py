@@ -42,7 +42,11 @@ class Scale(ABC):
 
     def quantile(self, mean: Floats, std: Floats, q: float) -> Floats:
         """Return the quantile of y, for z of this mean and standard deviation: exact, of any g."""
-        return self.inverse(mean + std * ndtri(q if self.increasing else 1.0 - q))
+        return self.inverse(self.between(mean, std, q))
+
+    def between(self, mean: Floats, std: Floats, q: float) -> Floats:
+        """Return z of the quantile of y."""
+        return mean + std * ndtri(q if self.increasing else 1.0 - q)
 
     def log_density(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
@@ -143,7 +147,8 @@ class LogScale(Scale):
         if not np.all(y > -self.shift):
             at = int(np.argmin(y))
             cure = (
-                'Give transformer="log1p" for counts and amounts that may be zero, or leave these rows out.'
+                'Give transformer="log1p" (--target-transform log1p) for counts and amounts that may be zero, or leave '
+                "these rows out."
                 if self.shift == 0.0 and y[at] > -1.0
                 else "Leave these rows out, or give another transformer."
             )

@@ -184,13 +184,11 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         if return_std and include_noise:
             result.append(scale.std(mean, std))
         elif return_std:
-            latent = self.regressor_.predict(X, return_std=True)[1]
-            noise = np.sqrt(np.maximum(np.square(std) - np.square(latent), 0.0))
-            result.append(scale.latent_std(mean, latent, noise))
+            result.append(scale.latent_std(*self._of_function(X, std)))
         result.extend(found[2:])
         return result[0] if len(result) == 1 else tuple(result)
 
-    def predict_quantile(self, X: ArrayLike, q: float | Sequence[float]) -> Floats:
+    def predict_quantile(self, X: ArrayLike, q: float | Sequence[float], include_noise: bool = True) -> Floats:
         """Predict quantiles of a new observation: g⁻¹ of those of z, which is exact.
 
         Parameters
@@ -198,6 +196,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         X : array-like of shape (n, d)
         q : float or sequence of float
             Between 0 and 1; 0.5 is the median.
+        include_noise : bool, default=True
+            Whether those are of a new observation y, or of its expectation E[y | f].
 
         Returns
         -------
@@ -209,17 +209,24 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If a probability is not between 0 and 1.
         """
         probabilities = _probabilities(q)
-        mean, std = self._of_z(X)
-        columns = [self.scale_.quantile(mean, std, one) for one in probabilities.ravel()]
+        scale = self.scale_
+        if include_noise:
+            mean, std = self._of_z(X)
+            columns = [scale.quantile(mean, std, one) for one in probabilities.ravel()]
+        else:  # E[y | f] is as monotone in f as y is in z
+            mean, latent, noise = self._of_function(X)
+            columns = [scale.mean(scale.between(mean, latent, one), noise) for one in probabilities.ravel()]
         return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.95) -> tuple[Floats, Floats]:
+    def predict_interval(self, X: ArrayLike, level: float = 0.95, include_noise: bool = True) -> tuple[Floats, Floats]:
         """Predict an interval that has a new observation with a given probability; above and below are equally likely.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
         level : float, default=0.95
+        include_noise : bool, default=True
+            As in `predict_quantile`.
 
         Returns
         -------
@@ -231,7 +238,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If the level is not between 0 and 1.
         """
         tail = 0.5 - 0.5 * _level(level)
-        lower, upper = self.predict_quantile(X, [tail, 1.0 - tail]).T
+        lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise).T
         return lower, upper
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
@@ -283,6 +290,12 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         check_is_fitted(self)
         mean, std = self.regressor_.predict(X, return_std=True, include_noise=True)
         return mean, std
+
+    def _of_function(self, X: ArrayLike, std: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+        """Return the mean and the standard deviation of f, and that of the noise, for z = f + noise."""
+        whole = self._of_z(X)[1] if std is None else std
+        mean, latent = self.regressor_.predict(X, return_std=True)
+        return mean, latent, np.sqrt(np.maximum(np.square(whole) - np.square(latent), 0.0))
 
     def _checked_target(self, y: Any, scale: Scale | None = None, n_rows: int | None = None) -> Floats:
         """Return y as floats of shape (n,), after checking that they are finite numbers that the scale takes."""

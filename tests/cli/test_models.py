@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+from scipy.stats import lognorm, norm
 
 import lmgp
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
@@ -121,6 +121,35 @@ def test_fit_says_what_it_does_and_what_it_tries(folder: Path, capsys: pytest.Ca
     assert main(["fit", "train.csv", *FIT, "--max-memory", "1e-9", "--out", "other.lmgp"]) == 2
     assert "Lower max_learning_rows" in capsys.readouterr().err
     assert not (folder / "other.lmgp").exists()
+
+
+def test_the_logarithm_of_the_target_is_modelled_in_its_units(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = (one.assign(price=np.exp(one["price"])) for one in (frame(), frame(20, seed=1)))
+    train.to_csv("train.csv", index=False)
+    test.to_csv("test.csv", index=False)
+    assert main(["fit", "train.csv", *FIT, "--log", "--out", "model.lmgp"]) == 0
+    out = capsys.readouterr().out
+    assert "target      its logarithm is modelled: kernel, noise and trend are in those units\n" in out
+    assert re.search(r"noise       variance .* of the logarithm: [\d.]+% of the target\n", out)
+    same = GPRegressor(kernel="matern32", random_state=0).fit(train[["lon", "lat"]], np.log(train["price"]))
+    z, std = same.predict(test[["lon", "lat"]], return_std=True, include_noise=True)
+    textbook, found = lognorm(std, scale=np.exp(z)), predicted("test.csv", "--level", "0.9")
+    columns = [textbook.mean(), textbook.std(), *textbook.interval(0.9)]
+    np.testing.assert_allclose(found.to_numpy().T, columns, rtol=1e-7)
+    latent = predicted("test.csv", "--latent", "--level", "0.9")
+    np.testing.assert_allclose(latent["mean"], found["mean"], rtol=1e-7)
+    assert np.all(latent["upper"] - latent["lower"] < found["upper"] - found["lower"])
+    assert main(["score", "model.lmgp", "test.csv"]) == 0
+    scores = dict(re.findall(r"^(\S.*\S)  +(\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
+    assert float(scores["NLPD"]) == pytest.approx(-textbook.logpdf(test["price"]).mean(), rel=1e-5)
+    assert float(scores["RMSE"]) == pytest.approx(np.sqrt(np.mean((test["price"] - textbook.mean()) ** 2)), rel=1e-5)
+    assert main(["info", "model.lmgp"]) == 0
+    out = capsys.readouterr().out
+    assert "model       GPRegressor, which chose ExactGPRegressor\n" in out
+    assert "Learning the kernel:" in out
+    train.assign(price=train["price"] - 20.0).to_csv("train.csv", index=False)
+    assert main(["fit", "train.csv", *FIT, "--target-transform", "log1p", "--out", "other.lmgp"]) == 2
+    assert "'log1p' needs targets that are greater than -1; got -" in capsys.readouterr().err
 
 
 def test_columns_are_taken_by_name_in_any_order_and_others_ignored(folder: Path, model: Any) -> None:

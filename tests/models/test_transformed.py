@@ -55,6 +55,11 @@ def test_without_noise_it_is_the_expectation_that_is_uncertain() -> None:
     np.testing.assert_allclose(found[0], expectations.mean(axis=1), rtol=0.02)
     np.testing.assert_allclose(found[1], expectations.std(axis=1), rtol=0.03)
     np.testing.assert_array_equal(found[0], model().predict(T, return_std=True, include_noise=True)[0])
+    quantiles = model().predict_quantile(T, [0.1, 0.8], include_noise=False)
+    np.testing.assert_allclose(quantiles, np.quantile(expectations, [0.1, 0.8], axis=1).T, rtol=0.02)
+    np.testing.assert_array_equal(
+        model().predict_interval(T, 0.6, include_noise=False), model().predict_quantile(T, [0.2, 0.8], False).T
+    )
 
 
 def test_another_transformer_of_the_same_function_gives_the_same() -> None:
