@@ -89,8 +89,8 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
     >>> nearest_names("yatch", ["yacht", "kin8nm"])
     "did you mean 'yacht'?"
     """
-    choices = list(known)
-    close = get_close_matches(name, choices, n=3, cutoff=0.6)
+    choices = list(map(str, known))
+    close = get_close_matches(str(name), choices, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
     return f"known: {', '.join(choices)}"

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from numbers import Integral, Real
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from lmgp.errors import InputError
 from lmgp.fitted import digest
@@ -36,6 +39,17 @@ Wanted = Kernel | str | Iterable[str] | None
 
 # What was learned last, by the rows and the settings: a grid search over sizes or thresholds learns once a fold.
 REMEMBERED = 16
+
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [Kernel, str, "array-like", None],
+    "ard": ["boolean", StrOptions({"auto"})],
+    "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+    "standardize": ["boolean"],
+    "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
+    "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
+    "random_state": ["random_state", np.random.Generator],
+}
 
 
 @dataclass(frozen=True)
@@ -144,6 +158,12 @@ def learn(
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
     """
+    given = {
+        "kernel": kernel, "ard": ard, "noise_variance": noise_variance,
+        "standardize": standardize, "max_learning_rows": max_learning_rows, "max_memory_gib": max_memory_gib,
+        "random_state": random_state,
+    }  # fmt: skip
+    validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
     inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.y - rows.mean, rows.weights, rows.noise_variances)

@@ -208,6 +208,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         InputError
             If a probability is not between 0 and 1.
         """
+        check_is_fitted(self)
         probabilities = _probabilities(q)
         scale = self.scale_
         if include_noise:
