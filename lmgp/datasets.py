@@ -124,6 +124,8 @@ def fetch(entry: DatasetEntry, cache_dir: PathLike | None = None, progressbar: b
     DatasetError
         If the download fails or gives another file than expected; nothing of it stays in the cache.
     """
+    if not isinstance(entry, DatasetEntry):
+        raise InputError(f"entry must be one of lmgp.catalogue.CATALOGUE, such as CATALOGUE['yacht']; got {entry!r}.")
     if entry.url is None or entry.url_sha256 is None or entry.download_name is None:
         raise DatasetError(f"Data set {entry.name!r} has no address to download it from.")
     import pooch
@@ -287,7 +289,7 @@ def _data_folder(data_dir: PathLike | None) -> Path | None:
     chosen = os.environ.get(DATA_DIR_VARIABLE, "") if data_dir is None else data_dir
     if chosen == "":
         return None
-    folder = Path(chosen).expanduser()
+    folder = as_path(chosen)
     if not folder.is_dir():
         raise DatasetError(f"{named_by} is {str(folder)!r}, which is not a folder; name one that exists.")
     return folder

@@ -186,15 +186,18 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
         return known
     start, wanted = perf_counter(), settings.kernel
     form = declared_free(wanted) if isinstance(wanted, Kernel) else None
+    tried: Sequence[Form] = ()
+    if not (wanted is None or isinstance(wanted, Kernel)):
+        tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
+    named = bool(tried)
     if form is not None or settings.noise_variance is None or not isinstance(wanted, Kernel):
         STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     if wanted is None or isinstance(wanted, Kernel):
         found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
     else:
-        tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
         found = _by_search(rows, tried, settings, rng)
     hyperparameters, trials = found
-    n_copies, named = count_copies(rows).exact, not (wanted is None or isinstance(wanted, Kernel))
+    n_copies = count_copies(rows).exact
     collapsed = hyperparameters.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y))
     if n_copies and collapsed and named:
         _check_copies(rows, hyperparameters, settings, rng)

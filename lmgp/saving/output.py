@@ -70,7 +70,7 @@ def as_path(path: PathLike) -> Path:
         If it is no path.
     """
     if not isinstance(path, str | os.PathLike):
-        raise InputError(f"A path is a str or a pathlib.Path, such as 'model.lmgp'; got {path!r}.")
+        raise InputError(f"A path is a str or a pathlib.Path, such as 'data/file'; got {path!r}.")
     return Path(path).expanduser()
 
 
