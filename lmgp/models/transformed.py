@@ -105,6 +105,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         verbose: bool | int = False,
+        **options: Any,
     ) -> Self:
         """Fit the transformer to y, and the regressor to X and z = g(y).
 
@@ -118,6 +119,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             A noise variance for each row, in squared units of z: for a logarithm, of the relative error.
         verbose : bool or int, default=False
             Whether what is tried is shown on standard error as it goes.
+        **options
+            All else that `fit` of the regressor takes.
 
         Returns
         -------
@@ -138,13 +141,18 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
                 "noise_variances": noise_variances,
                 "verbose": verbose or None,
             }
-            options: Any = {name: one for name, one in given.items() if one is not None}
+            options |= {name: one for name, one in given.items() if one is not None}
             regressor.fit(X, scale.forward(target), **options)
             self._fitted = TransformedFit(regressor, scale)
         return self
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, include_noise: bool = False, return_error: bool = False
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        include_noise: bool = False,
+        return_error: bool = False,
+        **options: Any,
     ) -> Floats | tuple[Floats, ...]:
         """Predict y at new rows.
 
@@ -158,6 +166,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         return_error : bool, default=False
             Whether to return an estimate of the divergence from the exact prediction as well, see `ExactGPRegressor`.
             That of y is that of z.
+        **options
+            All else that `predict` of the regressor takes.
 
         Returns
         -------
@@ -177,27 +187,31 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If y has no mean: the inverse of the transformer is not finite where the model holds z possible.
         """
         check_is_fitted(self)
-        scale, options = self.scale_, {"return_error": True} if return_error else {}
-        found = self.regressor_.predict(X, return_std=True, include_noise=True, **options)
+        scale, with_error = self.scale_, {"return_error": True} if return_error else {}
+        found = self.regressor_.predict(X, return_std=True, include_noise=True, **with_error, **options)
         mean, std = found[:2]
         result = [scale.mean(mean, std)]
         if return_std and include_noise:
             result.append(scale.std(mean, std))
         elif return_std:
-            result.append(scale.latent_std(*self._of_function(X, std)))
+            result.append(scale.latent_std(*self._of_function(X, std, **options)))
         result.extend(found[2:])
         return result[0] if len(result) == 1 else tuple(result)
 
-    def predict_quantile(self, X: ArrayLike, q: float | Sequence[float], include_noise: bool = True) -> Floats:
+    def predict_quantile(
+        self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
+    ) -> Floats:
         """Predict quantiles of a new observation: g⁻¹ of those of z, which is exact.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-        q : float or sequence of float
-            Between 0 and 1; 0.5 is the median.
+        quantile : float or sequence of float, default=0.5
+            The probability of a value below, strictly between 0 and 1: the median, if not given.
         include_noise : bool, default=True
             Whether those are of a new observation y, or of its expectation E[y | f].
+        **options
+            All else that `predict` of the regressor takes.
 
         Returns
         -------
@@ -209,17 +223,19 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If a probability is not between 0 and 1.
         """
         check_is_fitted(self)
-        probabilities = _probabilities(q)
+        probabilities = _probabilities(quantile)
         scale = self.scale_
         if include_noise:
-            mean, std = self._of_z(X)
+            mean, std = self._of_z(X, **options)
             columns = [scale.quantile(mean, std, one) for one in probabilities.ravel()]
         else:  # E[y | f] is as monotone in f as y is in z
-            mean, latent, noise = self._of_function(X)
+            mean, latent, noise = self._of_function(X, **options)
             columns = [scale.mean(scale.between(mean, latent, one), noise) for one in probabilities.ravel()]
         return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.95, include_noise: bool = True) -> tuple[Floats, Floats]:
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True, **options: Any
+    ) -> tuple[Floats, Floats]:
         """Predict an interval that has a new observation with a given probability; above and below are equally likely.
 
         Parameters
@@ -228,6 +244,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         level : float, default=0.95
         include_noise : bool, default=True
             As in `predict_quantile`.
+        **options
+            All else that `predict` of the regressor takes.
 
         Returns
         -------
@@ -239,7 +257,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If the level is not between 0 and 1.
         """
         tail = 0.5 - 0.5 * _level(level)
-        lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise).T
+        lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
         return lower, upper
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
@@ -286,16 +304,16 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         names: NDArray[Any] = self.regressor_.feature_names_in_
         return names
 
-    def _of_z(self, X: ArrayLike) -> tuple[Floats, Floats]:
+    def _of_z(self, X: ArrayLike, **options: Any) -> tuple[Floats, Floats]:
         """Return the mean and the standard deviation of z, with noise."""
         check_is_fitted(self)
-        mean, std = self.regressor_.predict(X, return_std=True, include_noise=True)
+        mean, std = self.regressor_.predict(X, return_std=True, include_noise=True, **options)
         return mean, std
 
-    def _of_function(self, X: ArrayLike, std: Floats | None = None) -> tuple[Floats, Floats, Floats]:
+    def _of_function(self, X: ArrayLike, std: Floats | None = None, **options: Any) -> tuple[Floats, Floats, Floats]:
         """Return the mean and the standard deviation of f, and that of the noise, for z = f + noise."""
-        whole = self._of_z(X)[1] if std is None else std
-        mean, latent = self.regressor_.predict(X, return_std=True)
+        whole = self._of_z(X, **options)[1] if std is None else std
+        mean, latent = self.regressor_.predict(X, return_std=True, **options)
         return mean, latent, np.sqrt(np.maximum(np.square(whole) - np.square(latent), 0.0))
 
     def _checked_target(self, y: Any, scale: Scale | None = None, n_rows: int | None = None) -> Floats:
@@ -339,11 +357,13 @@ def _level(level: object) -> float:
     return float(level)
 
 
-def _probabilities(q: Any) -> Floats:
+def _probabilities(quantile: Any) -> Floats:
     try:
-        values = np.asarray(q, dtype=np.float64)
+        values = np.asarray(quantile, dtype=np.float64)
     except (TypeError, ValueError):
         values = np.array(np.nan)
     if values.ndim > 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):
-        raise InputError(f"q must be one number strictly between 0 and 1, or several; got {q!r}. The median is q=0.5.")
+        raise InputError(
+            f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. The median is 0.5."
+        )
     return values

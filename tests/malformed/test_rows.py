@@ -59,7 +59,7 @@ def methods_of_rows(cls: type) -> list[str]:
 def call(estimator: Any, name: str, rows: Any) -> Any:
     """Call a method with rows, and with values of what else it needs."""
     method = getattr(estimator, name)
-    given = {"y": targets(estimator), "q": 0.5}
+    given = {"y": targets(estimator), "quantile": 0.5}
     return method(rows, **{one: given[one] for one in inspect.signature(method).parameters if one in given})
 
 
