@@ -126,7 +126,7 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
     if isinstance(table, str | bytes | PathLike):
         cure = f"Give the column itself, df[{table!r}]." if name == "y" else "Read a file first, pandas.read_csv(path)."
         raise InputError(f"{expected}; got {table!r}. {cure}")
-    if isinstance(table, Mapping | Set | Iterator):
+    if isinstance(table, Mapping | Set | Iterator) and not issparse(table):  # of which one is a dictionary
         makes = f"pandas.DataFrame({name}) makes one of it" if isinstance(table, Mapping) else f"Give list({name})"
         raise InputError(f"{expected}; got a {type(table).__name__}. {makes}.")
     if isinstance(table, list | tuple):
