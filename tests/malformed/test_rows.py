@@ -9,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 import lmgp
+from lmgp.errors import LmgpError
 from lmgp.kernels.base import Kernel
 from tests.malformed.conftest import (
     LABELS,
@@ -171,3 +172,19 @@ def test_rows_of_kernels(cls: type) -> None:
     for other in (3, "a", None):
         with pytest.raises(TypeError, match="unsupported operand"):
             made + other
+
+
+@pytest.mark.parametrize("cls", [cls for cls in ESTIMATORS if hasattr(cls, "predict")])
+@pytest.mark.parametrize("of", ["X", "y"])
+@pytest.mark.filterwarnings("ignore")
+def test_huge_values_are_refused_or_predicted_finitely(cls: type, of: str) -> None:
+    estimator = example(cls)
+    rows, y = (1e200 * X if of == "X" else X), targets(estimator)
+    if of == "y" and y is LABELS:
+        return
+    try:
+        found = np.asarray(estimator.fit(rows, 1e200 * y if of == "y" else y).predict(rows))
+    except (LmgpError, ValueError) as error:
+        assert_said(error, "large|overflow|scale|GiB|noise variance|diverged|finite", f"{cls.__name__} of huge {of}")
+    else:
+        assert found.dtype.kind not in "fc" or np.all(np.isfinite(found))
