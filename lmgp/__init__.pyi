@@ -32,6 +32,7 @@ from .models.localized import LocalizedGPRegressor
 from .models.nearest import NearestNeighborsGPRegressor
 from .models.residual import ResidualGPRegressor
 from .models.spectral import SpectralGPRegressor
+from .models.transformed import TransformedTargetGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
@@ -81,6 +82,7 @@ __all__ = [
     "SumKernel",
     "TaylorFeatures",
     "TaylorRBF",
+    "TransformedTargetGPRegressor",
     "__version__",
     "bounds",
     "catalogue",

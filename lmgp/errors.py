@@ -17,6 +17,10 @@ class InputError(LmgpError, ValueError):
     """A value that was passed in cannot be used."""
 
 
+class NoEstimateError(InputError):
+    """A model cannot say how far it is from the exact GP: `predict` has no ``return_error`` for it."""
+
+
 class DatasetError(LmgpError):
     """A data set is unknown, missing, malformed, or could not be downloaded."""
 
@@ -89,8 +93,8 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
     >>> nearest_names("yatch", ["yacht", "kin8nm"])
     "did you mean 'yacht'?"
     """
-    choices = list(known)
-    close = get_close_matches(name, choices, n=3, cutoff=0.6)
+    choices = list(map(str, known))
+    close = get_close_matches(str(name), choices, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
     return f"known: {', '.join(choices)}"

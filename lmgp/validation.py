@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from lmgp.columns import NamedColumns, refuse_other_than_numbers
+from lmgp.columns import NamedColumns, refuse_other_than_numbers, refuse_what_is_no_table
 from lmgp.errors import InputError
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     ndarray or sparse array of shape (n, d), of float64
     """
     _refuse_sparse(estimator, X, options)
+    refuse_what_is_no_table(X, "X")
     if hasattr(X, "columns") and options.get("reset") is False:
         # Columns that fit does not know say more than what is missing in them.
         validate_data(estimator, X, reset=False, skip_check_array=True)

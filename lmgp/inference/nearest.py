@@ -5,6 +5,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.errors import InputError
 from lmgp.inference.function_space import factorise, max_rows_within
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
@@ -103,7 +104,7 @@ class NearestPosterior:
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
         self._noise = noise.of_weighted_rows(rows)
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
-        self._tree = KDTree(kernel.scale(rows.X))
+        self._tree = tree_of_rows(kernel, rows.X)
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= SHARING.most * self.n_neighbors
         shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
@@ -210,3 +211,22 @@ class NearestPosterior:
         means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
         surprise = targets[..., :1].square().mean(dim=-2).expand_as(reduction)
         return means.flatten(0, -2).numpy(), reduction.flatten().numpy(), surprise.flatten().numpy()
+
+
+def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
+    """Make the search tree of training rows, in the metric of the kernel.
+
+    Raises
+    ------
+    InputError
+        If squared distances overflow.
+    """
+    scaled = kernel.scale(X)
+    with np.errstate(over="ignore"):
+        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
+    if overflows:
+        raise InputError(
+            "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
+            f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
+        )
+    return KDTree(scaled)

@@ -7,12 +7,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.inference.function_space import factorise
-from lmgp.inference.nearest import FARTHEST
+from lmgp.inference.nearest import FARTHEST, tree_of_rows
 from lmgp.inference.partial import BlockCovariance
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
@@ -109,7 +108,7 @@ class ResidualPosterior:
         # The columns of a trend are further targets, which share all factorisations.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
-        self._tree = KDTree(kernel.scale(rows.X))
+        self._tree = tree_of_rows(kernel, rows.X)
         self._factor = self.covariance.factor
         self._weights = self.covariance.weights(self._targets)
         squares = self._targets[:, 0] @ self.covariance.solve(self._targets[:, :1])

@@ -25,6 +25,7 @@ from lmgp.learning.learn import Settings, Wanted, learn_rows
 from lmgp.learning.record import Learned, Learning
 from lmgp.models.plausible import implausible
 from lmgp.noise import Noise
+from lmgp.progress import shown
 from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
 
 Floats = NDArray[np.float64]
@@ -113,6 +114,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     }
 
     # No metadata but options: pipelines pass them on where metadata are routed.
+    __metadata_request__fit: ClassVar = {"verbose": True}
     __metadata_request__predict: ClassVar = dict.fromkeys(("return_std", "include_noise", "return_error"), True)
 
     kernel: Wanted
@@ -157,6 +159,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        verbose: bool | int = False,
     ) -> Self:
         """Fit the model to training rows.
 
@@ -170,6 +173,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
+        verbose : bool or int, default=False
+            Whether what is tried to learn the kernel, and to choose a model, is shown on standard error as it goes.
 
         Returns
         -------
@@ -188,7 +193,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         ScaleWarning
             If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
         """
-        with unchanged_on_failure(self):
+        with unchanged_on_failure(self), shown(verbose or getattr(self, "verbose", False)):
             self._validate_params()
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             center = rows.mean
@@ -242,7 +247,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         ------
         ValueError
             If X is not finite and numeric, or has another number of columns than the training rows.
-            `lmgp.errors.InputError`, which is one, if there is no such estimate for the model's features.
+            `lmgp.errors.NoEstimateError`, which is one, if there is no such estimate for the model's features.
 
         Warns
         -----

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval
 
-from lmgp.errors import InputError
+from lmgp.errors import NoEstimateError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -164,7 +164,7 @@ class ResidualGPRegressor(GaussianProcess):
         return self.kernel_.diagonal(X), np.full(len(X), self._fitted.posterior.surprise)
 
     def _expected_divergence(self, X: Floats) -> Floats:
-        raise InputError(
+        raise NoEstimateError(
             "return_error cannot say what more landmarks and neighbours would change. Compare with ExactGPRegressor on "
             "some rows instead."
         )

@@ -69,6 +69,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "models.spectral_fit": ("Later", "SpectralFit"),
     "selection.search": ("Selection", "Trial"),
     "models.chosen": ("ChosenFit", "GPRegressor"),
+    "targets": ("LogScale", "TransformerScale"),
+    "models.transformed": ("TransformedFit", "TransformedTargetGPRegressor"),
     "sgd.base": ("DualFit", "PrimalFit"),
     "sgd.models": ("KernelSGDClassifier", "KernelSGDRegressor"),
     "rbf.quadratic": ("QuadraticFit", "QuadraticRBF"),
