@@ -65,6 +65,12 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
     argument("--tolerance", type=number(0.0), default=1e-3, metavar="KL", help="nats a row from the exact GP (1e-3)")
     argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
     argument("--drop", action="store_true", help="leave out rows with missing values")
+    argument(
+        "--duplicates",
+        choices=("keep", "average", "drop"),
+        default="keep",
+        help="of rows with equal inputs: keep all, average them, or drop copies with an equal target (default: keep)",
+    )
     add_dialect(fit)
     fit.set_defaults(run=_fit)
 
@@ -148,7 +154,8 @@ def _fit(arguments: argparse.Namespace) -> None:
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         random_state=_seed(arguments.seed),
     )
-    model.fit(NamedColumns.of(table[:, :-1].copy(), inputs), table[:, -1].copy())
+    rows = NamedColumns.of(table[:, :-1].copy(), inputs)
+    model.fit(rows, table[:, -1].copy(), duplicates=arguments.duplicates)
     of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
     notes: dict[str, str | int] = {"target": target, "rows": len(table), "table": of}
     save_with_notes(model, arguments.out, notes)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.inference.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
@@ -157,6 +158,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        duplicates: Duplicates = "keep",
     ) -> Self:
         """Fit the model to training rows.
 
@@ -170,6 +172,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
+        duplicates : {"keep", "average", "drop"}, default="keep"
+            What becomes of rows with equal X. "average": one row each, with the mean of their y and the noise of a mean
+            of this number. Hyper-parameters are learned from all rows before, and the predictions are those of "keep",
+            from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
+            learned: for copies by accident.
 
         Returns
         -------
@@ -190,7 +197,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         """
         with unchanged_on_failure(self):
             self._validate_params()
+            check_duplicates(duplicates)
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
+            rows = dropped(rows) if duplicates == "drop" else rows
             center = rows.mean
             rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
             trend, rows = without_trend(rows, self._trend_columns(), self._names())
@@ -199,6 +208,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             if trend is not None and self._learns(rows):
                 trend.check_residuals(rows)
             learned = self._learn(rows, learning)
+            rows = averaged(rows) if duplicates == "average" else rows
             common = GPFit(
                 learned.kernel,
                 learned.noise_variance,
