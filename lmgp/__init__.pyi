@@ -19,6 +19,7 @@ from .features.nystroem import NystroemFeatures
 from .features.polynomial import PolynomialMaclaurinFeatures
 from .features.spherical import SphericalFourierFeatures
 from .features.taylor import TaylorFeatures
+from .grids import predict_grid
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from .kernels.rational_quadratic import RationalQuadraticKernel
@@ -94,6 +95,7 @@ __all__ = [
     "load",
     "load_dataset",
     "metrics",
+    "predict_grid",
     "rbf_expansion",
     "read_libsvm",
 ]

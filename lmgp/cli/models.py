@@ -3,7 +3,7 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -96,7 +96,7 @@ def _add_predict(commands: Any, quiet: Parser) -> None:
         "--out",
         default=STANDARD,
         metavar="FILE",
-        help="what to write: a name in .csv, .csv.gz or .parquet (default: -, CSV on standard output)",
+        help="what to write: a name in .csv, .csv.gz, .parquet or, of a grid, .nc (default: -, CSV on standard output)",
     )
     argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the interval (default: 0.95)")
     argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
@@ -170,26 +170,50 @@ def _predict(arguments: argparse.Namespace) -> None:
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
-    from lmgp.cli.grids import grid, write_table
+    from lmgp.cli.grids import NETCDF, axes_of, check_format, write_netcdf, write_table
 
-    model, _ = _loaded(arguments.model)
-    dialect, columns = _dialect(arguments), {}
+    check_format(arguments.out, arguments.grid is not None)
+    model, notes = _loaded(arguments.model)
+    dialect, with_noise = _dialect(arguments), not arguments.latent
     if arguments.grid is not None:
-        names = _names(model) or tuple(f"x{j}" for j in range(model.n_features_in_))
-        columns = grid(arguments.grid, names)
-        X = _stacked(list(columns.values()))
-        complete = None
+        from lmgp.grids import column_names, predict_grid
+
+        axes = axes_of(arguments.grid, column_names(model))
+        if Path(arguments.out).suffix == NETCDF:
+            grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level)
+            write_netcdf(arguments.out, grid, notes.get("target"))
+            _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid.shape)), arguments.out)
+            return
+        tables = _parts_of_grid(model, axes, with_noise, arguments.level)
     else:
         from lmgp.tables import read_table
 
         choose = _chooser(model, arguments.columns, None)
         X, complete = read_table(_source(arguments.table), choose, dialect, incomplete=arguments.drop, least=1)
-    mean, std = _predictions(model, X, complete, include_noise=not arguments.latent)
-    half = _quantile(arguments.level) * std
-    columns |= {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
-    write_table(arguments.out, columns, dialect)
+        tables = iter([_with_interval(*_predictions(model, X, complete, with_noise), arguments.level)])
+    n_rows = write_table(arguments.out, tables, dialect)
     if arguments.out != STANDARD:
-        _LOG.info("wrote %d rows to %s", len(mean), arguments.out)
+        _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
+
+
+def _parts_of_grid(
+    model: "GaussianProcess", axes: "dict[str, Floats]", include_noise: bool, level: float
+) -> "Iterator[dict[str, Floats]]":
+    """Predict a grid, part by part: the columns of the model, then the predictions."""
+    from lmgp.grids import column_names, grid_rows, predicted
+
+    names = column_names(model)
+    for X in grid_rows(axes, names):
+        points = dict(zip(names, X.T.copy(), strict=True))
+        mean, std = predicted(model, X, True, include_noise)
+        yield points | _with_interval(mean, std, level)
+
+
+def _with_interval(mean: "Floats", std: "Floats", level: float) -> "dict[str, Floats]":
+    from lmgp.grids import quantile
+
+    half = quantile(level) * std
+    return {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
 
 
 def _score(arguments: argparse.Namespace) -> None:
@@ -301,16 +325,3 @@ def _predictions(model: "GaussianProcess", X: "Floats", complete: Any, include_n
             named, return_std=True, include_noise=include_noise
         )
     return found[0], found[1]
-
-
-def _stacked(columns: "list[Floats]") -> "Floats":
-    import numpy as np
-
-    return np.column_stack(columns)
-
-
-def _quantile(level: float) -> float:
-    """Return how many standard deviations to both sides have this probability."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + 0.5 * level))

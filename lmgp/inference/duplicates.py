@@ -165,7 +165,7 @@ def averaged(rows: Rows) -> Rows:
     # + 0.0 makes 0 of −0, which is the same place.
     _, first, group = np.unique(np.column_stack((rows.X, *own)) + 0.0, axis=0, return_index=True, return_inverse=True)
     weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
-    totals = np.bincount(group.ravel(), weights=weights)
+    totals = np.asarray(np.bincount(group.ravel(), weights=weights), dtype=np.float64)
     means = np.bincount(group.ravel(), weights=weights * rows.y) / totals
     order = np.argsort(first)
     kept = rows.take(first[order])
