@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, metrics
+from . import bounds, catalogue, datasets, errors, gpytorch, metrics
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -90,6 +90,7 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "gpytorch",
     "learn",
     "learn_from_sums",
     "load",

@@ -159,6 +159,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         duplicates: Duplicates = "keep",
+        center: float | None = None,
     ) -> Self:
         """Fit the model to training rows.
 
@@ -177,6 +178,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             of this number. Hyper-parameters are learned from all rows before, and the predictions are those of "keep",
             from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
             learned: for copies by accident.
+        center : float, optional
+            A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
 
         Returns
         -------
@@ -200,8 +203,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             check_duplicates(duplicates)
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
             rows = dropped(rows) if duplicates == "drop" else rows
-            center = rows.mean
-            rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
+            mean = rows.center(center)
+            rows = Rows(rows.X, rows.y - mean, rows.weights, rows.noise_variances)
             trend, rows = without_trend(rows, self._trend_columns(), self._names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
@@ -212,7 +215,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             common = GPFit(
                 learned.kernel,
                 learned.noise_variance,
-                center,
+                mean,
                 farthest_target=float(np.abs(rows.y).max()),
                 trend=trend,
                 learning=learned.learning,
