@@ -236,6 +236,9 @@ def predict_grid(
     if level is not None and not (isinstance(level, Real) and 0.0 < level < 1.0):
         raise InputError(f"level is the probability of an interval, between 0 and 1; got {level!r}.")
     names = column_names(model)
+    if not isinstance(axes, Mapping):
+        example = ", ".join(f"{name!r}: (0.0, 1.0, 50)" for name in names)
+        raise InputError(f"axes is a dictionary with an axis of each column, such as {{{example}}}; got {axes!r}.")
     across, up = _of_map(x, y, names)
     values = {name: _values(name, axis) for name, axis in axes.items()}
     check_axes(values, names)

@@ -192,6 +192,8 @@ def test_axes_that_are_refused(model: ExactGPRegressor, axes: Any, told: str) ->
 def test_models_and_maps_that_are_refused(model: ExactGPRegressor) -> None:
     with pytest.raises(NotFittedError):
         predict_grid(ExactGPRegressor(), AXES)
+    with pytest.raises(InputError, match=r"such as {'lat': \(0.0, 1.0, 50\), 'lon': \(0.0, 1.0, 50\)}; got \[1\]"):
+        predict_grid(model, [1])
     with pytest.raises(InputError, match="between 0 and 1; got 95"):
         predict_grid(model, AXES, level=95)
     with pytest.raises(InputError, match="the model has no column 'longitude'; known: lat, lon"):

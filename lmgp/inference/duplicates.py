@@ -152,7 +152,8 @@ def averaged(rows: Rows) -> Rows:
     -------
     Rows
         One for each X, or for each pair of X and noise variance where rows have their own, in the order of the first
-        ones. The weight is the sum of the weights, so that the weighted mean of all y stays the same.
+        ones. The weight is the sum of the weights, so that the weighted mean of all y stays the same. Rows of a single
+        place are returned as they are: a fit takes two rows.
 
     Examples
     --------
@@ -164,6 +165,8 @@ def averaged(rows: Rows) -> Rows:
     own = () if rows.noise_variances is None else (rows.noise_variances,)
     # + 0.0 makes 0 of −0, which is the same place.
     _, first, group = np.unique(np.column_stack((rows.X, *own)) + 0.0, axis=0, return_index=True, return_inverse=True)
+    if len(first) == 1:
+        return rows
     weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
     totals = np.asarray(np.bincount(group.ravel(), weights=weights), dtype=np.float64)
     means = np.bincount(group.ravel(), weights=weights * rows.y) / totals

@@ -168,6 +168,17 @@ def test_a_grid_as_netcdf(folder: Path, model: Any, capsys: pytest.CaptureFixtur
             assert float(data[name].sel(lat=row["lat"], lon=row["lon"])) == pytest.approx(row[name], rel=1e-10)
 
 
+def test_netcdf_without_xarray_is_refused_before_the_work(
+    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
+    monkeypatch.setattr("lmgp.grids.predicted", None)
+    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.nc"]) == 2
+    assert 'map.nc: xarray is not installed, which data sets and netCDF files need: pip install "lmgp[spatial]"' in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_large_grid_is_written_in_parts(folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = predicted("--grid", "lat=50:52:3", "lon=-6:2:5")
     monkeypatch.setattr("lmgp.grids.grid_rows", partial(grid_rows, chunk=4))

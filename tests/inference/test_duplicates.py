@@ -235,6 +235,13 @@ def test_averages_are_in_the_order_of_the_first_rows_and_keep_the_mean() -> None
     np.testing.assert_allclose(found.weights, [4.0, 2.5, 1.0])
 
 
+def test_rows_of_one_place_alone() -> None:
+    X, y = np.ones((4, 2)), np.arange(4.0)
+    for model in (ExactGPRegressor(**GIVEN), GPRegressor(**GIVEN)):
+        kept = model.fit(X, y).predict(NEW, return_std=True)
+        np.testing.assert_allclose(model.fit(X, y, duplicates="average").predict(NEW, return_std=True), kept)
+
+
 def test_hyper_parameters_of_averages_are_those_of_all_rows() -> None:
     X, y, _ = repeated()
     kept = ExactGPRegressor(random_state=0).fit(X, y)
