@@ -6,7 +6,6 @@ compare  Each fitted as its documentation shows, on random training rows of
          modis      modis_lst: land surface temperature; cells of the published test set are predicted, in clouds
          RMSE, NLPD, CRPS and the coverage of 95% intervals, of new observations, and the seconds of fit and prediction:
          those that pass, and the processor's, which count where others use the machine, too.
-all      GPRegressor on all training rows of the two sets.
 map      The flats on a grid over England and Wales, with the standard deviation; draws docs/spatial.png.
 
 Ordinary kriging with an exponential variogram: of PyKrige with 6 lags, its default, and with 20 weighted ones, over the
@@ -14,7 +13,7 @@ extent of the points; of GSTools with its default bins, and with 20 bins up to 1
 both solve for all training rows; PyKrige for the means of each place, and for all rows as well.
 
     pip install pykrige==1.7.3 gstools==1.7.0
-    python benchmarks/kriging.py [--only same compare all map] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
+    python benchmarks/kriging.py [--only same compare map] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
 
 Writes benchmarks/results/kriging.json: every run, and the environment.
 """
@@ -176,11 +175,6 @@ def compare(args):
                     yield scored(method, problem, seed)
 
 
-def everything(args):
-    for name in SETS:
-        yield scored("GPRegressor", Problem(name, 2_000 if args.quick else None, 0, args.data_dir), 0)
-
-
 def drawn(args):
     """The map of the documentation: medians where the data say more than the prior, and standard deviations."""
     data, size = load_dataset(SETS["uk_flats"], args.data_dir), 30 if args.quick else 240
@@ -210,7 +204,7 @@ def drawn(args):
     figure.savefig(FIGURES / "spatial.png", dpi=110)
 
 
-PARTS = {"same": same, "compare": compare, "all": everything, "map": drawn}
+PARTS = {"same": same, "compare": compare, "map": drawn}
 
 
 def main():

@@ -259,12 +259,7 @@ def predict_grid(
 
 
 def check_xarray() -> None:
-    """Say what to do where xarray is not installed.
-
-    Raises
-    ------
-    ImportError
-    """
+    """Say what to do where xarray is not installed, by an ImportError."""
     if find_spec("xarray") is None:
         raise ImportError(
             'xarray is not installed, which data sets and netCDF files need: pip install "lmgp[spatial]", or pip '
@@ -279,12 +274,7 @@ def column_names(model: Any) -> tuple[str, ...]:
 
 
 def check_axes(axes: Mapping[str, Floats], names: Sequence[str]) -> None:
-    """Check that each column has an axis, and that the points are not too many.
-
-    Raises
-    ------
-    InputError
-    """
+    """Refuse axes of other columns than those of a model, and too many points, by an InputError."""
     for name in axes:
         if name not in names:
             raise InputError(f"The model has no column {name!r} for the grid; {nearest_names(str(name), names)}.")
