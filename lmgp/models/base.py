@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.inference.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
@@ -159,6 +160,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        duplicates: Duplicates = "keep",
+        center: float | None = None,
         verbose: bool | int = False,
     ) -> Self:
         """Fit the model to training rows.
@@ -173,6 +176,13 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
+        duplicates : {"keep", "average", "drop"}, default="keep"
+            What becomes of rows with equal X. "average": one row each, with the mean of their y and the noise of a mean
+            of this number. Hyper-parameters are learned from all rows before, and the predictions are those of "keep",
+            from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
+            learned: for copies by accident.
+        center : float, optional
+            A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
         verbose : bool or int, default=False
             Whether what is tried to learn the kernel, and to choose a model, is shown on standard error as it goes.
 
@@ -195,19 +205,22 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         """
         with unchanged_on_failure(self), shown(verbose or getattr(self, "verbose", False)):
             self._validate_params()
+            check_duplicates(duplicates)
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
-            center = rows.mean
-            rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
+            rows = dropped(rows) if duplicates == "drop" else rows
+            mean = rows.center(center)
+            rows = Rows(rows.X, rows.y - mean, rows.weights, rows.noise_variances)
             trend, rows = without_trend(rows, self._trend_columns(), self._names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
             if trend is not None and self._learns(rows):
                 trend.check_residuals(rows)
             learned = self._learn(rows, learning)
+            rows = averaged(rows) if duplicates == "average" else rows
             common = GPFit(
                 learned.kernel,
                 learned.noise_variance,
-                center,
+                mean,
                 farthest_target=float(np.abs(rows.y).max()),
                 trend=trend,
                 learning=learned.learning,
