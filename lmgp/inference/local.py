@@ -182,6 +182,14 @@ class LocalPosterior:
         self._neighbourhoods = neighbourhoods
         self._solved: Cache[Posterior] = Cache(np.inf if max_memory_gib is None else max_memory_gib * 2**30)
 
+    @property
+    def rows(self) -> Rows:
+        """The training rows, with y less the trend."""
+        rows, trend = self._rows, self.trend
+        if trend is None:
+            return rows
+        return Rows(rows.X, rows.y - trend.changes(rows.X), rows.weights, rows.noise_variances)
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 
@@ -208,7 +216,7 @@ class LocalPosterior:
             if of_part[1] is not None:
                 found[part] = of_part[1]
 
-        self._with_posteriors(X, predict)
+        self.use_posteriors(X, predict)
         return mean, found if variance else None
 
     def expected_divergence(self, X: Floats, beyond: Floats) -> Floats:
@@ -233,7 +241,7 @@ class LocalPosterior:
                     posterior, self.features, X[part] - centroid, beyond[part], self.noise
                 )
 
-        self._with_posteriors(X, estimate)
+        self.use_posteriors(X, estimate)
         return error
 
     def expectations(self, X: Floats) -> tuple[Floats, Floats]:
@@ -257,7 +265,7 @@ class LocalPosterior:
             prior[part] = prior_variance(features, self.kernel, X[part], centroid)
             surprise[part] = posterior.surprise
 
-        self._with_posteriors(X, look)
+        self.use_posteriors(X, look)
         return prior, surprise
 
     def missing(self, X: Floats) -> Floats:
@@ -274,7 +282,7 @@ class LocalPosterior:
                 missing[members] = 0.0 if left_out is None else left_out.numpy()
         return missing
 
-    def _with_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
+    def use_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
         """Hand each posterior, with its centroid, to a function, together with the rows of X that it is for."""
         keep = len(self.centroids) > 0
         centroids = self.centroids if keep else np.unique(X, axis=0)

@@ -101,7 +101,7 @@ class NearestPosterior:
         # The columns of a trend are further targets, which share the factorisation.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
-        self._noise = noise.of_weighted_rows(rows)
+        self._noise, self._weights = noise.of_weighted_rows(rows), rows.weights
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._tree = KDTree(kernel.scale(rows.X))
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= SHARING.most * self.n_neighbors
@@ -112,6 +112,32 @@ class NearestPosterior:
     def rows_kept(self) -> int:
         """The number of training rows."""
         return len(self._X)
+
+    @property
+    def rows(self) -> Rows:
+        """The training rows, with y less the trend."""
+        return rows_of(self._X, self._targets, self._noise, self._weights)
+
+    def leave_one_out(self) -> tuple[Floats, Floats]:
+        """Predict each training row from the rows nearest to it without itself: each has its own.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Of the latent function.
+        """
+        n = len(self._X)
+        mean, variance = np.empty(n), self.kernel.diagonal(self._X.numpy())
+
+        def solve(part: slice) -> None:
+            near = others(self._tree, np.arange(part.start, part.stop), self.n_neighbors)
+            means, reduction, _ = self._of_rows(torch.from_numpy(near), self._X[part, None])
+            mean[part], variance[part] = means[:, 0], np.maximum(variance[part] - reduction, 0.0)
+            if self.trend is not None:
+                variance[part] += self.trend.variance(self._X[part].numpy(), means[:, 1:])
+
+        parallel_map(solve, list(chunks(n, self.n_neighbors**2, BATCH_BYTES)))
+        return mean, variance
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
@@ -210,3 +236,21 @@ class NearestPosterior:
         means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
         surprise = targets[..., :1].square().mean(dim=-2).expand_as(reduction)
         return means.flatten(0, -2).numpy(), reduction.flatten().numpy(), surprise.flatten().numpy()
+
+
+def rows_of(X: torch.Tensor, targets: torch.Tensor, noise: torch.Tensor, weights: Floats | None) -> Rows:
+    """Return rows with a noise variance each, from the noise over the weight of each, and the first target."""
+    own = noise.numpy() if weights is None else noise.numpy() * weights
+    return Rows(X.numpy(), targets[:, 0].numpy(), weights, own)
+
+
+def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
+    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
+
+    k is `n_neighbors`, or one less than the number of rows, if that is less.
+    """
+    k = min(n_neighbors, tree.n - 1)
+    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
+    own = found == rows[:, None]
+    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
+    return found[~own].reshape(len(found), k)

@@ -144,6 +144,12 @@ class WeightPosterior:
             return 0.0
         return self.trend.variance(X, (features @ self._of_columns).numpy())
 
+    def columns_left(self, X: Floats, features: torch.Tensor) -> Floats | None:
+        """Return what the process leaves of the columns of the trend, shape (n, p); None of no trend."""
+        if self.trend is None or self._of_columns is None:
+            return None
+        return self.trend.columns(X) - (features @ self._of_columns).numpy()
+
 
 def prior_variance(features: KernelMap | None, kernel: Kernel, X: Floats, centre: Floats) -> Floats:
     """Return the prior variance of each row: the kernel's, or ‖φ‖² for a transformer that is no map of the kernel.
