@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
+from lmgp.features.projection import Projection
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.trend import TrendFit
@@ -100,9 +101,11 @@ def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int,
     if not len(centroids) or not len(X):
         return []
     labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
-    order = np.argsort(labels, kind="stable")
-    used, starts = np.unique(labels[order], return_index=True)
-    return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
+    if len(centroids) <= np.iinfo(np.uint16).max:
+        labels = labels.astype(np.uint16)  # numpy sorts these by their digits
+    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=len(centroids))
+    (used,) = np.nonzero(counts)
+    return list(zip(used.tolist(), np.split(order, np.cumsum(counts[used])[:-1]), strict=True))
 
 
 class LocalPosterior:
@@ -205,13 +208,15 @@ class LocalPosterior:
         variance : ndarray of shape (n,) or None
         """
         mean, found = np.empty(len(X)), np.empty(len(X))
+        projection = None if variance or self.features is None else Projection(self.features)
 
         def predict(posterior: Posterior, centroid: Floats, part: Indices) -> None:
+            rows = X.take(part, axis=0)
             if isinstance(posterior, RowPosterior):
-                of_part = posterior.predict(X[part], variance)
+                of_part = posterior.predict(rows, variance)
             else:
                 assert self.features is not None  # for the type checker: there are no weights without a map
-                of_part = evaluate(posterior, self.features, X[part], centroid, self.noise, variance)
+                of_part = evaluate(posterior, self.features, rows, centroid, self.noise, variance, projection)
             mean[part] = of_part[0]
             if of_part[1] is not None:
                 found[part] = of_part[1]

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 # Bytes of what is held for the rows of a batch beside the output, as far as that grows with their number.
 BATCH_BYTES = 192 * 2**20
 # What a row of d columns takes there, in numbers: copies of its columns, places, and several results.
-NUMBERS = 24
+NUMBERS = 16
 # A bar moves at least this often, and a batch for it has at least this number of rows.
 STEPS, LEAST_BATCH = 20, 2**14
 # Seconds before a bar appears.
