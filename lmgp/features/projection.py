@@ -59,7 +59,8 @@ class Projection:
     """
 
     def __init__(self, features: KernelMap) -> None:
-        self._features, self._halves = features, None
+        self._features = features
+        self._halves: tuple[Half, Half] | None = None
         fit = features.record_
         if not isinstance(features, TaylorFeatures) or not isinstance(fit, TaylorFit) or fit.coef0 is not None:
             return
@@ -69,7 +70,7 @@ class Projection:
         half = (n_inputs + 1) // 2
         halves = Half.of(fit.exponents, slice(half)), Half.of(fit.exponents, slice(half, n_inputs))
         if halves[0].size * halves[1].size <= WORTH * n_columns:
-            self._halves: tuple[Half, Half] | None = halves
+            self._halves = halves
 
     def __call__(self, X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Return Φ(X) w, shape (n,), for X of shape (n, d) less the centre of the map."""
@@ -78,16 +79,37 @@ class Projection:
             for part in chunks(len(X), self._features.n_features_out_):
                 found[part] = self._features.evaluate(X[part]) @ weights
             return found
-        fit: TaylorFit = self._features.record_
-        left, right = self._halves
-        form = torch.zeros((left.size, right.size), dtype=torch.float64)
-        form[left.place, right.place] = weights * float(fit.component.variance) ** 0.5
-        scaled = fit.scale(X)
         found = torch.empty(len(X), dtype=torch.float64)
-        for part in chunks(len(X), left.size + right.size, BATCH_BYTES):
-            rows = scaled[part]
-            one, other = (monomials(rows[:, half.inputs], half.steps, 0.5) for half in self._halves)
-            torch.sum((form @ other).mul_(one), dim=0, out=found[part])
-        far = vanishing(scaled.square().sum(dim=1), fit.degree)
-        found[far] = 0.0
+        for part in chunks(len(X), self._halves[0].size + self._halves[1].size, BATCH_BYTES):
+            found[part] = self.of_groups(X[part], [weights], [len(X[part])])
+        return found
+
+    @property
+    def by_halves(self) -> bool:
+        """Whether sums are by halves of the inputs."""
+        return self._halves is not None
+
+    def of_groups(self, X: torch.Tensor, weights: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
+        """Return Φ(X) w of groups of rows by halves of the inputs, each with its own weights, shape (n,).
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, d)
+            Less the centre of the map of each group.
+        weights : list of Tensor of shape (D,)
+        sizes : list of int
+            The numbers of rows of the groups, in their order.
+        """
+        assert self._halves is not None  # for the type checker
+        fit: TaylorFit = self._features.record_
+        scaled, (left, right) = fit.scale(X), self._halves
+        one, other = (monomials(scaled[:, half.inputs], half.steps, 0.5) for half in self._halves)
+        products, start = torch.empty_like(one), 0
+        form = torch.zeros((left.size, right.size), dtype=torch.float64)
+        for own, size in zip(weights, sizes, strict=True):
+            form[left.place, right.place] = own  # the same places every time
+            products[:, start : start + size] = form @ other[:, start : start + size]
+            start += size
+        found = products.mul_(one).sum(dim=0).mul_(float(fit.component.variance) ** 0.5)
+        found[vanishing(scaled.square().sum(dim=1), fit.degree)] = 0.0
         return found

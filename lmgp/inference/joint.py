@@ -8,7 +8,7 @@ from scipy.spatial import KDTree
 
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
-from lmgp.features.fourier import OrthogonalFourierFeatures
+from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.inference.function_space import RowPosterior, factorise
 from lmgp.inference.nearest import FARTHEST
 from lmgp.inference.residual import blocks_of
@@ -196,10 +196,9 @@ def weight_covariance(
     found = (whitened.T @ whitened).numpy()
     found += _of_trend(posterior.trend, posterior.columns_left(X, columns))
     missing = features.missing_variance(rows, columns) if noise.predicts_missing else None
-    if missing is None:
-        return found
-    found += _left_out(features, kernel, X, columns, missing.numpy())
-    return found
+    if missing is not None:
+        found += _left_out(features, kernel, X, columns, missing.numpy())
+    return with_variance(found, found.diagonal().copy())
 
 
 def weight_samples(
@@ -241,7 +240,7 @@ def _left_out(features: KernelMap, kernel: Kernel, X: Floats, columns: torch.Ten
 
 def prior_draw(kernel: Kernel, sets: tuple[Floats, ...], rng: np.random.Generator) -> tuple[Floats, ...]:
     """Draw one function of the prior at several sets of rows, by Fourier features: its covariance is the kernel's."""
-    features = OrthogonalFourierFeatures(COLUMNS, kernel=kernel, random_state=int(rng.integers(2**31)))
+    features = RandomFourierFeatures(COLUMNS, kernel=kernel, random_state=int(rng.integers(2**31)))
     features.fit(sets[-1][:1])
     weights = torch.from_numpy(rng.standard_normal(features.n_features_out_))
     drawn = tuple(np.empty(len(X)) for X in sets)

@@ -43,6 +43,9 @@ PRUNE = 1e-3
 # Training rows that stand for test rows which are not known yet, when a map is fitted around its centroids.
 STAND_INS = 500
 
+# Rows whose means are computed at a time, of one centroid or of several.
+RUN = 2**12
+
 # The key of the posterior of all rows, beside the indices of the centroids.
 ALL = "all rows"
 
@@ -209,6 +212,8 @@ class LocalPosterior:
         """
         mean, found = np.empty(len(X)), np.empty(len(X))
         projection = None if variance or self.features is None else Projection(self.features)
+        if projection is not None and projection.by_halves and self._solver == "primal" and len(self.centroids):
+            return self._means(X, projection), None
 
         def predict(posterior: Posterior, centroid: Floats, part: Indices) -> None:
             rows = X.take(part, axis=0)
@@ -223,6 +228,32 @@ class LocalPosterior:
 
         self.use_posteriors(X, predict)
         return mean, found if variance else None
+
+    def _means(self, X: Floats, projection: Projection) -> Floats:
+        """Return the means of rows, of several centroids at a time: most have few rows."""
+        mean, runs, n_rows = np.empty(len(X)), [], RUN
+        for cell in by_centroid(self.kernel, X, self.centroids):
+            n_rows += len(cell[1])
+            if n_rows > RUN:
+                runs.append([cell])
+                n_rows = len(cell[1])
+            else:
+                runs[-1].append(cell)
+
+        def predict(run: list[tuple[int, Indices]]) -> None:
+            weights = [
+                posterior.weights
+                for index, _ in run
+                if isinstance(posterior := self._posterior(index), WeightPosterior)
+            ]
+            sizes, members = [len(part) for _, part in run], np.concatenate([part for _, part in run])
+            centres = self.centroids[[index for index, _ in run]].repeat(sizes, axis=0)
+            rows = as_tensor(X.take(members, axis=0) - centres)
+            found = projection(rows, weights[0]) if len(run) == 1 else projection.of_groups(rows, weights, sizes)
+            mean[members] = found.numpy()
+
+        parallel_map(predict, runs)
+        return mean
 
     def expected_divergence(self, X: Floats, beyond: Floats) -> Floats:
         """Estimate the divergence of the predictions from the exact ones, see `lmgp.inference.truncation`.

@@ -175,8 +175,10 @@ class ResidualPosterior:
 
         def solve(part: slice) -> None:
             near = torch.from_numpy(self._tree.query(points[part], k=k)[1])
-            mean, found, _ = self._given(near, X[part, None])
-            means[part], variances[part] = mean[:, 0].numpy(), found[:, 0].numpy()
+            mean, found, _ = self._given(near, X[part, None], variance)
+            means[part] = mean[:, 0].numpy()
+            if variance:
+                variances[part] = found[:, 0].numpy()
 
         parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * self._mapped.shape[1], BATCH_BYTES)))
         if not variance:
@@ -250,19 +252,24 @@ class ResidualPosterior:
         return means[:, 0].numpy(), variance.numpy()
 
     @torch.no_grad()
-    def _given(self, near: torch.Tensor, X: Floats) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _given(
+        self, near: torch.Tensor, X: Floats, variance: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Predict from the residuals of training rows: of one set of rows, or of a batch of sets.
 
         Parameters
         ----------
         near : Tensor of int of shape (..., n)
         X : ndarray of shape (..., m, d)
+        variance : bool, default=True
+            Whether to compute variances: O(D²) a row.
 
         Returns
         -------
         means : Tensor of shape (..., m, 1 + p)
             From y, and from the p columns of the trend.
         variance : Tensor of shape (..., m)
+            Of no rows where it is not asked for.
         remaining : Tensor of shape (..., m, D)
             ψ.
         """
@@ -278,6 +285,8 @@ class ResidualPosterior:
         weights = solve_upper(factor.mT, solved)
         remaining = own - weights.mT @ mapped
         means = remaining @ self._weights + weights.mT @ self._targets[near]
+        if not variance:
+            return means, torch.empty(0), remaining
         prior = as_tensor(self.kernel.diagonal(flat)).reshape(shape)
         left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
         whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
