@@ -356,6 +356,21 @@ ResidualGPRegressor or SpectralGPRegressor
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)
 
+    def _covariance(self, X: Floats) -> Floats:
+        return self.model_._covariance(X)
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        return self.model_._samples(X, n_samples, rng)
+
+    def _log_likelihood(self) -> float:
+        return self.model_._log_likelihood()
+
+    def _training_rows(self) -> Rows:
+        return self.model_._training_rows()
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self.model_._left_out(rows)
+
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.model_._expectations(X)
 
