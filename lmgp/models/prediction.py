@@ -88,8 +88,8 @@ class Predictions(Evidence):
         ------
         ValueError
             If X is not finite and numeric, or has another number of columns than the training rows, or `batch_size` is
-            no positive integer. `lmgp.errors.NoEstimateError`, which is one, if there is no such estimate for the model's
-            features.
+            no positive integer. `lmgp.errors.NoEstimateError`, which is one, if there is no such estimate for the
+            model's features.
         MemoryLimitError
             If the covariance takes more memory than the machine has.
 
