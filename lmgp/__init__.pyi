@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, metrics
+from . import bounds, catalogue, datasets, errors, metrics, plots
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -94,6 +94,7 @@ __all__ = [
     "load",
     "load_dataset",
     "metrics",
+    "plots",
     "rbf_expansion",
     "read_libsvm",
 ]
