@@ -1,8 +1,9 @@
 # make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+# make gallery: the images of docs/plots.md.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check clean
+.PHONY: compare test check gallery clean
 
 compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
@@ -14,6 +15,9 @@ check: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+gallery: .venv/.installed
+	$(BIN)/python docs/gallery.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -18,6 +18,11 @@ def described(model: Any, notes: dict[str, Any]) -> str:
     notes : dict
         What `lmgp fit` says of the data.
     """
+    return _written(facts(model, notes))
+
+
+def facts(model: Any, notes: dict[str, Any]) -> dict[str, str]:
+    """Describe a fitted model or map: what there is to say of it, by name; see `described`."""
     inner = getattr(model, "model_", None)
     lines = {"model": type(model).__name__ + ("" if inner is None else f", which chose {type(inner).__name__}")}
     names = getattr(model, "feature_names_in_", None)
@@ -32,7 +37,7 @@ def described(model: Any, notes: dict[str, Any]) -> str:
         lines |= _of_process(model)
     else:
         lines["parameters"] = " ".join(repr(model).split())
-    return _written(lines)
+    return lines
 
 
 def _of_process(model: Any) -> dict[str, str]:
@@ -67,12 +72,14 @@ def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
         "rows kept": f"{kept:,}" if kept else "none: the model needs no training rows",
         "file": f"{path.stat().st_size:,} bytes, written by lmgp {header.get('lmgp')} with {packages}",
     }
-    text = _written(lines)
-    for attribute, title in (("learning_", "Learning the kernel"), ("selection_", "Choosing the model")):
-        table = getattr(model, attribute, None)
-        if table is not None and len(table):
-            text += f"\n{title}:\n\n{table}\n"
-    return text
+    return _written(lines) + "".join(f"\n{title}:\n\n{table}\n" for title, table in tables(model).items())
+
+
+def tables(model: Any) -> dict[str, str]:
+    """Return the tables of what was tried to make a model, as plain text by title."""
+    titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model"}
+    found = {title: getattr(model, attribute, None) for attribute, title in titles.items()}
+    return {title: str(table) for title, table in found.items() if table is not None and len(table)}
 
 
 def _written(lines: dict[str, str]) -> str:

@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from lmgp.cli.parsing import Parser, add_dialect, dialect_of, number
 from lmgp.errors import DatasetError, InputError, nearest_names
@@ -19,6 +19,27 @@ _LOG = logging.getLogger(__name__)
 
 STANDARD = "-"
 TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
+
+
+class Scored(NamedTuple):
+    """What a model predicts of a table that has the target.
+
+    Attributes
+    ----------
+    target : str
+    X : ndarray of shape (n, d)
+    y, mean, std : ndarray of shape (n,)
+        Noise included.
+    lines : dict of str to str
+        The scores, by name.
+    """
+
+    target: str
+    X: "Floats"
+    y: "Floats"
+    mean: "Floats"
+    std: "Floats"
+    lines: dict[str, str]
 
 
 def add(commands: Any, quiet: Parser) -> None:
@@ -115,6 +136,7 @@ def _add_score(commands: Any, quiet: Parser) -> None:
     argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)")
     argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
     argument("--drop", action="store_true", help="leave out rows with missing values")
+    argument("--report", metavar="FILE", help="write a page with the scores and figures too, such as report.html")
     add_dialect(score)
     score.set_defaults(run=_score)
 
@@ -150,7 +172,8 @@ def _fit(arguments: argparse.Namespace) -> None:
     )
     model.fit(NamedColumns.of(table[:, :-1].copy(), inputs), table[:, -1].copy())
     of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
-    notes: dict[str, str | int] = {"target": target, "rows": len(table), "table": of}
+    ranges = list(zip(table[:, :-1].min(axis=0).tolist(), table[:, :-1].max(axis=0).tolist(), strict=True))
+    notes: dict[str, Any] = {"target": target, "rows": len(table), "table": of, "ranges": ranges}
     save_with_notes(model, arguments.out, notes)
     sys.stdout.write(described(model, notes))
     _LOG.info("wrote %s", arguments.out)
@@ -165,7 +188,7 @@ def _predict(arguments: argparse.Namespace) -> None:
         check_place(arguments.out)  # before the work
     from lmgp.cli.grids import grid, write_table
 
-    model, _ = _loaded(arguments.model)
+    model, _ = loaded(arguments.model)
     dialect, columns = _dialect(arguments), {}
     if arguments.grid is not None:
         names = _names(model) or tuple(f"x{j}" for j in range(model.n_features_in_))
@@ -186,10 +209,26 @@ def _predict(arguments: argparse.Namespace) -> None:
 
 
 def _score(arguments: argparse.Namespace) -> None:
+    if arguments.report is not None:
+        from lmgp.cli.plotting import check_report
+
+        check_report(arguments.report, arguments.model, arguments.table)  # before the work
+    model, notes = loaded(arguments.model)
+    scored = score(model, notes, arguments)
+    width = max(map(len, scored.lines))
+    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in scored.lines.items()))
+    if arguments.report is not None:
+        from lmgp.cli.plotting import write_report
+
+        write_report(arguments.report, arguments.model, model, notes, scored)
+        _LOG.info("wrote %s", arguments.report)
+
+
+def score(model: "GaussianProcess", notes: "dict[str, Any]", arguments: argparse.Namespace) -> Scored:
+    """Compare predictions with a table, as the arguments of ``lmgp score`` say."""
     from lmgp import metrics
     from lmgp.tables import read_table
 
-    model, notes = _loaded(arguments.model)
     target = arguments.target or notes.get("target")
     if target is None:
         raise InputError(f"{arguments.model} does not say which column it predicts; name it (--target).")
@@ -207,9 +246,8 @@ def _score(arguments: argparse.Namespace) -> None:
         "CRPS": metrics.crps(y, mean, std**2),
         f"coverage of {100 * arguments.level:g}% intervals": metrics.coverage(y, mean, std**2, arguments.level),
     }
-    lines = [("rows", f"{len(y)}"), *((name, f"{value:.6g}") for name, value in scores.items())]
-    width = max(len(name) for name, _ in lines)
-    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines))
+    lines = {"rows": f"{len(y)}", **{name: f"{value:.6g}" for name, value in scores.items()}}
+    return Scored(target, X, y, mean, std, lines)
 
 
 def _info(arguments: argparse.Namespace) -> None:
@@ -220,7 +258,7 @@ def _info(arguments: argparse.Namespace) -> None:
     sys.stdout.write(described(model, header.get("notes", {})) + of_file(arguments.model, model, header))
 
 
-def _loaded(path: Path) -> "tuple[GaussianProcess, dict[str, Any]]":
+def loaded(path: Path) -> "tuple[GaussianProcess, dict[str, Any]]":
     """Read a regressor, and what is noted of its data."""
     from lmgp.models.base import GaussianProcess
     from lmgp.saving.files import load_with_header

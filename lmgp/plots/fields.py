@@ -213,7 +213,13 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     for number, center in enumerate(places[:n_reaches]):
         dashes = LOOK.dashes[number % len(LOOK.dashes)]
         if n_columns == 2:
-            look = {"fill": False, "edgecolor": LOOK.mark, "linestyle": dashes, "linewidth": 1.5, "zorder": 3}
+            look: dict[str, Any] = {
+                "fill": False,
+                "edgecolor": LOOK.mark,
+                "linestyle": dashes,
+                "linewidth": 1.5,
+                "zorder": 3,
+            }
             ax.add_patch(Ellipse(center, 2.0 * radii[0], 2.0 * radii[1], **look))
         else:
             ends = center[0] - radii[0], center[0] + radii[0]

@@ -65,11 +65,13 @@ def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     if most < 1:
         raise InputError(f"most must be at least 1; got {most}.")
     known = last._names()
-    names = [f"column {j}" for j in range(len(values))] if known is None else [_short(str(name)) for name in known]
+    names = [f"column {j}" for j in range(len(values))] if known is None else [short(str(name)) for name in known]
     order = np.argsort(-values, kind="stable")[:most][::-1]
     ax = axes_for(ax)
     ax.barh(np.arange(len(order)), values[order], color=LOOK.line)
     ax.set_yticks(np.arange(len(order)), [names[j] for j in order])
+    middle, half = 0.5 * (len(order) - 1), max(0.5 * len(order), 2.0)
+    ax.set_ylim(middle - half, middle + half)
     if len(order) > 10:
         ax.tick_params(axis="y", labelsize="small")
     ax.set_xlabel("relevance: s.d. of the column over its lengthscale", loc="right")
@@ -315,5 +317,6 @@ def _label(method: str, threshold: float | None) -> str:
     return name + ("" if threshold is None else f", T = {threshold:g}")
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """Return the name of a column for a label, cut where it is long."""
     return plain(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")
