@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
+from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.plots.canvas import (
@@ -266,7 +267,10 @@ def _deviations(level: float) -> float:
 
 
 def _targets(y: ArrayLike, n: int) -> Floats:
-    targets = np.asarray(y, dtype=np.float64)
+    try:
+        targets: Floats = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    except ValueError as error:
+        raise InputError(f"y must be finite numbers, one for each row of X. {error}") from error
     if targets.shape != (n,):
         raise InputError(f"y must have one value for each of the {n} rows of X; got shape {targets.shape}.")
     return targets
