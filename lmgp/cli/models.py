@@ -220,7 +220,7 @@ def _score(arguments: argparse.Namespace) -> None:
     if arguments.report is not None:
         from lmgp.cli.plotting import write_report
 
-        write_report(arguments.report, arguments.model, model, notes, scored)
+        write_report(arguments.report, arguments.model, model, notes, scored, arguments.level)
         _LOG.info("wrote %s", arguments.report)
 
 

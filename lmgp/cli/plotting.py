@@ -47,7 +47,7 @@ def _plot(arguments: argparse.Namespace) -> None:
         raise InputError("--target and --columns are about a table, and none is given (see lmgp plot --help).")
     model, notes = loaded(arguments.model)
     scored = None if arguments.table is None else score(model, notes, arguments)
-    write_report(out, arguments.model, model, notes, scored)
+    write_report(out, arguments.model, model, notes, scored, arguments.level)
     sys.stdout.write(f"{out}\n")
 
 
@@ -69,7 +69,9 @@ def check_report(out: str, *read: Path | str | None) -> None:
     check_place(out)
 
 
-def write_report(out: str, path: Path, model: "GaussianProcess", notes: dict[str, Any], scored: Scored | None) -> None:
+def write_report(
+    out: str, path: Path, model: "GaussianProcess", notes: dict[str, Any], scored: Scored | None, level: float
+) -> None:
     """Write the page about a model: whole, or not at all.
 
     Parameters
@@ -81,8 +83,10 @@ def write_report(out: str, path: Path, model: "GaussianProcess", notes: dict[str
     model : fitted regressor
     notes : dict
         What `lmgp fit` says of the data.
-    scored : Scored, optional
+    scored : Scored or None
         What was predicted of a table.
+    level : float
+        The probability of intervals.
     """
     from lmgp.cli.info import facts, tables
     from lmgp.plots.report import About, Predicted, page
@@ -97,6 +101,7 @@ def write_report(out: str, path: Path, model: "GaussianProcess", notes: dict[str
         predicted=None if scored is None else Predicted(scored.X, scored.y, scored.mean, scored.std),
         ranges=_ranges(notes, model.n_features_in_),
         tables=tables(model),
+        level=level,
     )
     content = page(about)
     with whole_file(out) as stream:

@@ -7,6 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.utils.validation import check_array
@@ -27,6 +28,9 @@ from lmgp.plots.canvas import (
     target_name,
     two_axes_for,
 )
+
+# Intervals between ticks to the right, at most: numbers of six digits have room.
+TICKS = 5
 
 
 def band(
@@ -98,6 +102,7 @@ def band(
         some = "" if len(drawn) == len(rows) else f", {len(drawn):,} of {len(rows):,}"
         ax.plot(rows[drawn, 0], targets[drawn], ".", color="black", markersize=4, label=f"rows{some}", zorder=1)
     ax.set(xlabel=column_names(model, X, 1)[0], ylabel=target_name(y), xlim=(places[0], places[-1]))
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
     ax.legend(fontsize="small")
     return ax
 
@@ -158,6 +163,7 @@ def map(
         drawn = one.pcolormesh(right, up, values.reshape(len(up), len(right)), cmap=colours, rasterized=True)
         one.figure.colorbar(drawn, ax=one)
         one.set(title=title, xlabel=names[0], ylabel=names[1])
+        one.xaxis.set_major_locator(MaxNLocator(TICKS))
     if show_rows:
         shown = rows[sample(len(rows))]
         axes[1].plot(shown[:, 0], shown[:, 1], ".", color=LOOK.mark, markersize=2.5, label="rows")
@@ -227,6 +233,7 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
             ax.plot(ends, [number + 1] * 2, color=LOOK.mark, linestyle=dashes, marker="|")
     names = column_names(model, X, n_columns)
     ax.set_xlabel(names[0])
+    ax.xaxis.set_major_locator(MaxNLocator(TICKS))
     if n_columns == 2:
         ax.set_ylabel(names[1])
         ax.autoscale_view()

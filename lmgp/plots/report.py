@@ -54,6 +54,8 @@ class About(NamedTuple):
         The least and the greatest value of each input column, where they are known.
     tables : dict of str to str
         By title, as plain text.
+    level : float
+        The probability of the band.
     """
 
     model: Any
@@ -64,6 +66,7 @@ class About(NamedTuple):
     predicted: Predicted | None
     ranges: Floats | None
     tables: Mapping[str, str]
+    level: float
 
 
 class Card(NamedTuple):
@@ -181,13 +184,13 @@ def _cards_of_fields(about: About, rows: Floats) -> Iterator[Card]:
     if rows.shape[1] == 1:
 
         def draw(ax: Axes) -> None:
-            band(model, rows, ax=ax)
+            band(model, rows, level=about.level, ax=ax)
             if found is not None:
                 ax.plot(found.X[:, 0], found.y, ".", color="black", markersize=3, zorder=1, label="rows of the table")
                 ax.legend(fontsize="small")
             ax.set_ylabel(short(about.target))
 
-        yield Card("band", "Mean and band", "The mean, and 95% intervals of the function.", 1, draw)
+        yield Card("band", "Mean and band", f"The mean, and {100 * about.level:g}% intervals of the function.", 1, draw)
     if rows.shape[1] == 2:
         shown = "" if found is None else " Dots are rows of the table."
         yield Card(

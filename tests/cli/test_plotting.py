@@ -150,6 +150,7 @@ def test_the_report_of_score_is_the_page_of_plot(
     printed = dict(re.split(r"  +", line) for line in capsys.readouterr().out.splitlines())
     assert {name: value for name, value in Page("b.html").scores.items() if name in printed} == printed
     assert "coverage of 50% intervals" in printed
+    assert "The mean, and 50% intervals of the function." in Page("b.html").source
 
 
 def test_a_model_saved_in_python_has_its_centroids_and_its_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
