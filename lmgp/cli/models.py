@@ -188,7 +188,7 @@ def _predict(arguments: argparse.Namespace) -> None:
         check_place(arguments.out)  # before the work
     from lmgp.cli.grids import grid, write_table
 
-    model, _ = loaded(arguments.model)
+    model, _ = _loaded(arguments.model)
     dialect, columns = _dialect(arguments), {}
     if arguments.grid is not None:
         names = _names(model) or tuple(f"x{j}" for j in range(model.n_features_in_))
@@ -213,7 +213,7 @@ def _score(arguments: argparse.Namespace) -> None:
         from lmgp.cli.plotting import check_report
 
         check_report(arguments.report, arguments.model, arguments.table)  # before the work
-    model, notes = loaded(arguments.model)
+    model, notes = _loaded(arguments.model)
     scored = score(model, notes, arguments)
     width = max(map(len, scored.lines))
     sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in scored.lines.items()))
@@ -258,7 +258,7 @@ def _info(arguments: argparse.Namespace) -> None:
     sys.stdout.write(described(model, header.get("notes", {})) + of_file(arguments.model, model, header))
 
 
-def loaded(path: Path) -> "tuple[GaussianProcess, dict[str, Any]]":
+def _loaded(path: Path) -> "tuple[GaussianProcess, dict[str, Any]]":
     """Read a regressor, and what is noted of its data."""
     from lmgp.models.base import GaussianProcess
     from lmgp.saving.files import load_with_header

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmgp.cli.models import STANDARD, TABLE, Scored, loaded, score
+from lmgp.cli.models import STANDARD, TABLE, Scored, _loaded, score
 from lmgp.cli.parsing import Parser, add_dialect, number
 from lmgp.errors import InputError, OutputError
 
@@ -45,7 +45,7 @@ def _plot(arguments: argparse.Namespace) -> None:
     check_report(out, arguments.model, arguments.table)  # before the work
     if arguments.table is None and (arguments.columns or arguments.target):
         raise InputError("--target and --columns are about a table, and none is given (see lmgp plot --help).")
-    model, notes = loaded(arguments.model)
+    model, notes = _loaded(arguments.model)
     scored = None if arguments.table is None else score(model, notes, arguments)
     write_report(out, arguments.model, model, notes, scored, arguments.level)
     sys.stdout.write(f"{out}\n")

@@ -83,9 +83,10 @@ def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
 
 
 def final_step(model: Any) -> Any:
-    """Return a fitted model; of a pipeline its last step."""
+    """Return a fitted model; of a pipeline its last step, of a model of a transformed target that of the target."""
     check_is_fitted(model)
-    return model.steps[-1][1] if isinstance(model, Pipeline) else model
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return getattr(last, "regressor_", last)
 
 
 def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> Floats:

@@ -193,7 +193,8 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xscale(), ax.get_yscale()
     ('log', 'log')
     """
-    selection = results if isinstance(results, Selection) else getattr(results, "selection_", None)
+    chooser = getattr(results, "regressor_", results)  # of a model of a transformed target
+    selection = results if isinstance(results, Selection) else getattr(chooser, "selection_", None)
     if isinstance(results, Mapping):
         curves = [_given(str(label), *pair) for label, pair in results.items()]
     elif isinstance(results, str | os.PathLike):
@@ -202,8 +203,8 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
         curves = _of_trials(selection.trials)
     else:
         raise InputError(
-            "Divergences over size are those of a GPRegressor, its selection_, a results.csv of lmgp compare, or "
-            f"{{label: (sizes, divergences)}}; got {type(results).__name__}."
+            "Divergences over size are those of a fitted GPRegressor, its selection_, a results.csv of lmgp compare, "
+            f"or {{label: (sizes, divergences)}}; got {type(results).__name__}."
         )
     if not curves:
         raise InputError("There are no divergences over size: nothing with a size was measured. So few rows need none.")

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from lmgp.errors import InputError
 from lmgp.experiments import html
 from lmgp.experiments.drawing import new_figure, render
-from lmgp.plots.canvas import LOOK, Floats
+from lmgp.plots.canvas import LOOK, Floats, final_step
 from lmgp.plots.fields import band, centroids, map
 from lmgp.plots.learned import allocation, kl_over_size, relevance, short
 from lmgp.plots.scores import calibration, prediction
@@ -215,7 +215,7 @@ def _extent(about: About) -> Floats | None:
 
 def _left_out(about: About) -> Iterator[str]:
     """Say which figures that every model could have are not drawn, and what to do."""
-    n_columns = about.model.n_features_in_
+    n_columns, kernel = about.model.n_features_in_, final_step(about.model).kernel_
     if about.predicted is None:
         yield "Prediction against truth, and calibration: these need a table that has the target."
     if n_columns > 2:
@@ -223,5 +223,5 @@ def _left_out(about: About) -> Iterator[str]:
     elif _extent(about) is None:
         what = "The band" if n_columns == 1 else "The map"
         yield f"{what}: the file does not say where the training rows are. Give a table, whose extent is drawn."
-    if not about.model.kernel_.can("metric"):
+    if not kernel.can("metric"):
         yield "The relevance of columns: the kernel has no lengthscale."

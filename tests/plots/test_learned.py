@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -62,6 +63,13 @@ def test_relevance_of_a_pipeline_is_that_of_its_last_step() -> None:
     X, y = rows()
     pipeline = make_pipeline(StandardScaler(), ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1))
     np.testing.assert_allclose(bars(plots.relevance(pipeline.fit(X, y))), [1 / 8, 1 / 2, 2.0])
+
+
+def test_relevance_of_a_model_of_a_transformed_target_is_that_of_its_regressor() -> None:
+    X, y = rows()
+    inner = ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1)
+    model = TransformedTargetRegressor(inner, func=np.exp, inverse_func=np.log).fit(X, y)
+    np.testing.assert_allclose(bars(plots.relevance(model)), np.sort(X.std(axis=0) / [8.0, 0.5, 2.0]))
 
 
 def test_what_has_no_lengthscale_is_refused() -> None:
