@@ -208,6 +208,11 @@ def legend_below(ax: Axes, handles: Sequence[Any], labels: Sequence[str]) -> Non
     """Draw a legend under the axes and their label, where it hides nothing."""
     below = ax.transAxes + ScaledTranslation(0.0, -0.55, ax.figure.dpi_scale_trans)
     ax.legend(
-        handles, labels, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=2,
-        borderaxespad=0.0, handlelength=2.5, columnspacing=1.2,
+        handles, labels, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below,
+        ncols=legend_columns(labels), borderaxespad=0.0, handlelength=2.5, columnspacing=1.2,
     )  # fmt: skip
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Return how many columns a legend of these labels has room for."""
+    return 2 if max(map(len, labels), default=0) <= 22 else 1

@@ -181,6 +181,7 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     n_reaches : int, default=3
         The number of centroids, the first ones, whose reach is drawn: an ellipse, or a line in one column. Training
         rows beyond it are left out of the model around the centroid. The first farthest-point centroids lie far apart.
+        A reach that lies beyond the figure, which has the extent of what is drawn three times over, is said to.
     ax : matplotlib.axes.Axes, optional
         Those of a new figure if not given.
 
@@ -236,15 +237,32 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     ax.xaxis.set_major_locator(MaxNLocator(TICKS))
     if n_columns == 2:
         ax.set_ylabel(names[1])
-        ax.autoscale_view()
+        _limit(ax, places if rows is None else np.concatenate((places, rows)))
     else:
         ax.set_yticks([])
     handles, labels = ax.get_legend_handles_labels()
     if n_reaches:
         some = "of each" if n_reaches >= len(places) else "of one" if n_reaches == 1 else f"of {n_reaches}"
-        handles, labels = [*handles, Line2D([], [], color=LOOK.mark)], [*labels, f"reach {some}"]
+        seen = "" if n_columns == 1 or any(_seen(ax, center, radii) for center in places[:n_reaches]) else ", beyond"
+        handles, labels = [*handles, Line2D([], [], color=LOOK.mark)], [*labels, f"reach {some}{seen}"]
     legend_below(ax, handles, labels)
     return ax
+
+
+def _limit(ax: Axes, places: Floats) -> None:
+    """Show all places, and of ellipses around them as much as lies within their extent on each side."""
+    ax.autoscale_view()
+    (left, right), (low, high) = (extent(column, 1.0) for column in places.T)
+    ax.set_xlim(max(ax.get_xlim()[0], left), min(ax.get_xlim()[1], right))
+    ax.set_ylim(max(ax.get_ylim()[0], low), min(ax.get_ylim()[1], high))
+
+
+def _seen(ax: Axes, center: Floats, radii: Floats) -> bool:
+    """Say whether a part of an ellipse is within the limits."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 361)
+    x, y = center[0] + radii[0] * np.cos(angles), center[1] + radii[1] * np.sin(angles)
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    return bool(np.any((x >= left) & (x <= right) & (y >= low) & (y <= high)))
 
 
 def _reaches(model: Any) -> tuple[Floats, Floats]:

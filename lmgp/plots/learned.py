@@ -16,7 +16,7 @@ from lmgp.experiments.drawing import plain
 from lmgp.experiments.report import by_line
 from lmgp.experiments.results import ResultsFile
 from lmgp.methods import METHODS
-from lmgp.plots.canvas import LOOK, Floats, axes_for, final_step, legend_below
+from lmgp.plots.canvas import LOOK, Floats, axes_for, final_step, legend_below, legend_columns
 from lmgp.selection.search import Selection, Trial
 
 # Divergences below it, zero among them, are drawn there: the axis is logarithmic.
@@ -193,6 +193,31 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xscale(), ax.get_yscale()
     ('log', 'log')
     """
+    curves, selection = _gathered(results)
+    ax = axes_for(ax, LOOK.height * kl_height(results))
+    for number, curve in enumerate(curves):
+        _draw(ax, number, curve)
+    if selection is not None:
+        ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")
+        chosen = selection.chosen
+        if _drawn(chosen):
+            ax.plot(
+                _size(chosen), max(chosen.kl, LEAST), "o", markersize=13, markerfacecolor="none", zorder=4,
+                markeredgecolor="black", label="chosen", linestyle="none",
+            )  # fmt: skip
+    _finish(ax, curves)
+    return ax
+
+
+def kl_height(results: Any) -> float:
+    """Return the height that `kl_over_size` needs with its legend, as a multiple of the usual one."""
+    curves, selection = _gathered(results)
+    labels = [curve.label for curve in curves] + ["other"] * (1 if selection is None else 3)
+    return 0.95 + 0.06 * -(-len(labels) // legend_columns(labels))
+
+
+def _gathered(results: Any) -> tuple[list[Curve], Selection | None]:
+    """Return the lines of what `kl_over_size` is given, and the selection that they are of."""
     chooser = getattr(results, "regressor_", results)  # of a model of a transformed target
     selection = results if isinstance(results, Selection) else getattr(chooser, "selection_", None)
     if isinstance(results, Mapping):
@@ -208,19 +233,7 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
         )
     if not curves:
         raise InputError("There are no divergences over size: nothing with a size was measured. So few rows need none.")
-    ax = axes_for(ax, 1.35 * LOOK.height)
-    for number, curve in enumerate(curves):
-        _draw(ax, number, curve)
-    if selection is not None:
-        ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")
-        chosen = selection.chosen
-        if _drawn(chosen):
-            ax.plot(
-                _size(chosen), max(chosen.kl, LEAST), "o", markersize=13, markerfacecolor="none", zorder=4,
-                markeredgecolor="black", label="chosen", linestyle="none",
-            )  # fmt: skip
-    _finish(ax, curves)
-    return ax
+    return curves, selection
 
 
 def _draw(ax: Axes, number: int, curve: Curve) -> None:

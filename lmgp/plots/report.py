@@ -12,7 +12,7 @@ from lmgp.experiments import html
 from lmgp.experiments.drawing import new_figure, render
 from lmgp.plots.canvas import LOOK, Floats, final_step
 from lmgp.plots.fields import band, centroids, map
-from lmgp.plots.learned import allocation, kl_over_size, relevance, short
+from lmgp.plots.learned import allocation, kl_height, kl_over_size, relevance, short
 from lmgp.plots.scores import calibration, prediction
 
 # Dots an inch of the images, about twice those of a narrow screen.
@@ -146,10 +146,14 @@ def _cards(about: About) -> Iterator[Card]:
         "The standard deviation of each column over its lengthscale: how much it counts.",
         1, lambda ax: relevance(model, ax=ax),
     )  # fmt: skip
+    try:
+        height = kl_height(model)
+    except InputError:  # nothing with a size was measured
+        height = 1.0
     yield Card(
         "kl", "Divergence from the exact GP over size",
         "What was tried to choose the model, each on rows that were held out. Lower is nearer to the exact GP.",
-        1, lambda ax: kl_over_size(model, ax=ax), 1.35,
+        1, lambda ax: kl_over_size(model, ax=ax), height,
     )  # fmt: skip
     yield Card(
         "allocation", "Columns of the map by degree",

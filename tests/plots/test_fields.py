@@ -147,6 +147,17 @@ def test_centroids_and_the_rows_within_their_reach() -> None:
         np.testing.assert_array_equal(drawn, within)
 
 
+def test_a_reach_beyond_the_figure_is_said() -> None:
+    X, y = rows(40, 2)
+    model = LocalizedGPRegressor(TaylorFeatures(15), 0.1, kernel=GaussianKernel(9.0), noise_variance=0.05).fit(X, y)
+    ax = plots.centroids(model, X, n_reaches=1)
+    assert ax.get_legend().get_texts()[-1].get_text() == "reach of one, beyond"
+    width = np.ptp(X[:, 0])
+    assert np.diff(ax.get_xlim())[0] == pytest.approx(3.0 * width, rel=0.05)
+    near, X = localized(2)
+    assert plots.centroids(near, X).get_legend().get_texts()[-1].get_text() == "reach of 3"
+
+
 def test_reaches_in_one_column_are_lines() -> None:
     model, X = localized(1)
     ax = plots.centroids(model, X, n_reaches=2)
