@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, gpytorch, metrics
+from . import bounds, catalogue, datasets, errors, gpytorch, metrics, plots
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -98,6 +98,7 @@ __all__ = [
     "load",
     "load_dataset",
     "metrics",
+    "plots",
     "predict_grid",
     "rbf_expansion",
     "read_libsvm",
