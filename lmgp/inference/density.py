@@ -21,12 +21,13 @@ def log_density(covariance: torch.Tensor, noise: torch.Tensor, y: torch.Tensor) 
     covariance : Tensor of shape (n, n)
         K, symmetric; left as it is.
     noise : Tensor of shape (n,)
-    y : Tensor of shape (n,)
+    y : Tensor of shape (n,) or (n, t)
+        Several targets share the factorisation.
 
     Returns
     -------
     value : Tensor of shape ()
-        In nats.
+        In nats, summed over the targets.
     by_covariance : Tensor of shape (n, n)
 
     Raises
@@ -43,9 +44,10 @@ def log_density(covariance: torch.Tensor, noise: torch.Tensor, y: torch.Tensor) 
     factor, info = torch.linalg.cholesky_ex(noisy)
     if info != 0 or not torch.isfinite(factor.diagonal()).all():
         raise NotPositiveDefiniteError("The covariance has no Cholesky factor in float64.")
-    coefficients = torch.cholesky_solve(y[:, None], factor)[:, 0]
+    targets = y.reshape(len(y), -1)
+    coefficients, n_targets = torch.cholesky_solve(targets, factor), targets.shape[1]
     log_determinant = 2.0 * factor.diagonal().log().sum()
-    value = -0.5 * (y @ coefficients + log_determinant + len(y) * math.log(2.0 * math.pi))
+    value = -0.5 * ((targets * coefficients).sum() + n_targets * (log_determinant + len(y) * math.log(2.0 * math.pi)))
     by_covariance = torch.cholesky_inverse(factor)
-    by_covariance.addr_(coefficients, coefficients, beta=-1.0).mul_(0.5)
+    by_covariance.addmm_(coefficients, coefficients.T, beta=-float(n_targets)).mul_(0.5)
     return value, by_covariance

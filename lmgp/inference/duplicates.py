@@ -64,13 +64,21 @@ def count_copies(rows: Rows) -> Copies:
     bits = np.zeros(len(rows.y), dtype=np.uint64)
     for column in rows.X.T:
         bits = _mixed(bits, column)
-    n_inputs, n_both = _n_distinct(bits), _n_distinct(_mixed(bits, rows.y))
+    n_inputs = _n_distinct(bits)
+    for target in _columns(rows.y):
+        bits = _mixed(bits, target)
+    n_both = _n_distinct(bits)
     return Copies(n_rows - n_both, n_rows - n_inputs)
 
 
 def _n_distinct(bits: NDArray[np.uint64]) -> int:
     ordered = np.sort(bits)
     return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _columns(values: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], ...]:
+    """Return what has one number a row, or one a row and target, as columns."""
+    return () if values is None else tuple(values.reshape(len(values), -1).T)
 
 
 def _mixed(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> NDArray[np.uint64]:
@@ -126,10 +134,10 @@ def merged_copies(rows: Rows) -> Rows:
     bits = np.zeros(len(rows.y), dtype=np.uint64)
     for column in rows.X.T:
         bits = _mixed(bits, column)
-    own = () if rows.noise_variances is None else (rows.noise_variances,)
-    order = np.lexsort((*own, rows.y, bits))
+    own, targets = _columns(rows.noise_variances), _columns(rows.y)
+    order = np.lexsort((*own, *targets, bits))
     starts = np.ones(len(order), dtype=bool)
-    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (bits, rows.y, *own)], axis=0)
+    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (bits, *targets, *own)], axis=0)
     weights = np.ones(len(order)) if rows.weights is None else rows.weights
     if starts.all() and np.all(weights == 1.0):
         return rows

@@ -123,7 +123,8 @@ def maximize_likelihood(
     Parameters
     ----------
     rows : Rows
-        With y centred. Rows with a noise variance of their own keep it.
+        With y centred. Rows with a noise variance of their own keep it. The likelihoods of several targets are added,
+        see `lmgp.inference.likelihood.sharing`.
     form : Kernel, optional
         The kernel whose free parameters are learned. Parameters without a unit start from its values, all others from
         the scales of the data. A `GaussianKernel` if not given.
@@ -171,7 +172,7 @@ def maximize_likelihood(
     learns_noise = noise_variance is None and rows.noise_variances is None
     if noise_variance is None and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
-        noise_variance = float(np.average(rows.noise_variances, weights=rows.weights))
+        noise_variance = float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean())
     n_inputs = rows.X.shape[1]
     if form is None:
         form = GaussianKernel(np.ones(n_inputs) if ard else 1.0)
@@ -217,7 +218,8 @@ class _Objective:
         # About the mean, differences of rows keep their digits far from the origin. What has a frequency is stationary.
         centre = rows.X.mean(axis=0) if form.can("frequencies") else 0.0
         self.likelihood = likelihood(Rows(rows.X - centre, rows.y, rows.weights, rows.noise_variances))
-        self.n = float(len(rows.y) if rows.weights is None else rows.weights.sum())
+        n_targets = rows.y.size // len(rows.y)
+        self.n = n_targets * float(len(rows.y) if rows.weights is None else rows.weights.sum())
         self.offset = 0.5 * math.log(noise_unit)  # per row: of a density of y in its standard deviations
 
     def logarithms(self, free: Floats) -> Floats:

@@ -22,6 +22,7 @@ def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
     Parameters
     ----------
     rows : Rows
+        Of several targets, see `sharing`.
     kernel : Kernel
     noise_variance : float
         Of the rows without a noise variance of their own, in squared units of y.
@@ -29,7 +30,7 @@ def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
     Returns
     -------
     float
-        In nats.
+        In nats, summed over the targets.
 
     Raises
     ------
@@ -40,14 +41,40 @@ def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
     ----------
     C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 2.30.
     """
+    return float(sum(_log_likelihood(part, kernel, noise_variance) for part in sharing(rows)))
+
+
+def _log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
+    """Return the sum over targets that share the covariance with the noise."""
     covariance = as_tensor(kernel(rows.X))
     noise, weights = noise_and_weights(rows, noise_variance)
     covariance.diagonal().add_(noise / weights)
     factor = cholesky(covariance, noise_variance=float((noise / weights).min()))
-    whitened = solve_lower(factor, as_tensor(rows.y)[:, None])
+    whitened = solve_lower(factor, as_tensor(rows.y.reshape(len(rows.y), -1)))
     log_determinant = 2.0 * factor.diagonal().log().sum()
     constant = len(rows.y) * math.log(2.0 * math.pi)
-    return float(-0.5 * (whitened.square().sum() + log_determinant + constant + repetitions(noise, weights)))
+    of_each = log_determinant + constant + repetitions(noise, weights)
+    return float(-0.5 * (whitened.square().sum() + whitened.shape[1] * of_each))
+
+
+def sharing(rows: Rows) -> list[Rows]:
+    """Part the targets of rows into those that share one noise variance a row, and so one factorisation.
+
+    Parameters
+    ----------
+    rows : Rows
+        With one target, shape (n,), or several, shape (n, t), whose log likelihoods are added: independent processes
+        with one kernel and one noise variance. Noise variances of shape (n, t) are one for each row and target.
+
+    Returns
+    -------
+    list of Rows
+        With noise variances of shape (n,), or none.
+    """
+    own = rows.noise_variances
+    if own is None or own.ndim == 1:
+        return [rows]
+    return [Rows(rows.X, y, rows.weights, noise) for y, noise in zip(rows.y.T, own.T, strict=True)]
 
 
 def log_likelihood_and_gradient(rows: Rows, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
@@ -91,13 +118,13 @@ class ExactLikelihood:
     Parameters
     ----------
     rows : Rows
-        With y centred.
+        With y centred. The likelihoods of several targets are added, see `sharing`.
     """
 
     def __init__(self, rows: Rows) -> None:
-        self.X, self.y = as_tensor(rows.X), as_tensor(rows.y)
-        noise, self.weights = noise_and_weights(rows, 1.0)
-        self.row_noise = None if rows.noise_variances is None else noise
+        self.X, self._parts = as_tensor(rows.X), sharing(rows)
+        _, self.weights = noise_and_weights(self._parts[0], 1.0)
+        self._learns_noise = rows.noise_variances is None
 
     def __call__(self, kernel: Kernel, free: Floats) -> tuple[float, Floats]:
         """Return the value in nats and its gradient.
@@ -119,15 +146,21 @@ class ExactLikelihood:
             If float64 does not allow a Cholesky factorisation.
         """
         logarithms = torch.from_numpy(np.array(free, dtype=np.float64))
-        noise = torch.exp(logarithms[-1]).expand_as(self.y) if self.row_noise is None else self.row_noise
+        total, by_covariance, by_noise = 0.0, None, 0.0
         with torch.no_grad():
             covariance, gradient = with_gradient(kernel, self.X, logarithms[:-1])
-            value, weights = log_density(covariance, noise / self.weights, self.y)
-            by_noise = 0.0
-            if self.row_noise is None:
-                by_noise = float(weights.diagonal() @ (noise / self.weights)) - 0.5 * float((self.weights - 1.0).sum())
-            slopes = np.append(gradient(weights).numpy(), by_noise)
-        return float(value - 0.5 * repetitions(noise, self.weights)), slopes
+            for rows in self._parts:
+                noise, _ = noise_and_weights(rows, math.exp(free[-1]))
+                value, weights = log_density(covariance, noise / self.weights, as_tensor(rows.y))
+                n_targets = rows.y.size // len(rows.y)
+                total += float(value - 0.5 * n_targets * repetitions(noise, self.weights))
+                if self._learns_noise:
+                    by_noise = float(weights.diagonal() @ (noise / self.weights))
+                    by_noise -= 0.5 * n_targets * float((self.weights - 1.0).sum())
+                by_covariance = weights if by_covariance is None else by_covariance.add_(weights)
+            assert by_covariance is not None  # for the type checker: there is a part
+            slopes = np.append(gradient(by_covariance).numpy(), by_noise)
+        return total, slopes
 
     @staticmethod
     def n_bytes(n: int, kernel: Kernel) -> int:
@@ -144,7 +177,7 @@ class NoiseLikelihood:
     Parameters
     ----------
     rows : Rows
-        With y centred, and no noise variances of their own.
+        With y centred, of shape (n,) or (n, t), and no noise variances of their own.
     kernel : Kernel
     """
 
@@ -154,16 +187,18 @@ class NoiseLikelihood:
         covariance = roots[:, None] * kernel(rows.X) * roots
         eigenvalues, vectors = torch.linalg.eigh(as_tensor(covariance))
         self.eigenvalues = eigenvalues.clamp(min=0.0).numpy()
-        self.squares = np.square(vectors.T.numpy() @ (roots * rows.y))
+        whitened = vectors.T.numpy() @ (roots[:, None] * rows.y.reshape(len(rows.y), -1))
+        self.squares, self.n_targets = np.square(whitened).sum(axis=1), whitened.shape[1]
         self.total_weight = float(np.square(roots).sum())
 
     def __call__(self, noise_variance: float) -> float:
         """Return log p(y) in nats."""
         noisy = self.eigenvalues + noise_variance
         n, repeated = len(noisy), self.total_weight - len(noisy)
-        fit = float(np.sum(self.squares / noisy) + np.sum(np.log(noisy)))
+        of_each = float(np.sum(np.log(noisy))) + n * math.log(2.0 * math.pi)
         # The weights' logarithms cancel: of the determinant, and of what equal rows add.
-        return -0.5 * (fit + n * math.log(2.0 * math.pi) + repeated * math.log(2.0 * math.pi * noise_variance))
+        of_each += repeated * math.log(2.0 * math.pi * noise_variance)
+        return -0.5 * (float(np.sum(self.squares / noisy)) + self.n_targets * of_each)
 
 
 def noise_and_weights(rows: Rows, noise_variance: float) -> tuple[torch.Tensor, torch.Tensor]:

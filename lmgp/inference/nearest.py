@@ -1,5 +1,8 @@
 """Predictions from the training rows that are nearest to each row."""
 
+from copy import copy
+from typing import Self
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -78,6 +81,8 @@ class NearestPosterior:
     A. V. Vecchia, *Estimation and Model Identification for Continuous Spatial Processes*, JRSS B 50, 1988.
     """
 
+    _n_targets = 1  # before the columns of a trend
+
     def __init__(
         self,
         kernel: Kernel,
@@ -135,7 +140,7 @@ class NearestPosterior:
             means, reduction, _ = self._of_rows(torch.from_numpy(near), self._X[part, None])
             mean[part], variance[part] = means[:, 0], np.maximum(variance[part] - reduction, 0.0)
             if self.trend is not None:
-                variance[part] += self.trend.variance(self._X[part].numpy(), means[:, 1:])
+                variance[part] += self.trend.variance(self._X[part].numpy(), means[:, self._n_targets :])
 
         parallel_map(solve, list(chunks(n, self.n_neighbors**2, BATCH_BYTES)))
         return mean, variance
@@ -154,8 +159,30 @@ class NearestPosterior:
         mean : ndarray of shape (m,)
         variance : ndarray of shape (m,) or None
         """
-        mean, found, _ = self._solve(X, variance)
-        return mean, found if variance else None
+        means, found, _ = self._solve(X, variance)
+        return means[:, 0], found if variance else None
+
+    def with_targets(self, targets: Floats) -> Self:
+        """Return this posterior with other targets, shape (n, t), for the same rows; the tree is the same.
+
+        Those who ask for one target get the first. A posterior with a trend has no other targets.
+        """
+        assert self.trend is None
+        other = copy(self)
+        other._targets, other._n_targets = as_tensor(np.ascontiguousarray(targets)), targets.shape[1]
+        return other
+
+    def predict_targets(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
+        """Predict the latent functions of all targets: one factorisation serves them; see `predict`.
+
+        Returns
+        -------
+        means : ndarray of shape (m, t)
+        variance : ndarray of shape (m,) or None
+            The same for all.
+        """
+        means, found, _ = self._solve(X, variance)
+        return means, found if variance else None
 
     def missing(self, X: Floats) -> Floats:
         """Return the prior variance that is left out of each row's prediction and added again: none; shape (m,)."""
@@ -177,11 +204,11 @@ class NearestPosterior:
         """
         return self.kernel.diagonal(X), self._solve(X, False)[2]
 
-    def _solve(self, X: Floats, variance: bool) -> Floats:
-        """Return the mean, the variance, and the surprise of the rows that make it, shape (3, m)."""
-        solved = np.empty((3, len(X)))
+    def _solve(self, X: Floats, variance: bool) -> tuple[Floats, Floats, Floats]:
+        """Return the means, shape (m, t), the variance, and the surprise of the rows that make it, shape (m,)."""
+        found, solved = np.empty((len(X), self._n_targets)), np.empty((2, len(X)))
         if not len(X):
-            return solved
+            return found, solved[0], solved[1]
         points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
         prior = self.kernel.diagonal(X) if variance else np.zeros(len(X))
         cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
@@ -192,9 +219,10 @@ class NearestPosterior:
             means, reduction, surprise = self._of_rows(
                 torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None], variance
             )
-            solved[:, members] = means[:, 0], np.maximum(prior[members] - reduction, 0.0), surprise
+            found[members] = means[:, : self._n_targets]
+            solved[:, members] = np.maximum(prior[members] - reduction, 0.0), surprise
             if self.trend is not None and variance:
-                solved[1, members] += self.trend.variance(X[members], means[:, 1:])
+                solved[0, members] += self.trend.variance(X[members], means[:, self._n_targets :])
 
         def solve_cell(cell: Cell) -> Indices:
             """Predict the points of a cell; return those that its rows do not serve."""
@@ -214,7 +242,7 @@ class NearestPosterior:
 
         alone = np.concatenate((alone, *parallel_map(solve_cell, cells)))
         parallel_map(solve_alone, list(chunks(len(alone), self.n_neighbors**2, BATCH_BYTES)))
-        return solved
+        return found, solved[0], solved[1]
 
     @torch.no_grad()
     def _of_rows(self, near: torch.Tensor, tests: torch.Tensor, variance: bool = True) -> tuple[Floats, Floats, Floats]:
@@ -222,8 +250,8 @@ class NearestPosterior:
 
         Returns
         -------
-        means : ndarray of shape (number of tests, 1 + p)
-            From y, and from the p columns of the trend.
+        means : ndarray of shape (number of tests, t + p)
+            From the t targets, and from the p columns of the trend.
         reduction : ndarray of shape (number of tests,)
             By how much the rows reduce the variance; 0 where it is not asked for.
         surprise : ndarray of shape (number of tests,)

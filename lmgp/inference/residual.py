@@ -76,6 +76,8 @@ class ResidualPosterior:
     74, 2012.
     """
 
+    _n_targets = 1  # before the columns of a trend
+
     def __init__(
         self,
         kernel: Kernel,
@@ -112,9 +114,12 @@ class ResidualPosterior:
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
         self._tree = tree_of_rows(kernel, rows.X)
         self._factor = self.covariance.factor
+        self._solve_for_weights()
+
+    def _solve_for_weights(self) -> None:
         self._weights = self.covariance.weights(self._targets)
         squares = self._targets[:, 0] @ self.covariance.solve(self._targets[:, :1])
-        self.surprise = float(squares) / n
+        self.surprise = float(squares) / len(self._targets)
 
     @cached_property
     def _mapped(self) -> torch.Tensor:
@@ -146,6 +151,18 @@ class ResidualPosterior:
         other.n_neighbors = min(n_neighbors, len(self._X))
         return other
 
+    def with_targets(self, targets: Floats) -> Self:
+        """Return this posterior with other targets, shape (n, t), for the same rows; the factors are the same.
+
+        Those who ask for one target get the first. A posterior with a trend has no other targets.
+        """
+        assert self.trend is None
+        self.covariance  # noqa: B018 - made once, for this posterior and the other
+        other = copy(self)
+        other._targets, other._n_targets = as_tensor(np.ascontiguousarray(targets)), targets.shape[1]
+        other._solve_for_weights()
+        return other
+
     @property
     def n_bytes(self) -> int:
         """The memory that this posterior holds, in bytes."""
@@ -168,6 +185,18 @@ class ResidualPosterior:
         mean : ndarray of shape (m,)
         variance : ndarray of shape (m,) or None
         """
+        means, found = self.predict_targets(X, variance)
+        return means[:, 0], found
+
+    def predict_targets(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
+        """Predict the latent functions of all targets: one factorisation serves them; see `predict`.
+
+        Returns
+        -------
+        means : ndarray of shape (m, t)
+        variance : ndarray of shape (m,) or None
+            The same for all.
+        """
         means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X))
         points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
         k = np.arange(1, self.n_neighbors + 1)
@@ -181,10 +210,10 @@ class ResidualPosterior:
 
         parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * self._mapped.shape[1], BATCH_BYTES)))
         if not variance:
-            return means[:, 0], None
+            return means[:, : self._n_targets], None
         if self.trend is not None:
-            variances += self.trend.variance(X, means[:, 1:])
-        return means[:, 0], variances
+            variances += self.trend.variance(X, means[:, self._n_targets :])
+        return means[:, : self._n_targets], variances
 
     @property
     def rows(self) -> Rows:

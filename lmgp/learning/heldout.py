@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.inference.likelihood import sharing
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
@@ -113,7 +114,7 @@ class HeldOut:
         Returns
         -------
         alone : ndarray
-            log p(y) of each row left out at random, in nats.
+            log p(y) of each row left out at random, in nats, summed over targets.
         regions : ndarray
             The mean of each neighbourhood's.
         """
@@ -125,9 +126,14 @@ class HeldOut:
         return alone, regions
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
-        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors, share=False)
-        mean, variance = nearest.predict(rows.X)
-        assert variance is not None  # for the type checker
-        variance = variance + (noise_variance if rows.noise_variances is None else rows.noise_variances)
-        density: Floats = -0.5 * (np.log(2.0 * np.pi * variance) + np.square(rows.y - mean) / variance)
-        return density
+        total = np.zeros(len(rows.y))
+        for rest, part in zip(sharing(self.rest), sharing(rows), strict=True):
+            targets = rest.y.reshape(len(rest.y), -1)
+            first = Rows(rest.X, targets[:, 0], rest.weights, rest.noise_variances)
+            nearest = NearestPosterior(kernel, first, Noise(noise_variance), LEAVING.n_neighbors, share=False)
+            means, variance = nearest.with_targets(targets).predict_targets(part.X)
+            assert variance is not None  # for the type checker
+            variance = variance + (noise_variance if part.noise_variances is None else part.noise_variances)
+            squares = np.square(part.y.reshape(means.shape) - means) / variance[:, None]
+            total -= 0.5 * (np.log(2.0 * np.pi * variance)[:, None] + squares).sum(axis=1)
+        return total

@@ -175,7 +175,7 @@ def learn(
 
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
-    """Learn from checked rows with centred y; see `learn`."""
+    """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
     n_rows, rows = len(rows.y), merged_copies(rows)
     rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING
     data = rows.X, rows.y, rows.weights, rows.noise_variances
@@ -296,7 +296,7 @@ def _by_search(
     log_noise = None if settings.noise_variance is None else math.log(settings.noise_variance)
     if log_noise is None and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
-        log_noise = math.log(float(np.average(rows.noise_variances, weights=rows.weights)))
+        log_noise = math.log(float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean()))
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
     held = None if all_fit else HeldOut.of(rows, units.columns, np.random.default_rng(seeds[2]))

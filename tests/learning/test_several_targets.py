@@ -1,0 +1,160 @@
+"""The likelihood of several targets: the sum of those of each, and what is learned from it."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+
+from lmgp.inference.duplicates import Copies, count_copies, merged_copies
+from lmgp.inference.learning import maximize_likelihood
+from lmgp.inference.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
+from lmgp.inference.vecchia import VecchiaLikelihood
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel
+from lmgp.learning.heldout import HeldOut
+from lmgp.learning.learn import Settings, learn_rows
+from lmgp.validation import Rows
+
+N, T = 40, 3
+KERNEL = MaternKernel([0.7, 1.5], smoothness=1.5, variance=0.8)
+FREE = np.append(KERNEL.theta, math.log(0.05))
+
+
+def problem(n: int = N, weights: bool = False, noise: tuple[int, ...] | None = None) -> Rows:
+    """Rows with T centred targets."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 3.0, (n, 2))
+    y = np.linalg.cholesky(KERNEL(X) + 0.05 * np.eye(n)) @ rng.standard_normal((n, T))
+    own = None if noise is None else rng.uniform(0.02, 0.2, noise)
+    return Rows(X, y - y.mean(axis=0), rng.uniform(0.5, 2.0, n) if weights else None, own)
+
+
+def one(rows: Rows, j: int) -> Rows:
+    """The rows with target j alone."""
+    own = rows.noise_variances
+    return Rows(rows.X, rows.y[:, j], rows.weights, own[:, j] if own is not None and own.ndim == 2 else own)
+
+
+def dense(rows: Rows, kernel: Kernel, noise: float) -> float:
+    """Σⱼ log N(yⱼ | 0, C) of rows of weight 1."""
+    total = 0.0
+    for j in range(rows.y.shape[1]):
+        own = one(rows, j)
+        C = kernel(own.X) + np.diag(np.full(len(own.y), noise) if own.noise_variances is None else own.noise_variances)
+        total -= 0.5 * (own.y @ np.linalg.solve(C, own.y) + np.linalg.slogdet(2.0 * np.pi * C)[1])
+    return float(total)
+
+
+CASES = pytest.mark.parametrize("noise", [None, (N,), (N, T)], ids=["learned", "a_row", "a_row_and_target"])
+
+
+@CASES
+def test_the_exact_likelihood_is_that_of_dense_algebra_summed_over_targets(noise: tuple[int, ...] | None) -> None:
+    rows = problem(noise=noise)
+    value, gradient = ExactLikelihood(rows)(KERNEL, FREE)
+    assert value == pytest.approx(dense(rows, KERNEL, 0.05), rel=1e-12)
+    assert log_likelihood(rows, KERNEL, 0.05) == pytest.approx(value, rel=1e-12)
+
+    def of(free: np.ndarray) -> float:
+        return dense(rows, KERNEL.with_theta(free[:-1]), math.exp(free[-1]))
+
+    np.testing.assert_allclose(gradient, approx_fprime(FREE, of, 1e-6), rtol=1e-4, atol=1e-4)
+
+
+@CASES
+def test_with_weights_it_is_the_sum_of_those_of_each_target(noise: tuple[int, ...] | None) -> None:
+    rows = problem(weights=True, noise=noise)
+    value, gradient = ExactLikelihood(rows)(KERNEL, FREE)
+    each = [ExactLikelihood(one(rows, j))(KERNEL, FREE) for j in range(T)]
+    assert value == pytest.approx(sum(own for own, _ in each), rel=1e-12)
+    np.testing.assert_allclose(gradient, sum(own for _, own in each), rtol=1e-9)
+    assert log_likelihood(rows, KERNEL, 0.05) == pytest.approx(value, rel=1e-12)
+    if noise is None:
+        assert NoiseLikelihood(rows, KERNEL)(0.05) == pytest.approx(value, rel=1e-10)
+
+
+@CASES
+@pytest.mark.parametrize("weights", [False, True])
+def test_the_vecchia_likelihood_is_the_sum_of_those_of_each_target(
+    noise: tuple[int, ...] | None, weights: bool
+) -> None:
+    def of(rows: Rows) -> VecchiaLikelihood:
+        likelihood = VecchiaLikelihood(rows, 30, 12, np.random.default_rng(1))
+        likelihood.look_for_neighbours(KERNEL.metric(2))
+        return likelihood
+
+    rows = problem(weights=weights, noise=noise)
+    found, each = of(rows)(KERNEL, FREE), [of(one(rows, j))(KERNEL, FREE) for j in range(T)]
+    np.testing.assert_allclose(found.terms, sum(value.terms for value in each), rtol=1e-10)
+    np.testing.assert_allclose(of(rows).terms(KERNEL, FREE), found.terms, rtol=1e-12)
+    np.testing.assert_allclose(found.gradient, sum(value.gradient for value in each), rtol=1e-9, atol=1e-9)
+
+
+def test_the_information_is_that_of_each_target_on_average() -> None:
+    def information(rows: Rows) -> np.ndarray:
+        likelihood = VecchiaLikelihood(rows, 600, 12, np.random.default_rng(1))
+        likelihood.look_for_neighbours(KERNEL.metric(2))
+        return likelihood(KERNEL, FREE).information
+
+    rows = problem(600)
+    exact = sum(information(one(rows, j)) for j in range(T))
+    spread = np.sqrt(np.outer(exact.diagonal(), exact.diagonal()))
+    assert np.max(np.abs(information(rows) - exact) / spread) < 0.1  # 600 positions: 1/√600 is 0.04
+
+
+def test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours() -> None:
+    rows = problem()
+    likelihood = VecchiaLikelihood(rows, N, N - 1, np.random.default_rng(1))
+    likelihood.look_for_neighbours(KERNEL.metric(2))
+    C = KERNEL(rows.X) + 0.05 * np.eye(N)
+    expected = np.einsum("ij,ij->j", rows.y, np.linalg.solve(C, rows.y)) / N
+    np.testing.assert_allclose(likelihood.squares(KERNEL, FREE), expected, rtol=1e-9)
+
+
+def test_what_is_learned_is_the_optimum_of_the_dense_sum() -> None:
+    rows = problem()
+    found = maximize_likelihood(rows, rng=np.random.default_rng(0))
+
+    def negative(free: np.ndarray) -> float:
+        kernel = GaussianKernel(math.exp(free[0]), math.exp(free[1]))
+        return -dense(rows, kernel, math.exp(free[2]))
+
+    starts = [np.log([lengthscale, 1.0, 0.1]) for lengthscale in (0.3, 1.0, 3.0)]
+    options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 2000}
+    best = min((minimize(negative, at, method="Nelder-Mead", options=options) for at in starts), key=lambda b: b.fun)
+    learned = np.append(found.kernel.theta, math.log(found.noise_variance))
+    names = [parameter.name for parameter in found.kernel.parameters]
+    order = [names.index("lengthscale"), names.index("variance"), 2]
+    np.testing.assert_allclose(learned[order], best.x, atol=1e-3)
+    assert found.log_marginal_likelihood == pytest.approx(-best.fun, abs=1e-5)
+
+
+@pytest.mark.parametrize("noise", [None, (N, T)], ids=["learned", "a_row_and_target"])
+def test_names_are_learned_from_all_targets(noise: tuple[int, ...] | None) -> None:
+    rows = problem(noise=noise)
+    learned = learn_rows(rows, Settings(kernel="matern32", ard=True), np.random.default_rng(0))
+    expected = dense(rows, learned.kernel, learned.noise_variance)
+    assert learned.log_marginal_likelihood == pytest.approx(expected, rel=1e-9)
+    alone = learn_rows(one(rows, 0), Settings(kernel="matern32", ard=True), np.random.default_rng(0))
+    # Not even the kernel of one target, by far, explains all of them as well.
+    assert expected > dense(rows, alone.kernel, alone.noise_variance) + 0.1
+
+
+@pytest.mark.parametrize("noise", [None, (300, T)], ids=["learned", "a_row_and_target"])
+def test_held_out_densities_are_those_of_each_target_summed(noise: tuple[int, ...] | None) -> None:
+    rows = problem(300, noise=noise)
+
+    def densities(of: Rows) -> np.ndarray:
+        return np.concatenate(HeldOut.of(of, np.ones(2), np.random.default_rng(0)).densities(KERNEL, 0.05))
+
+    np.testing.assert_allclose(densities(rows), sum(densities(one(rows, j)) for j in range(T)), rtol=1e-9)
+
+
+def test_a_copy_is_equal_in_all_targets() -> None:
+    rows = Rows(np.array([[0.0], [0.0], [0.0]]), np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 3.0]]))
+    assert count_copies(rows) == Copies(exact=1, equal_inputs=2)
+    merged = merged_copies(rows)
+    assert merged.weights is not None
+    assert sorted(merged.weights) == [1.0, 2.0]
+    assert merged.y[merged.weights == 2.0].tolist() == [[1.0, 2.0]]
