@@ -32,6 +32,7 @@ from .models.featurized import FeaturizedGPRegressor
 from .models.localized import LocalizedGPRegressor
 from .models.nearest import NearestNeighborsGPRegressor
 from .models.residual import ResidualGPRegressor
+from .models.several import MultiTargetGPRegressor
 from .models.spectral import SpectralGPRegressor
 from .models.transformed import TransformedTargetGPRegressor
 from .rbf.estimators import rbf_expansion
@@ -61,6 +62,7 @@ __all__ = [
     "MaternKernel",
     "ModulatedFeatures",
     "ModulatedKernel",
+    "MultiTargetGPRegressor",
     "NearestNeighborsGPRegressor",
     "NystroemFeatures",
     "OptimizedMaclaurinFeatures",

@@ -168,8 +168,8 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise InputError(
-            f"y should be a 1d array, got an array of shape {shape} instead. Fit one model for each target, or use "
-            "sklearn.multioutput.MultiOutputRegressor."
+            f"y should be a 1d array, got an array of shape {shape} instead. For several targets use "
+            f"MultiTargetGPRegressor({type(estimator).__name__}(...))."
         )
     refuse_other_than_numbers(y, "y")
     inputs, target = _checked(estimator, X, {"y": y, "y_numeric": True, **options})

@@ -1,6 +1,8 @@
 """The exact Gaussian process given rows: one set of them, or a batch of sets."""
 
 import math
+from copy import copy
+from typing import Self
 
 import numpy as np
 import torch
@@ -243,6 +245,19 @@ class RowPosterior:
             return targets
         factor = self._conditional.factor
         return solve_upper(factor.mT, solve_lower(factor, as_tensor(targets))).numpy()
+
+    def with_target(self, y: Floats) -> Self:
+        """Return this posterior with another target, shape (n,), for the same rows; the factor is the same.
+
+        A posterior with a trend has no other targets.
+        """
+        assert self._conditional is not None
+        assert self.trend is None
+        other = copy(self)
+        other._conditional = copy(self._conditional)
+        other._conditional.whitened = solve_lower(self.factor, as_tensor(y)[:, None])[:, 0]
+        other._coefficients = None
+        return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.

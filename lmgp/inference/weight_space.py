@@ -2,8 +2,9 @@
 
 import math
 from bisect import bisect_right
+from copy import copy
 from dataclasses import dataclass
-from typing import overload
+from typing import Self, overload
 
 import numpy as np
 import torch
@@ -119,6 +120,34 @@ class WeightPosterior:
         self.coefficients -= whitened @ torch.from_numpy(fit.change)
         self._of_columns = solve_upper(self.factor.T, whitened)
         return float(fit.change @ (normal @ fit.change - 2.0 * cross))
+
+    def with_sums(self, cross: torch.Tensor, squares: float, noise_variance: float, n: float) -> Self:
+        """Return the posterior of another target of the same rows; the factor is the same.
+
+        Parameters
+        ----------
+        cross : Tensor of shape (D, 1)
+            Σ ρφy.
+        squares : float
+            Σ ρy².
+        noise_variance : float
+        n : float
+            The number of rows, each times its weight.
+
+        Returns
+        -------
+        WeightPosterior
+            Without a trend, and with the center of this one.
+        """
+        assert self.trend is None
+        other = copy(self)
+        whitened = solve_lower(self.factor, cross / noise_variance)
+        other.coefficients = whitened[:, 0]
+        other.weights = solve_upper(self.factor.T, whitened)[:, 0]
+        explained = squares / noise_variance - float(other.coefficients @ other.coefficients)
+        other.log_marginal_likelihood += 0.5 * (n * self.surprise - explained)
+        other.surprise = explained / n
+        return other
 
     @property
     def n_bytes(self) -> int:

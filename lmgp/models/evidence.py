@@ -132,6 +132,13 @@ class KeptRows:
             )
         return self._rows
 
+    def one(self, j: int) -> "KeptRows":
+        """Return those of one of several targets."""
+        if self._rows is None:
+            return self
+        rows = self._rows
+        return KeptRows(Rows(rows.X, np.ascontiguousarray(rows.y[:, j]), rows.weights, rows.noise_variances))
+
     def __getstate__(self) -> dict[str, Any]:
         return {}
 

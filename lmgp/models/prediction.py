@@ -4,7 +4,7 @@ import math
 import warnings
 from abc import abstractmethod
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,7 +127,7 @@ class Predictions(Evidence):
     ) -> tuple[Floats, Floats | None, Floats | None]:
         """Return the means without center and trend, and variances and errors where they are asked for."""
         n = len(X)
-        size = _rows_of_batch(X.shape, batch_size, verbose)
+        size = rows_of_batch(X.shape, batch_size, verbose)
         mean = np.empty(n)
         variances, errors = np.empty(n) if variance else None, np.empty(n) if error else None
         with tqdm(total=n, desc="Prediction", unit="row", unit_scale=True, delay=DELAY, disable=not verbose) as bar:
@@ -289,8 +289,7 @@ class Predictions(Evidence):
             If the rows can only be drawn by way of their covariance, and that does not fit.
         """
         check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
+        check_draws(n_samples)
         rows, rng = self._coordinates(validated(self, X, reset=False)), generator(random_state)
         drawn = self._samples(rows, int(n_samples), rng)
         trend = self._estimated_trend()
@@ -334,7 +333,13 @@ class Predictions(Evidence):
         return mean, variance
 
 
-def _rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool) -> int:
+def check_draws(n_samples: Any) -> None:
+    """Refuse a number of draws that is none."""
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+        raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
+
+
+def rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool) -> int:
     """Return the number of rows of a batch."""
     n, d = shape
     if batch_size is not None:

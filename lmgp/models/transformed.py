@@ -323,7 +323,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             raise InputError(
-                f"y should be a 1d array, got an array of shape {shape} instead. Fit one model for each target."
+                f"y should be a 1d array, got an array of shape {shape} instead. For several targets use "
+                "MultiTargetGPRegressor(..., hyperparameters='each') with this regressor."
             )
         refuse_other_than_numbers(y, "y")
         target = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)

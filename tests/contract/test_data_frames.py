@@ -158,7 +158,7 @@ def test_targets_that_are_none(name: str) -> None:
         r"Input y contains NaN \(missing values\) in 1 of 40 rows \(3\)": pd.Series(y, dtype="Int64").mask(
             df.index == 3
         ),
-        r"1d array, got an array of shape \(40, 2\).*MultiOutputRegressor": np.column_stack((y, y)),
+        r"1d array, got an array of shape \(40, 2\).*MultiTargetGPRegressor": np.column_stack((y, y)),
     }
     for message, target in bad.items():
         with pytest.raises(InputError, match=message):

@@ -17,6 +17,7 @@ from lmgp import (
     GaussianKernel,
     LinearFeatures,
     LinearKernel,
+    MultiTargetGPRegressor,
     RandomFourierFeatures,
     TaylorFeatures,
     TransformedTargetGPRegressor,
@@ -43,6 +44,7 @@ def example(cls: type) -> Any:
     special: dict[str, Any] = {
         "GPRegressor": lambda: cls(**GIVEN),
         "TransformedTargetGPRegressor": lambda: TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN)),
+        "MultiTargetGPRegressor": lambda: MultiTargetGPRegressor(ExactGPRegressor(**GIVEN)),
         "KernelSGDRegressor": lambda: cls(n_steps=5, random_state=0),
         "KernelSGDClassifier": lambda: cls(n_steps=5, random_state=0),
         "QuadraticRBF": lambda: cls(SVR(gamma=0.1)),
