@@ -56,7 +56,7 @@ def checked_targets(y: Any) -> tuple[Floats, NDArray[Any]]:
         if "NaN" not in str(error):
             raise
         raise InputError(
-            f"{error} All targets of a row are needed: leave out such rows, or fit one regressor for each target to "
+            f"{error} All targets of a row are needed: to use rows that lack one, fit one regressor for each target to "
             "the rows that have it."
         ) from error
     names = getattr(y, "columns", range(targets.shape[1]))

@@ -327,7 +327,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
             return fit.estimators[0].loo_
         if isinstance(fit, EachFit):
             return tuple(one.loo_ for one in fit.estimators)
-        return fit.together.leave_one_out()
+        return fit.together.left_out
 
     def log_marginal_likelihood(self) -> float | Floats:
         """Return the log marginal likelihood of each target, see `ExactGPRegressor.log_marginal_likelihood`.

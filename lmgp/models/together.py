@@ -3,7 +3,7 @@
 import math
 import warnings
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -124,8 +124,9 @@ class Together:
             drawn += np.sqrt(self.noise_variances)[:, None] * rng.standard_normal(drawn.shape)
         return drawn
 
-    def leave_one_out(self) -> tuple[LeaveOneOut, ...]:
-        """Predict each training row of each target from all others, in its units."""
+    @cached_property
+    def left_out(self) -> tuple[LeaveOneOut, ...]:
+        """Predictions of each training row of each target from all others, in its units."""
         found = []
         for j, (center, scale) in enumerate(zip(self.centers, self.scales, strict=True)):
             z = self.posteriors.view(j).loo_

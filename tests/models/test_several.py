@@ -255,7 +255,7 @@ def test_what_is_wrong_is_named() -> None:
     model = MultiTargetGPRegressor(ExactGPRegressor())
     holes = pd.DataFrame(Y, columns=["a", "b", "c"])
     holes.loc[4, "b"] = np.nan
-    with pytest.raises(InputError, match=r"(?s)'b'.*leave out such rows, or fit one regressor for each target"):
+    with pytest.raises(InputError, match=r"(?s)'b'.*Leave these rows out.*fit one regressor for each target"):
         model.fit(X, holes)
     with pytest.raises(InputError, match=r"Target 'b' is constant \(all 7\).*Leave it out"):
         model.fit(X, holes.assign(b=7.0))

@@ -27,6 +27,7 @@ from lmgp import (
     LinearKernel,
     LocalizedGPRegressor,
     MaternKernel,
+    MultiTargetGPRegressor,
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
@@ -73,6 +74,7 @@ GPS = {name: model for name, model in REGRESSORS.items() if name != "featurized_
 }
 OTHERS: dict[str, Any] = {
     "log_target": TransformedTargetGPRegressor(FeaturizedGPRegressor(TaylorFeatures(20), **GIVEN), "log1p"),
+    "several_targets": MultiTargetGPRegressor(FeaturizedGPRegressor(TaylorFeatures(20), **GIVEN)),
     "sgd_weights": KernelSGDRegressor(random_state=0, n_steps=200),
     "sgd_rows": KernelSGDRegressor(GaussianKernel(2.0), strategy="kernel", random_state=0, n_steps=200),
     "sgd_classes": KernelSGDClassifier(features=TaylorFeatures(20), random_state=0, n_steps=200),
