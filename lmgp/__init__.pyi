@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, metrics
+from . import bounds, catalogue, datasets, errors, io, metrics
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -89,6 +89,7 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "io",
     "learn",
     "learn_from_sums",
     "load",
