@@ -1,6 +1,6 @@
 """The sums that one featurized model is made of, with those of a trend: they add, and rows can be taken out."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -50,11 +50,7 @@ class FeaturizedSums:
                     f"Models of one trend merge; these have {columns.trend.name} and {other.columns.trend.name}. Make "
                     "the other one by with_rows of this one."
                 )
-            names = ("features", "gram", "cross")
-            columns = replace(
-                columns,
-                **{name: torch.add(getattr(columns, name), getattr(other.columns, name), alpha=sign) for name in names},
-            )
+            columns = _added(columns, other.columns, sign)
         statistics = self.statistics.merge(other.statistics, sign)
         if sign < 0.0:
             check_left(self.statistics, statistics)
@@ -65,6 +61,15 @@ class FeaturizedSums:
         if self.columns is None:
             return WeightPosterior(self.statistics, self.summary.weighted / self.summary.n)
         return WeightPosterior(self.statistics, 0.0, self.columns)
+
+
+def _added(columns: ColumnSums, other: ColumnSums, sign: float) -> ColumnSums:
+    return ColumnSums(
+        columns.trend,
+        torch.add(columns.features, other.features, alpha=sign),
+        torch.add(columns.gram, other.gram, alpha=sign),
+        torch.add(columns.cross, other.cross, alpha=sign),
+    )
 
 
 def check_left(before: Statistics, after: Statistics) -> None:

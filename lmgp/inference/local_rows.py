@@ -57,11 +57,12 @@ def joined_neighbourhoods(
     scaled : ndarray of shape (n, d)
         All rows, in lengthscales.
     """
+    first = before
     if isinstance(before, JoinedNeighbourhoods):
-        before, n_before = before.first, before.n_first
-    if before is None or len(scaled) - n_before > SHARE * n_before:
+        first, n_before = before.first, before.n_first
+    if not isinstance(first, Neighbourhoods) or len(scaled) - n_before > SHARE * n_before:
         return Neighbourhoods(scaled)
-    return JoinedNeighbourhoods(before, n_before, scaled[n_before:])
+    return JoinedNeighbourhoods(first, n_before, scaled[n_before:])
 
 
 def opened(kernel: Kernel, X: Floats, first: Floats, threshold: float) -> Floats:

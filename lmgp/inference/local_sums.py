@@ -205,7 +205,7 @@ class LocalPlan:
         weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
         cells = self.lattice.cells(rows.X)
         own, place = np.unique(cells, axis=0, return_inverse=True)
-        held = {} if self.given is not None else _by_key(own, np.bincount(place.ravel(), weights))
+        held = {} if self.given is not None else _by_key(own, np.bincount(place.ravel(), weights).astype(np.float64))
         keys, centres = self._summed_around(own)
         near = Neighbourhoods(self.kernel.scale(rows.X))
 
@@ -279,9 +279,7 @@ class SummedPosterior(LocalPosterior):
         self._solved: Cache[Any] = Cache(plan.max_memory_gib * 2**30)
 
     def _posterior(self, index: int) -> WeightPosterior:
-        made: WeightPosterior = self._solved.get(
-            index, lambda: WeightPosterior(self._statistics[index], self._center)
-        )
+        made: WeightPosterior = self._solved.get(index, lambda: WeightPosterior(self._statistics[index], self._center))
         return made
 
     def missing(self, X: Floats) -> Floats:  # noqa: D102

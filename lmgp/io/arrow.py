@@ -38,8 +38,8 @@ def open_dataset(
     Parameters
     ----------
     path : path or sequence of path
-        Of a file, or of a folder whose files ``*.parquet``, ``*.arrow`` and ``*.feather`` are read in the order of their
-        names, those of its folders included; or several files.
+        Of a file, or of a folder whose files ``*.parquet``, ``*.arrow`` and ``*.feather`` are read in the order of
+        their names, those of its folders included; or several files.
     target : str
         The column to predict.
     columns : sequence of str, optional

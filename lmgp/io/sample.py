@@ -26,6 +26,8 @@ class Sample:
     keys : ndarray of shape (n,)
         A random number for each row: those with the smallest ones stay.
     summary : Summary or None
+    whole : bool
+        Whether all rows of the stream have been seen.
     """
 
     size: int
@@ -33,6 +35,7 @@ class Sample:
     rows: Rows | None
     keys: NDArray[np.float64]
     summary: Summary | None
+    whole: bool = False
 
     @classmethod
     def of_none(cls, rng: np.random.Generator, size: int = SAMPLE_ROWS) -> "Sample":
@@ -50,8 +53,8 @@ class Sample:
         own = rows.noise_variances is None
         if self.rows is not None and own != (self.rows.noise_variances is None) and noise_variance is None:
             raise InputError(
-                f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. Give "
-                "noise_variance, that of rows without one, or noise variances in all chunks."
+                f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. "
+                "Give noise_variance, that of rows without one, or noise variances in all chunks."
             )
         keys = np.concatenate((self.keys, self.rng.uniform(size=len(rows.y))))
         joined = rows if self.rows is None else self.rows.joined(rows, noise_variance or 1.0)

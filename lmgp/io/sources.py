@@ -75,7 +75,8 @@ class ArraySource(Source):
         for first in range(start * self._chunk_rows, len(self._X), self._chunk_rows):
             part = slice(first, first + self._chunk_rows)
             # Copies, so that no page of the file stays in memory by a reference to it.
-            yield Chunk(np.array(self._X[part]), *(None if one is None else np.array(one[part]) for one in self._columns))
+            others = (None if one is None else np.array(one[part]) for one in self._columns)
+            yield Chunk(np.array(self._X[part]), *others)
 
 
 class ChunkSource(Source):
@@ -187,7 +188,9 @@ def _is_array(X: Any) -> bool:
     """Say whether X are rows, and no chunks of rows."""
     if isinstance(X, Source | Iterator) or (callable(X) and not hasattr(X, "shape")):
         return False
-    if X is None or isinstance(X, str | bytes | dict) or any(hasattr(X, name) for name in ("shape", "__array__", "iloc")):
+    if X is None or isinstance(X, str | bytes | dict):
+        return True
+    if any(hasattr(X, name) for name in ("shape", "__array__", "iloc")):
         return True
     if isinstance(X, list | tuple):
         return not (len(X) > 0 and all(isinstance(one, tuple) and _is_pair(one) for one in X))

@@ -117,8 +117,8 @@ class FeaturizedFit(GPFit):
     def _known_sums(self) -> FeaturizedSums:
         if self.sums is None:
             raise InputError(
-                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it nor "
-                "taken out. Fit it again."
+                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
+                "nor taken out. Fit it again."
             )
         return self.sums
 

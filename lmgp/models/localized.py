@@ -260,7 +260,6 @@ class LocalizedGPRegressor(StreamedGP):
         fixed = isinstance(features, TaylorFeatures) and features.index_set == "total_degree"
         return not (self._all_given and fixed)
 
-
     def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
         common, trend = self._with_trend(rows, noise, common, rng)
         posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib, trend)

@@ -127,7 +127,8 @@ class LocalizedState(GPFit):
                 "A model that keeps its rows gets no sums of rows that are not kept. Merge the other way round: the "
                 "model of the stream takes the rows of this one."
             )
-        assert self.sums is not None and other.sums is not None  # once there are rows
+        assert self.sums is not None  # once there are rows
+        assert other.sums is not None
         if (self.plan.origin, self.plan.reach) != (other.plan.origin, other.plan.reach):
             raise InputError(ONE_START)
         return self.with_sums(self.sums.merge(other.sums))

@@ -170,6 +170,7 @@ class _StreamFit:
                     with place.named():
                         sample.add(rows, self.model.noise_variance)
                 self._done(place, chunk)
+            sample.whole = True
             return None
         chunks = self.source.chunks()
         read = []
@@ -293,5 +294,3 @@ class _StreamFit:
 
 def _mark(chunk: Chunk) -> str:
     return str(joblib.hash([None if part is None else np.asarray(part) for part in chunk]))
-
-

@@ -1,6 +1,5 @@
 """Gaussian processes whose mean is solved for all rows at once, on Fourier modes, and whose variance is local."""
 
-from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -11,22 +10,29 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.errors import InputError
-from lmgp.fitted import digest, unchanged_on_failure
+from lmgp.fitted import unchanged_on_failure
 from lmgp.inference.learning import Hyperparameters
+from lmgp.io.sources import source_of
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
-from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
-from lmgp.models.spectral_fit import Later, SpectralFit
+from lmgp.models.base import GPFit, TrendColumns
+from lmgp.models.spectral_fit import Later, PendingFit, SpectralFit, resolved
+from lmgp.models.streams import Sample, StreamedGP, check_trend
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import SpectralError
 from lmgp.spectral.posterior import SpectralPosterior
+from lmgp.spectral.streams import Cells, SpectralParts
 from lmgp.spectral.sums import SpectralSums, check_admitted
-from lmgp.validation import RandomState, Rows, check_rows, generator, validated, validated_pair
+from lmgp.spectral.variance import LocalVariance
+from lmgp.validation import RandomState, Rows, generator, validated
 
 Floats = NDArray[np.float64]
 
+# The modes of a stream that is read once serve as many rows.
+ROWS_TO_COME = 10**7
 
-class SpectralGPRegressor(GaussianProcess):
+
+class SpectralGPRegressor(StreamedGP):
     """A Gaussian process in up to three columns: the mean by a global solve on Fourier modes, the variance locally.
 
     The mean is that of all rows. Fitting takes one non-uniform Fourier transform of the rows, and conjugate gradients;
@@ -104,14 +110,14 @@ class SpectralGPRegressor(GaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GaussianProcess._parameter_constraints,
+        **StreamedGP._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
         "room": [Interval(Real, 1, None, closed="left")],
         "box": ["array-like", None],
     }
 
-    _fitted: SpectralFit
+    _fitted: Any
 
     def __init__(
         self,
@@ -139,6 +145,11 @@ class SpectralGPRegressor(GaussianProcess):
         self.room = room
         self.box = box
         self.random_state = random_state
+
+    def __getstate__(self) -> Any:
+        if self.__sklearn_is_fitted__():
+            self._fitted = resolved(self._fitted)
+        return super().__getstate__()
 
     @property
     def error_(self) -> SpectralError:
@@ -195,38 +206,32 @@ class SpectralGPRegressor(GaussianProcess):
         """
         check_is_fitted(self)
         with unchanged_on_failure(self):
-            rows, posterior = self._more_rows(X, y, sample_weight, noise_variances), self._fitted.posterior
-            self._fitted = self._fitted.joined(posterior.sums.merge(posterior.sums_of(rows)), rows)
+            rows = self._more_rows(X, y, sample_weight, noise_variances)
+            self._fitted = resolved(self._fitted).joined(rows, 1.0)
         return self
 
-    def with_rows(
+    def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        *,
+        verbose: bool = False,
     ) -> Self:
-        """Return a model of other rows, with this model's kernel, noise variance and modes: `merge` joins both.
+        """Add rows as `update` does, but solve when the model is next used: for many small updates.
 
-        Parameters and errors are those of `update`.
-
-        Returns
-        -------
-        SpectralGPRegressor
-        """
-        check_is_fitted(self)
-        other = copy(self)
-        rows, fit = self._more_rows(X, y, sample_weight, noise_variances), self._fitted
-        other._fitted = replace(fit, rows=fit.rows.take(slice(0))).joined(fit.posterior.sums_of(rows), rows)
-        return other
-
-    def merge(self, other: "SpectralGPRegressor") -> Self:
-        """Add the rows of another model of the same kernel, noise variance, modes and trend; see `with_rows`.
+        The first call is `fit`, which learns what is not given from these rows, and chooses the modes for their box, or
+        for `box`.
 
         Parameters
         ----------
-        other : SpectralGPRegressor
-            Fitted. It stays as it is.
+        X : array-like of shape (n, d), or a source of chunks
+            See `fit`.
+        y : array-like of shape (n,), optional
+        sample_weight, noise_variances : array-like of shape (n,), optional
+        verbose : bool, default=False
+            Whether to show the rows a second and the time left, of a source.
 
         Returns
         -------
@@ -234,22 +239,20 @@ class SpectralGPRegressor(GaussianProcess):
 
         Raises
         ------
-        InputError
-            If the models differ in one of these; the message says in which.
+        ValueError
+            As `update`. The model then is as it was; of a source, that of the chunks before.
         """
-        check_is_fitted(self)
-        if not isinstance(other, SpectralGPRegressor):
-            raise InputError(f"A SpectralGPRegressor merges with another one; got {type(other).__name__}.")
-        check_is_fitted(other)
-        if digest(self.kernel_) != digest(other.kernel_):
-            raise InputError(
-                f"Models of one kernel merge; these have {self.kernel_!r} and {other.kernel_!r}. Make the other one by "
-                "with_rows of this one."
-            )
-        with unchanged_on_failure(self):
-            theirs = other._fitted.posterior
-            rows = theirs.shifted(other._fitted.rows, -theirs.sums.origin)
-            self._fitted = self._fitted.joined(self._fitted.posterior.sums.merge(theirs.sums), rows)
+        rows_alone = source_of(X, y, sample_weight, noise_variances) is None
+        if not rows_alone or not self.__sklearn_is_fitted__():
+            return super().partial_fit(X, y, sample_weight, noise_variances, verbose=verbose)
+        fit = self._fitted
+        rows = self._more_rows(X, y, sample_weight, noise_variances)
+        waits = isinstance(fit, PendingFit)
+        if waits:
+            rows, fit = fit.waiting.joined(rows, fit.fit.noise_variance), fit.fit
+        self._fitted = PendingFit(fit, rows)
+        if len(rows.y) >= fit.least_rows:
+            self._fitted = self._fitted.resolved
         return self
 
     def relearn(self) -> Self:
@@ -278,7 +281,7 @@ class SpectralGPRegressor(GaussianProcess):
             If the modes are too few for what was learned, such as a small noise variance.
         """
         check_is_fitted(self)
-        self._fitted = self._fitted.relearned(self.max_memory_gib)
+        self._fitted = resolved(self._fitted).relearned(self.max_memory_gib)
         return self
 
     def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
@@ -304,7 +307,12 @@ class SpectralGPRegressor(GaussianProcess):
         check_is_fitted(self)
         if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
             raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
-        rows, fit = self._coordinates(validated(self, X, reset=False)), self._fitted
+        rows, fit = self._coordinates(validated(self, X, reset=False)), resolved(self._fitted)
+        if fit.parts is not None:
+            raise InputError(
+                "Functions are drawn given the rows, and a model of a stream keeps none. Fit to rows in memory to "
+                "draw; predict(X, return_std=True) has the standard deviations."
+            )
         drawn = fit.posterior.samples(rows, fit.rows, int(n_samples), generator(random_state))
         start = 0.0 if fit.posterior.trend is None else fit.posterior.trend.least_squares(rows)
         samples: Floats = (drawn + start + fit.center).T
@@ -340,22 +348,34 @@ class SpectralGPRegressor(GaussianProcess):
             )
         return box[0], box[1]
 
-    def _more_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
-    ) -> Rows:
-        """Check rows that are to be added; y as it is."""
-        inputs, target = validated_pair(self, X, y, reset=False)
-        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
-        posterior = self._fitted.posterior
-        check_admitted(posterior.modes, rows.X)
-        trend = posterior.trend
-        if trend is not None and np.any(beside := trend.missing(rows.X)):
-            raise InputError(
-                f"The trend of {', '.join(trend.names)} has no slope in a direction in which no training row differed; "
-                f"{int(beside.sum()):,} rows do, the first of them row {int(np.argmax(beside))}. Fit again to all "
-                "rows, or list other columns."
-            )
-        return rows
+    def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> SpectralFit:
+        assert sample is not None  # of a stream
+        assert sample.summary is not None
+        tolerance, summary = float(self.tolerance), sample.summary
+        given = self._box(rows.X.shape[1]) or (summary.low, summary.high)
+        posterior = SpectralPosterior(
+            common.kernel,
+            rows,
+            Noise(common.noise_variance),
+            tolerance,
+            max_iterations=int(self.max_iterations),
+            max_memory_gib=self.max_memory_gib,
+            trend=common.trend,
+            center=common.center,
+            room=float(self.room),
+            box=(np.minimum(summary.low, given[0]), np.maximum(summary.high, given[1])),
+            n_rows=summary.n_rows if sample.whole else max(summary.n_rows, ROWS_TO_COME),
+        )
+        later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)
+        cells = Cells.over(posterior.modes, common.kernel, posterior.noise, later.tolerance)
+        nothing = rows.take(slice(0))
+        parts = SpectralParts(posterior.sums, later.cells(posterior, cells), summary)
+        local = LocalVariance(common.kernel, nothing, posterior.noise, later.tolerance, later.seed)
+        return SpectralFit(**vars(common), posterior=posterior, rows=nothing, later=later, variance=local, parts=parts)
+
+    def _check_more(self, rows: Rows, fit: SpectralFit) -> None:
+        check_admitted(fit.posterior.modes, rows.X)
+        check_trend(fit.trend, rows)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         posterior = self._fitted.posterior

@@ -33,6 +33,8 @@ class StreamedGP(GaussianProcess):
     `with_sums` and `sums`: the map, the statistics of a chunk, their sum, and what is made of it, one by one.
     """
 
+    _fitted: Any
+
     def fit(
         self,
         X: Any,
@@ -93,7 +95,8 @@ class StreamedGP(GaussianProcess):
         """
         source = source_of(X, y, sample_weight, noise_variances, chunk_rows, arrays=checkpoint is not None)
         if source is None:
-            return super().fit(X, y, sample_weight, noise_variances)
+            target: Any = y
+            return super().fit(X, target, sample_weight, noise_variances)
         self._validate_params()
         fit_to_stream(self, source, checkpoint, bool(verbose))
         return self
@@ -321,5 +324,3 @@ def _hashed(value: Any) -> Any:
     if isinstance(value, np.random.RandomState):
         return str(value.get_state(legacy=False))
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value
-
-

@@ -63,6 +63,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "spectral.modes": ("Modes",),
     "spectral.posterior": ("SpectralPosterior",),
     "spectral.solve": ("Solution",),
+    "spectral.streams": ("Cells", "SpectralParts"),
     "spectral.sums": ("SpectralSums",),
     "spectral.variance": ("LocalVariance", "NearestVariance", "RowVariance", "TaylorVariance"),
     "learning.record": ("Learning", "Trial"),

@@ -55,6 +55,8 @@ class SpectralPosterior:
         The modes serve lengthscales up to this factor shorter or longer than the kernel's.
     box : pair of ndarray of shape (d,), optional
         The lowest and the highest values of rows to come.
+    n_rows : int, optional
+        The number of rows to come, of which `rows` are a sample: they do not count, and nothing is solved.
 
     Attributes
     ----------
@@ -85,6 +87,7 @@ class SpectralPosterior:
     """
 
     _solved: Solution
+    trend: TrendFit | None
 
     def __init__(
         self,
@@ -99,17 +102,22 @@ class SpectralPosterior:
         center: float = 0.0,
         room: float = 1.0,
         box: tuple[Floats, Floats] | None = None,
+        n_rows: int | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._trend, self._n_trend = trend, 0 if trend is None else trend.n_columns
-        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box)
+        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box, n_rows)
         check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
         small = tolerance * noise.variance / self.kernel.prior_variance()
         self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)
         self._weigh()
         origin = self._origin(center)
         sums = self.sums_of(rows, np.zeros_like(origin))
+        if n_rows is not None:
+            self.sums, self.trend, self._n_chosen = replace(sums.merge(sums, -1.0), origin=origin), None, float(n_rows)
+            self._solved = Solution(np.zeros_like(sums.cross[: 1 + self._n_trend]), np.zeros(1 + self._n_trend), 0, True)
+            return
         self._n_chosen = sums.n
         self._take(replace(sums, origin=origin))
 
@@ -276,7 +284,7 @@ class SpectralPosterior:
         explained = self._explained(self._cross, self._coefficients, self._solved.vectors)
         solved = slice(1 + self._n_trend)
         self._precise = (sums.products[solved, solved] - 0.5 * (explained + explained.T)) / variance
-        self.trend: TrendFit | None = None
+        self.trend = None
         if trend is not None:
             self.trend = trend.estimated(self._precise[1:, 1:], self._precise[1:, 0])
         self._mean = self._less_trend()
