@@ -1,5 +1,6 @@
 """Rows that are added to posteriors around centroids which keep their rows, and rows that are taken out of them."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -46,7 +47,7 @@ class JoinedNeighbourhoods:
 
 
 def joined_neighbourhoods(
-    before: Neighbourhoods | JoinedNeighbourhoods | None, n_before: int, scaled: Floats
+    before: Neighbourhoods | JoinedNeighbourhoods | None, n_before: int, X: Floats, scale: Callable[[Floats], Floats]
 ) -> Neighbourhoods | JoinedNeighbourhoods:
     """Return the neighbourhoods of rows of which the first `n_before` have neighbourhoods already.
 
@@ -54,15 +55,17 @@ def joined_neighbourhoods(
     ----------
     before : Neighbourhoods, JoinedNeighbourhoods or None
     n_before : int
-    scaled : ndarray of shape (n, d)
-        All rows, in lengthscales.
+    X : ndarray of shape (n, d)
+        All rows.
+    scale : callable
+        Brings rows into lengthscales.
     """
     first = before
     if isinstance(before, JoinedNeighbourhoods):
         first, n_before = before.first, before.n_first
-    if not isinstance(first, Neighbourhoods) or len(scaled) - n_before > SHARE * n_before:
-        return Neighbourhoods(scaled)
-    return JoinedNeighbourhoods(first, n_before, scaled[n_before:])
+    if not isinstance(first, Neighbourhoods) or len(X) - n_before > SHARE * n_before:
+        return Neighbourhoods(scale(X))
+    return JoinedNeighbourhoods(first, n_before, scale(X[n_before:]))
 
 
 def opened(kernel: Kernel, X: Floats, first: Floats, threshold: float) -> Floats:

@@ -20,6 +20,7 @@ from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.local import PRUNE, LocalPosterior, Solver, fitted_map
 from lmgp.inference.local_sums import MOST_COLUMNS, Lattice, LocalPlan, frozen_reach, with_moments
 from lmgp.inference.nearest import NearestPosterior
+from lmgp.io.summary import Summary
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
@@ -208,6 +209,7 @@ class LocalizedGPRegressor(StreamedGP):
             places=centroids if covered else rows.X,
             radius=float(self.threshold) if covered else 1.0,
             threshold=float(self.threshold) if covered else None,
+            summary=Summary.of(rows) if common.trend is None else None,
         )
 
     def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> LocalizedFit:

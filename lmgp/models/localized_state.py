@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
-from lmgp.fitted import digest
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.local_rows import joined_neighbourhoods, opened, shifted, without
 from lmgp.inference.local_sums import MOST_COLUMNS, LocalPlan, LocalSums
@@ -116,7 +115,7 @@ class LocalizedState(GPFit):
 
     def merged(self, other: Self) -> Self:
         """Return the state of the rows of both."""
-        if digest(self.features) != digest(other.features) or self.noise_variance != other.noise_variance:
+        if _name(self.features) != _name(other.features) or self.noise_variance != other.noise_variance:
             what = "map" if self.noise_variance == other.noise_variance else "noise variance"
             raise InputError(f"Models of one {what} merge; these differ in it. {ONE_START}")
         if other.plan is None:
@@ -192,7 +191,7 @@ class LocalizedState(GPFit):
         before = self._kept().neighbourhoods
         if before is None:
             return None
-        return joined_neighbourhoods(before if n_before else None, n_before, self.kernel.scale(rows.X))
+        return joined_neighbourhoods(before if n_before else None, n_before, rows.X, self.kernel.scale)
 
     def _centroids_of(self, rows: Rows, more: Rows | None) -> tuple[Floats, Floats]:
         """Return the first centroids, and those of all rows, of which only the last ones may be `more`."""
@@ -206,3 +205,8 @@ class LocalizedState(GPFit):
             return first, self.centroids
         found = np.unique(np.concatenate((self.centroids[len(first) :], found)), axis=0)
         return first, np.concatenate((first, found))
+
+
+def _name(features: KernelMap | None) -> str:
+    """Return a name that equal fitted maps share."""
+    return "" if features is None else f"{type(features).__name__} {features.record_.digest}"

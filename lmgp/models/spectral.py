@@ -29,7 +29,7 @@ from lmgp.validation import RandomState, Rows, generator, validated
 Floats = NDArray[np.float64]
 
 # The modes of a stream that is read once serve as many rows.
-ROWS_TO_COME = 10**7
+ROWS_TO_COME = 10**6
 
 
 class SpectralGPRegressor(StreamedGP):
@@ -207,7 +207,7 @@ class SpectralGPRegressor(StreamedGP):
         check_is_fitted(self)
         with unchanged_on_failure(self):
             rows = self._more_rows(X, y, sample_weight, noise_variances)
-            self._fitted = resolved(self._fitted).joined(rows, 1.0)
+            self._fitted = resolved(self._fitted).joined(rows, 1.0, warm=True)
         return self
 
     def partial_fit(
@@ -373,9 +373,10 @@ class SpectralGPRegressor(StreamedGP):
         local = LocalVariance(common.kernel, nothing, posterior.noise, later.tolerance, later.seed)
         return SpectralFit(**vars(common), posterior=posterior, rows=nothing, later=later, variance=local, parts=parts)
 
-    def _check_more(self, rows: Rows, fit: SpectralFit) -> None:
-        check_admitted(fit.posterior.modes, rows.X)
-        check_trend(fit.trend, rows)
+    def _check_more(self, rows: Rows, fit: SpectralFit | PendingFit) -> None:
+        known = fit.fit if isinstance(fit, PendingFit) else fit  # what waits has been checked
+        check_admitted(known.posterior.modes, rows.X)
+        check_trend(known.trend, rows)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         posterior = self._fitted.posterior

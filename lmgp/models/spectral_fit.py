@@ -101,11 +101,11 @@ class SpectralFit(GPFit):
             posterior.sums_of(rows), None if none is None else none.of(rows, self.noise), Summary.of(rows)
         )
 
-    def with_sums(self, parts: SpectralParts) -> Self:
+    def with_sums(self, parts: SpectralParts, warm: bool = False) -> Self:
         """Return the state of rows that are not kept."""
         if parts.sums.n <= 0.0:
             raise InputError(NO_ROW)
-        posterior, summary = self.posterior.with_sums(parts.sums), parts.summary
+        posterior, summary = self.posterior.with_sums(parts.sums, warm), parts.summary
         rows = self.rows.take(slice(0)) if parts.cells is None else parts.cells.rows
         return replace(
             self, center=parts.sums.mean, farthest_target=summary.farthest(parts.sums.mean), trend=posterior.trend,
@@ -113,13 +113,13 @@ class SpectralFit(GPFit):
             parts=parts,
         )  # fmt: skip
 
-    def joined(self, rows: Rows, sign: float) -> Self:
-        """Return the state with more rows, or without some; y as it is."""
+    def joined(self, rows: Rows, sign: float, warm: bool = False) -> Self:
+        """Return the state with more rows, or without some; y as it is. The iterations may start from this solution."""
         if self.parts is not None:
-            return self.with_sums(self.parts.merge(self.sums_of(rows), sign))
+            return self.with_sums(self.parts.merge(self.sums_of(rows), sign), warm)
         sums = self.posterior.sums.merge(self.posterior.sums_of(rows), sign)
         if sign > 0.0:
-            return self._with(sums, rows)
+            return self._with(sums, rows, warm)
         gone = self.posterior.shifted(rows, self.posterior.sums.origin)
         stay = without(self.rows, gone, self.noise_variance)
         if not stay.any():
@@ -148,9 +148,9 @@ class SpectralFit(GPFit):
             )
         return self.with_sums(self.parts.merge(theirs.parts))
 
-    def _with(self, sums: SpectralSums, more: Rows) -> Self:
+    def _with(self, sums: SpectralSums, more: Rows, warm: bool = False) -> Self:
         """Return the state of other sums: those of its rows and of more, which have y as it is."""
-        posterior = self.posterior.with_sums(sums)
+        posterior = self.posterior.with_sums(sums, warm)
         origin, before = posterior.sums.origin, self.posterior.sums.origin
         rows = posterior.shifted(self.rows, origin - before)
         rows = rows.joined(posterior.shifted(more, origin), self.noise_variance)

@@ -116,7 +116,9 @@ class SpectralPosterior:
         sums = self.sums_of(rows, np.zeros_like(origin))
         if n_rows is not None:
             self.sums, self.trend, self._n_chosen = replace(sums.merge(sums, -1.0), origin=origin), None, float(n_rows)
-            self._solved = Solution(np.zeros_like(sums.cross[: 1 + self._n_trend]), np.zeros(1 + self._n_trend), 0, True)
+            self._solved = Solution(
+                np.zeros_like(sums.cross[: 1 + self._n_trend]), np.zeros(1 + self._n_trend), 0, True
+            )
             return
         self._n_chosen = sums.n
         self._take(replace(sums, origin=origin))
@@ -157,10 +159,10 @@ class SpectralPosterior:
         """Return rows with y less a trend of these coefficients."""
         return replace(rows, y=rows.y - self.columns(rows.X) @ coefficients)
 
-    def with_sums(self, sums: SpectralSums) -> Self:
+    def with_sums(self, sums: SpectralSums, warm: bool = False) -> Self:
         """Return the posterior of other sums, of the same modes, kernel and noise, about their own mean and trend.
 
-        The iterations start from this solution.
+        The iterations start from this solution if `warm`; otherwise the result depends on the sums alone.
         """
         other, center = copy(self), sums.mean
         if other._trend is not None:
@@ -168,7 +170,7 @@ class SpectralPosterior:
             start = sums.origin + np.linalg.lstsq(H, cross, rcond=None)[0]
             start[0] -= center
             other._trend = replace(other._trend, start=start)
-        other._take(sums.about(other._origin(center)), self._solved.vectors)
+        other._take(sums.about(other._origin(center)), self._solved.vectors if warm else None)
         other._warn_of_modes()
         return other
 

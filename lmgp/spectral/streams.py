@@ -47,6 +47,9 @@ class Cells:
         d = len(modes.low)
         metric = np.broadcast_to(np.asarray(kernel.metric(d), dtype=np.float64), (d,))
         side = cell_side(kernel, noise, d, tolerance) * metric
+        if not (kernel.can("gaussian_components") and len(kernel.gaussian_components()) == 1):
+            # A quarter of the shortest wave: a rough kernel changes within a cell of the smooth one.
+            side = np.minimum(side, 0.25 / (modes.spacing * modes.counts))
         low = modes.low - modes.margin
         shape = np.floor((modes.high + modes.margin - low) / side) + 1.0
         coarser = max(1.0, (float(np.prod(shape)) / 2.0**61) ** (1.0 / d))
