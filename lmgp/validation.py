@@ -131,9 +131,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     ndarray or sparse array of shape (n, d), of float64
     """
     _refuse_sparse(estimator, X, options)
-    if hasattr(X, "columns") and options.get("reset") is False:
-        # Columns that fit does not know say more than what is missing in them.
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+    _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     return _checked(estimator, X, options)
 
@@ -148,6 +146,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
         Both of float64.
     """
     _refuse_sparse(estimator, X, options)
+    _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
@@ -159,6 +158,12 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     inputs, target = _checked(estimator, X, {"y": y, "y_numeric": True, **options})
     # Objects and strings become numbers only here.
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+
+
+def _refuse_other_names(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+    if hasattr(X, "columns") and options.get("reset") is False:
+        # Columns that fit does not know say more than what is missing in them.
+        validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from lmgp.fitted import unchanged_on_failure
 from lmgp.io.checkpoint import Checkpoint, read_checkpoint
 from lmgp.io.sample import Sample
 from lmgp.io.sources import Chunk, Source
+from lmgp.saving.output import check_place
 from lmgp.validation import Rows, generator, spawn
 
 
@@ -122,6 +123,8 @@ class _StreamFit:
         self.model, self.source, self.path, self.verbose = model, source, path, verbose
         self.name = type(model).__name__
         parameters = model._parameters_digest
+        if path is not None:
+            check_place(path)
         state = None if path is None else read_checkpoint(path, self.name, parameters)
         self.resumed = state is not None
         if state is None:

@@ -249,12 +249,12 @@ def _bisect(function: Callable[[float], float], low: float, high: float) -> floa
 class _Around:
     """Counts the rows around a row."""
 
-    def __init__(self, X: Floats, n_rows: int) -> None:
+    def __init__(self, X: Floats, n_rows: int | None = None) -> None:
         order = np.random.default_rng(0).permutation(len(X))
         some = X[order[: SAMPLING.n_rows]]
         self._apart = np.abs(some[: SAMPLING.n_probes, None, :] - some[None, :, :])
         self._others = max(1, len(some) - 1)
-        self._n = n_rows
+        self._n = len(X) if n_rows is None else n_rows
 
     def count(self, distances: Floats) -> float:
         """Return the mean number of rows within these distances of a row, along each column; itself included."""

@@ -160,7 +160,7 @@ class SpectralPosterior:
         return replace(rows, y=rows.y - self.columns(rows.X) @ coefficients)
 
     def with_sums(self, sums: SpectralSums, warm: bool = False) -> Self:
-        """Return the posterior of other sums, of the same modes and kernel; `warm`: iterations start from this solution."""
+        """Return the posterior of other sums, of the same modes; `warm`: iterations start from this solution."""
         other, center = copy(self), sums.mean
         if other._trend is not None:
             H, cross = sums.products[1:, 1:], sums.products[1:, 0]

@@ -350,6 +350,14 @@ class TestCheckpoints:
         with pytest.raises(ModelFileError, match=r"is a model of FeaturizedGPRegressor, and no checkpoint"):
             clone(model).fit(made, checkpoint=path)
 
+    def test_a_place_that_cannot_be_written_is_refused_before_rows_are_read(self, tmp_path: Path) -> None:
+        def made() -> Iterator[Any]:
+            raise AssertionError
+            yield
+
+        with pytest.raises(OutputError, match="there is no folder"):
+            clone(MODELS["featurized"]).fit(made, checkpoint=tmp_path / "no" / "state")
+
     def test_a_full_disk_leaves_the_last_checkpoint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         X, y, T = drawn()
         path, written = tmp_path / "state", Checkpoint.write
