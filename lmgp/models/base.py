@@ -130,6 +130,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     _fitted: GPFit
 
+    # The line that a warning of `fit` is about, as seen from a method that it calls.
+    _callers: ClassVar[int] = 3
+
     @property
     def relevance_(self) -> Floats:
         """How much each column counts: its standard deviation over its lengthscale."""
@@ -277,7 +280,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             )
         if self._one_lengthscale():
             cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
-            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=3)
+            warn_of_scales(
+                rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=self._callers
+            )
         return rows
 
     def _learns(self, rows: Rows) -> bool:

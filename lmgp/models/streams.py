@@ -34,6 +34,7 @@ class StreamedGP(GaussianProcess):
     """
 
     _fitted: Any
+    _callers = 4
 
     def fit(
         self,
