@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, io, metrics
+from . import bounds, catalogue, datasets, errors, gpytorch, io, metrics
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -19,6 +19,7 @@ from .features.nystroem import NystroemFeatures
 from .features.polynomial import PolynomialMaclaurinFeatures
 from .features.spherical import SphericalFourierFeatures
 from .features.taylor import TaylorFeatures
+from .grids import predict_grid
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from .kernels.rational_quadratic import RationalQuadraticKernel
@@ -32,6 +33,7 @@ from .models.localized import LocalizedGPRegressor
 from .models.nearest import NearestNeighborsGPRegressor
 from .models.residual import ResidualGPRegressor
 from .models.spectral import SpectralGPRegressor
+from .models.transformed import TransformedTargetGPRegressor
 from .rbf.estimators import rbf_expansion
 from .rbf.libsvm import read_libsvm
 from .rbf.quadratic import QuadraticRBF
@@ -81,6 +83,7 @@ __all__ = [
     "SumKernel",
     "TaylorFeatures",
     "TaylorRBF",
+    "TransformedTargetGPRegressor",
     "__version__",
     "bounds",
     "catalogue",
@@ -89,12 +92,14 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "gpytorch",
     "io",
     "learn",
     "learn_from_sums",
     "load",
     "load_dataset",
     "metrics",
+    "predict_grid",
     "rbf_expansion",
     "read_libsvm",
 ]

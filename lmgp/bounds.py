@@ -51,13 +51,19 @@ def hoeffding_bound(
     >>> hoeffding_bound([128, 512, 2048], 0.2).round(4)
     array([0.5561, 0.012 , 0.    ])
     """
-    counts, errors = np.asarray(n_features, dtype=np.float64), np.asarray(error, dtype=np.float64)
+    counts, errors = _numbers("n_features", n_features), _numbers("error", error)
     _check("n_features must be positive", counts, counts > 0)
     if pairs:
         _check("n_features must be even, for pairs,", counts, counts % 2 == 0)
     _check("error must be positive", errors, errors > 0)
     if not (isinstance(variance, Real) and 0 < variance < np.inf):
         raise InputError(f"variance must be positive and finite; got {variance!r}.")
+    try:
+        np.broadcast_shapes(counts.shape, errors.shape)
+    except ValueError:
+        raise InputError(
+            f"n_features and error must broadcast against each other; got shapes {counts.shape} and {errors.shape}."
+        ) from None
     exponent = counts * np.square(errors / variance) / (4.0 if pairs else 8.0)
     return np.asarray(np.minimum(1.0, 2.0 * np.exp(-exponent)))
 
@@ -106,7 +112,7 @@ def svm_objective_gap(kernel_diagonal: ArrayLike, feature_squares: ArrayLike, re
     0.368
     0.104
     """
-    exact, projected = np.asarray(kernel_diagonal, dtype=np.float64), np.asarray(feature_squares, dtype=np.float64)
+    exact, projected = _numbers("kernel_diagonal", kernel_diagonal), _numbers("feature_squares", feature_squares)
     if exact.shape != projected.shape or exact.ndim != 1 or not len(exact):
         raise InputError(
             f"kernel_diagonal and feature_squares need one value for each row, shape (m,); got shapes {exact.shape} "
@@ -162,6 +168,13 @@ def spherical_fit_bound(degree: int, a: float = 4.0) -> float:
     if not (isinstance(degree, Real) and degree >= 1 and isinstance(a, Real) and a >= 2):
         raise InputError(f"degree must be at least 1 and a at least 2; got degree={degree!r}, a={a!r}.")
     return float(105.0 / 4096.0 * np.sqrt(np.pi / 2.0) * a * degree**-2.5)
+
+
+def _numbers(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a number or an array of numbers: {error}.") from error
 
 
 def _check(expected: str, values: NDArray[np.float64], holds: NDArray[np.bool_]) -> None:

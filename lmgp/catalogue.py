@@ -5,6 +5,7 @@ Nothing is read or downloaded here; `lmgp.datasets` does that. Checksums are sha
 
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Literal
 
@@ -150,10 +151,10 @@ def make_sinc(
     >>> bool(np.all(y == np.sinc(5 * X[:, 0])))
     True
     """
-    if n < 1:
-        raise InputError(f"n must be at least 1; got {n}.")
-    if not (math.isfinite(noise_variance) and noise_variance >= 0):
-        raise InputError(f"noise_variance must be finite and not negative; got {noise_variance}.")
+    if not isinstance(n, Integral) or n < 1:
+        raise InputError(f"n must be an integer of at least 1; got {n!r}.")
+    if not (isinstance(noise_variance, Real) and math.isfinite(noise_variance) and noise_variance >= 0):
+        raise InputError(f"noise_variance must be finite and not negative; got {noise_variance!r}.")
     rng = generator(random_state)
     x = rng.uniform(-1.5, 1.5, n)
     return x[:, np.newaxis], np.sinc(5 * x) + rng.normal(0.0, math.sqrt(noise_variance), n)

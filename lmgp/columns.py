@@ -2,12 +2,14 @@
 
 import datetime
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 
@@ -77,6 +79,7 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
     TypeError
         If there is an object of another type.
     """
+    refuse_what_is_no_table(table, name)
     table = _with_columns(table)
     if isinstance(table, np.ndarray) and table.dtype.kind in NUMBERS:
         _refuse_not_finite(table, table, name)
@@ -89,6 +92,62 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
             refuse(found)
     numbers = [_converted(column, table) for column in columns]
     _refuse_not_finite(np.column_stack(numbers) if table.ndim == 2 else numbers[0], table, name)
+
+
+def checked_table(table: Any, name: str = "X", **options: Any) -> NDArray[np.float64]:
+    """Return a table as an array of floats of shape (n, d), after the checks of `refuse_other_than_numbers`.
+
+    Parameters
+    ----------
+    table : array-like of shape (n, d)
+    name : str, default="X"
+        For messages.
+    **options
+        Those of `sklearn.utils.check_array`.
+    """
+    refuse_other_than_numbers(table, name)
+    checked: NDArray[np.float64] = check_array(table, dtype=np.float64, input_name=name, **options)
+    return checked
+
+
+def refuse_what_is_no_table(table: Any, name: str) -> None:
+    """Check that this can be a table or a column: not None, text, a dictionary, an iterator, or lists of many lengths.
+
+    Raises
+    ------
+    InputError
+    """
+    one = "numbers, one a row" if name == "y" else "a table of numbers, one row for each observation"
+    expected = f"{name} must be {one}: an array, {'a series' if name == 'y' else 'a data frame'} or a list"
+    if table is None:
+        if name == "y":  # scikit-learn says who requires it
+            return
+        raise InputError(f"{expected}; got None.")
+    if isinstance(table, str | bytes | PathLike):
+        cure = f"Give the column itself, df[{table!r}]." if name == "y" else "Read a file first, pandas.read_csv(path)."
+        raise InputError(f"{expected}; got {table!r}. {cure}")
+    if isinstance(table, Mapping | Set | Iterator) and not issparse(table):  # of which one is a dictionary
+        makes = f"pandas.DataFrame({name}) makes one of it" if isinstance(table, Mapping) else f"Give list({name})"
+        raise InputError(f"{expected}; got a {type(table).__name__}. {makes}.")
+    if isinstance(table, list | tuple):
+        lengths = [len(row) if isinstance(row, list | tuple | np.ndarray) else None for row in table]
+        other = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
+        if other is not None:
+            raise InputError(
+                f"All rows of {name} must have the same length; row 0 has {_values(lengths[0])}, row {other} has "
+                f"{_values(lengths[other])}."
+            )
+    if hasattr(table, "columns") and hasattr(table, "iloc") and not table.columns.is_unique:
+        repeated = list(dict.fromkeys(table.columns[table.columns.duplicated()]))
+        raise InputError(
+            f"{name} has more than one column named {', '.join(map(repr, repeated[:SHOWN]))}; make the names differ."
+        )
+
+
+def _values(length: int | None) -> str:
+    if length is None:
+        return "one number"
+    return f"{length} value{'s' * (length != 1)}"
 
 
 def _with_columns(table: Any) -> Any:
@@ -231,7 +290,7 @@ def _refuse_not_finite(numbers: NDArray[Any], table: Any, name: str) -> None:
         more = f" and {len(counts) - SHOWN:,} more" if len(counts) > SHOWN else ""
         told += f", in column{'s' * (len(counts) > 1)} {', '.join(labels)}{more}"
     cure = "Leave these rows out of X and y."
-    if name == "X":
+    if name in ("X", "Z"):
         filling = "Fill them in, for instance with sklearn.impute.SimpleImputer, or leave these rows out."
         cure = filling if missing else "Mend these values, or leave these rows out."
     raise InputError(f"{told}. {cure}")

@@ -6,6 +6,7 @@ first, so that everyone computes with the same rows. Only sets that users prepar
 
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from sklearn.datasets import load_diabetes
 
 from lmgp.catalogue import CATALOGUE, DatasetEntry, make_sinc
 from lmgp.errors import DatasetError, InputError, nearest_names
+from lmgp.saving.output import as_path
 from lmgp.tables import Dialect, choose_inputs, read_columns
 
 __all__ = ["DATA_DIR_VARIABLE", "Dataset", "available", "fetch", "load_csv", "load_dataset", "make_sinc", "split"]
@@ -90,8 +92,8 @@ def load_dataset(
     >>> data.X.shape, data.feature_names, data.target_name
     ((442, 2), ('bmi', 'bp'), 'disease_progression')
     """
-    if name not in CATALOGUE:
-        raise DatasetError(f"No data set is named {name!r}; {nearest_names(name, CATALOGUE)}")
+    if not isinstance(name, str) or name not in CATALOGUE:
+        raise DatasetError(f"No data set is named {name!r}; {nearest_names(str(name), CATALOGUE)}")
     entry = CATALOGUE[name]
     wanted = entry.inputs if columns is None else columns
     inputs = choose_inputs(f"Data set {name!r}", entry.columns, entry.target, wanted)
@@ -122,6 +124,8 @@ def fetch(entry: DatasetEntry, cache_dir: PathLike | None = None, progressbar: b
     DatasetError
         If the download fails or gives another file than expected; nothing of it stays in the cache.
     """
+    if not isinstance(entry, DatasetEntry):
+        raise InputError(f"entry must be one of lmgp.catalogue.CATALOGUE, such as CATALOGUE['yacht']; got {entry!r}.")
     if entry.url is None or entry.url_sha256 is None or entry.download_name is None:
         raise DatasetError(f"Data set {entry.name!r} has no address to download it from.")
     import pooch
@@ -182,9 +186,9 @@ def load_csv(
     DatasetError
         If the file cannot be read as such a table; the message names the file, the columns and the lines.
     """
-    file = Path(path).expanduser()
+    file = as_path(path)
     (table, _), inputs, target = read_columns(file, target, columns, Dialect(sep, decimal, encoding))
-    name = file.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".parquet")
+    name = re.sub(r"\.(csv|parquet|txt|tsv|dat)$", "", file.name.removesuffix(".gz"))
     return Dataset(name, np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), inputs, target)
 
 
@@ -223,6 +227,10 @@ def split(
     >>> len(train), len(test)
     (398, 44)
     """
+    if not isinstance(dataset, Dataset):
+        raise InputError(
+            f"dataset must be a Dataset, as load_dataset and load_csv return it; got {type(dataset).__name__}."
+        )
     if seed < 0:
         raise InputError(f"seed must not be negative; got {seed}.")
     number = 0 if len(dataset.splits) == 1 else seed
@@ -281,7 +289,7 @@ def _data_folder(data_dir: PathLike | None) -> Path | None:
     chosen = os.environ.get(DATA_DIR_VARIABLE, "") if data_dir is None else data_dir
     if chosen == "":
         return None
-    folder = Path(chosen).expanduser()
+    folder = as_path(chosen)
     if not folder.is_dir():
         raise DatasetError(f"{named_by} is {str(folder)!r}, which is not a folder; name one that exists.")
     return folder

@@ -17,6 +17,10 @@ class InputError(LmgpError, ValueError):
     """A value that was passed in cannot be used."""
 
 
+class NoEstimateError(InputError):
+    """A model cannot say how far it is from the exact GP: `predict` has no ``return_error`` for it."""
+
+
 class DatasetError(LmgpError):
     """A data set is unknown, missing, malformed, or could not be downloaded."""
 
@@ -47,6 +51,10 @@ class StreamError(InputError):
     def __init__(self, message: str, chunk: int | None = None, row: int | None = None) -> None:
         super().__init__(message)
         self.chunk, self.row = chunk, row
+
+
+class TimeLimitError(LmgpError, TimeoutError):
+    """A computation would probably take longer than its stated limit; it was not begun."""
 
 
 class NumericalError(LmgpError, ArithmeticError):
@@ -101,8 +109,8 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
     >>> nearest_names("yatch", ["yacht", "kin8nm"])
     "did you mean 'yacht'?"
     """
-    choices = list(known)
-    close = get_close_matches(name, choices, n=3, cutoff=0.6)
+    choices = list(map(str, known))
+    close = get_close_matches(str(name), choices, n=3, cutoff=0.6)
     if close:
         return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
     return f"known: {', '.join(choices)}"

@@ -64,6 +64,7 @@ class OfFit(Generic[Value]):
 GIVEN_INSTEAD = {
     "kernel": "None and names stand for a kernel that is learned in fit. Give one, such as kernel=GaussianKernel()",
     "features": "None stands for a map that is chosen in fit. Give one, such as features=TaylorFeatures(120)",
+    "regressor": "None stands for GPRegressor(). Give one, such as regressor=GPRegressor()",
     "estimator": "Give an estimator, such as estimator=SVC()",
 }
 

@@ -1,7 +1,8 @@
 """The methods that approximate the exact GP: one registry for the models, the command line and the experiments.
 
-A method is a feature map together with the model that uses it, global or localized. To add one, add a line
-to a group below. The registry loads neither torch nor a feature map before a method is used.
+A method is a feature map together with the model that uses it, global or localized. To add one to the package, add a
+line to a group below; `register` adds one of your own. The registry loads neither torch nor a feature map before a
+method is used.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import lmgp
+from lmgp.errors import InputError
 
 Allocation = Literal["local", "mean"]
-Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen"]
+Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"]
 Sketch = Literal["rademacher", "gaussian", "tensor_srht"]
 
 
@@ -25,7 +27,7 @@ class Method:
         The key in `METHODS`, and the name on the command line.
     label : str
         The name in figures and tables.
-    family : {"Fourier", "Maclaurin", "Taylor", "rows", "chosen"}
+    family : {"Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"}
         What the features are made of: figures show the methods of one family together.
     make : callable
         ``make(n_features, allocation, random_state)`` returns the unfitted feature map with at most `n_features`
@@ -50,6 +52,8 @@ class Method:
         The most input columns that it serves; any number if not given.
     tried : bool, default=False
         Whether `GPRegressor` tries it when no methods are named.
+    source : str, default=""
+        Stands for the code of a method that is registered: results of other code are not read back.
     rival : str, optional
         The method whose map differs in nothing but the choice of columns; with one input column, they are the same map.
     """
@@ -67,6 +71,7 @@ class Method:
     sized: bool = True
     max_inputs: int | None = None
     tried: bool = False
+    source: str = ""
     rival: str | None = None
 
     def refusal(self, n_inputs: int) -> str | None:
@@ -211,3 +216,38 @@ _WITHOUT_A_MAP = (
 )  # fmt: skip
 
 METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, *_WITHOUT_A_MAP)}
+BUILT_IN = (*METHODS, EXACT)
+
+
+def register(method: Method) -> Method:
+    """Add a method of your own to those that can be compared by name; one of the same name is replaced.
+
+    Parameters
+    ----------
+    method : Method
+
+    Returns
+    -------
+    Method
+        The same.
+
+    Raises
+    ------
+    InputError
+        If it is no `Method`, or has the name of one of the package.
+
+    Examples
+    --------
+    >>> from lmgp.features.fourier import RandomFourierFeatures
+    >>> mine = Method("mine", "my features", "own", lambda n, _, seed: RandomFourierFeatures(n, random_state=seed))
+    >>> register(mine).name in METHODS
+    True
+    >>> METHODS.pop("mine").label
+    'my features'
+    """
+    if not isinstance(method, Method):
+        raise InputError(f"A lmgp.methods.Method can be registered; got {type(method).__name__}.")
+    if method.name in BUILT_IN:
+        raise InputError(f"{method.name!r} is a method of lmgp; give yours another name.")
+    METHODS[method.name] = method
+    return method

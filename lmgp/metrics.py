@@ -281,6 +281,9 @@ class DensityScorer:
         InputError
             If the estimator predicts no standard deviations with noise.
         """
+        weights = None if sample_weight is None else _as_float64("sample_weight", sample_weight)
+        if own := getattr(estimator, self.name.replace("scorer", "rows"), None):  # of a y that is not Gaussian
+            return -float(np.average(own(X, y), weights=weights))
         try:
             mean, std = estimator.predict(X, return_std=True, include_noise=True)
         except TypeError as error:
@@ -290,7 +293,6 @@ class DensityScorer:
                 f"{self.name} needs predict(X, return_std=True, include_noise=True), as the Gaussian-process "
                 f"regressors of lmgp have it; {type(estimator).__name__} has not: {error}"
             ) from error
-        weights = None if sample_weight is None else _as_float64("sample_weight", sample_weight)
         return -float(np.average(self.loss(y, mean, np.square(std)), weights=weights))
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:

@@ -52,6 +52,9 @@ class Dialect:
     encoding: str = "utf-8-sig"
 
     def __post_init__(self) -> None:
+        for name in ("sep", "decimal", "encoding"):
+            if not isinstance(getattr(self, name), str):
+                raise DatasetError(f"{name} (--{name}) must be text; got {getattr(self, name)!r}.")
         if len(self.sep) != 1:
             raise DatasetError(f"Columns are separated by one character (--sep); got {self.sep!r}.")
         if self.decimal not in (".", ",") or self.decimal == self.sep:
@@ -204,10 +207,12 @@ def choose_inputs(where: str, names: Sequence[str], target: str, columns: Sequen
     """
     if columns is None:
         columns = [name for name in names if name != target]
+    if not isinstance(columns, Sequence):
+        raise DatasetError(f"{where}: columns must be a list of names; got {columns!r}.")
     inputs = (columns,) if isinstance(columns, str) else tuple(columns)
     unknown = [name for name in (target, *inputs) if name not in names]
     if unknown:
-        told = "; ".join(f"no column is named {name!r}, {nearest_names(name, names)}" for name in unknown)
+        told = "; ".join(f"no column is named {name!r}, {nearest_names(str(name), names)}" for name in unknown)
         raise DatasetError(f"{where}: {told}")
     if not inputs:
         raise DatasetError(f"{where}: no input column is left beside the target {target!r}; at least one is needed.")

@@ -1,5 +1,6 @@
 """What every estimator does with its input at the boundary: random state, tensors, rows and their weights."""
 
+import math
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -11,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from lmgp.columns import NamedColumns, refuse_other_than_numbers
+from lmgp.columns import NamedColumns, refuse_other_than_numbers, refuse_what_is_no_table
 from lmgp.errors import InputError
 
 if TYPE_CHECKING:
@@ -114,6 +115,26 @@ class Rows:
         """The weighted mean of y."""
         return float(np.average(self.y, weights=self.weights))
 
+    def center(self, known: Any) -> float:
+        """Return the mean of y that is known, or the weighted one for None; see `known_center`."""
+        center = known_center(known)
+        return self.mean if center is None else center
+
+
+def known_center(known: Any) -> float | None:
+    """Check a mean of y that is known, or None.
+
+    Raises
+    ------
+    InputError
+        If it is no finite number.
+    """
+    if known is None:
+        return None
+    if not isinstance(known, Real) or isinstance(known, bool) or not math.isfinite(known):
+        raise InputError(f"center must be a finite number, the known mean of y; got {known!r}.")
+    return float(known)
+
 
 def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     """Check rows as scikit-learn's `validate_data` does, with messages that name columns and rows.
@@ -131,6 +152,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     ndarray or sparse array of shape (n, d), of float64
     """
     _refuse_sparse(estimator, X, options)
+    refuse_what_is_no_table(X, "X")
     _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     return _checked(estimator, X, options)
@@ -146,6 +168,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
         Both of float64.
     """
     _refuse_sparse(estimator, X, options)
+    refuse_what_is_no_table(X, "X")
     _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     shape = np.asarray(y).shape

@@ -2,6 +2,7 @@
 
 import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,6 @@ ACCEPTED = {
     "float16": np.ones((3, 2), dtype=np.float16),
     "other shapes": np.zeros((2, 3, 4)),
     "sparse": sparse.csr_array(np.eye(3) * np.nan),
-    "none": None,
-    "ragged": [[1.0], [1.0, 2.0]],
     "empty": frame()[:0],
 }
 
@@ -209,6 +208,32 @@ def test_large_values_whose_sum_overflows_are_finite() -> None:
     refuse_other_than_numbers(np.full((10, 1), 1.7e308), "X")
 
 
-def test_columns_of_one_name_are_told_apart() -> None:
-    df = pd.DataFrame(np.array([[1.0, np.nan], [2.0, 3.0]]), columns=["a", "a"])
-    assert "in column 'a' (1)" in refused(df)
+def test_columns_of_one_name_are_refused() -> None:
+    df = pd.DataFrame(np.ones((2, 4)), columns=["a", "b", "a", "b"])
+    assert refused(df) == "X has more than one column named 'a', 'b'; make the names differ."
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "told"),
+    [
+        (None, "X", "a table of numbers, one row for each observation: an array, a data frame or a list; got None."),
+        (Path("rows.csv"), "X", "Read a file first, pandas.read_csv(path)."),
+        (
+            "price",
+            "y",
+            "y must be numbers, one a row: an array, a series or a list; got 'price'. Give the column itself",
+        ),
+        ({"a": [1.0]}, "X", "got a dict. pandas.DataFrame(X) makes one of it."),
+        ({1.0, 2.0}, "y", "got a set. Give list(y)."),
+        ((one for one in [1.0]), "y", "got a generator. Give list(y)."),
+        ([[1.0], [1.0, 2.0]], "X", "row 0 has 1 value, row 1 has 2 values."),
+        ([1.0, [1.0, 2.0]], "X", "row 0 has one number, row 1 has 2 values."),
+    ],
+)
+def test_what_is_no_table_is_refused(table: Any, name: str, told: str) -> None:
+    assert told in refused(table, name)
+
+
+def test_none_as_targets_and_sparse_dictionaries_are_left_to_scikit_learn() -> None:
+    refuse_other_than_numbers(None, "y")
+    refuse_other_than_numbers(sparse.dok_array(np.eye(3)), "X")

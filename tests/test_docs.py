@@ -11,6 +11,7 @@ from sklearn.svm import SVR
 import lmgp
 from lmgp.kernels.base import CAPABILITIES, Kernel
 from lmgp.learning.search import PLAN
+from lmgp.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -54,8 +55,13 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     namespace = names()
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     assert blocks
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+    known = dict(METHODS)
+    try:
+        for block in blocks:
+            exec(compile(block, str(page), "exec"), namespace)
+    finally:  # without what a page registers
+        METHODS.clear()
+        METHODS.update(known)
 
 
 @each_page

@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = _parser().parse_args(argv)
-            with messages(arguments.quiet, arguments.passed_over):
+            with messages(arguments.quiet, arguments.passed_over, arguments.silent):
                 arguments.run(arguments)
         finally:
             sys.stdout.flush()  # here, where a closed pipe is answered
@@ -70,7 +70,7 @@ def _parser() -> Parser:
 
     parser = Parser(prog="lmgp", description="Gaussian processes: fit, predict, and compare with the exact one.")
     parser.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
-    parser.set_defaults(quiet=False, passed_over=())
+    parser.set_defaults(quiet=False, passed_over=(), silent=("lmgp.stages", "lmgp.tried"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     quiet = Parser(add_help=False)
     quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")

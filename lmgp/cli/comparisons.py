@@ -38,7 +38,7 @@ def _add_compare(commands: Any, parents: list[Parser]) -> None:
         epilog=f"methods: {', '.join(METHODS)}",
     )
     add = compare.add_argument
-    add("datasets", nargs="+", metavar="DATASET", help="a name that 'lmgp datasets' lists, or a CSV file")
+    add("datasets", nargs="+", metavar="DATASET", help="a name that 'lmgp datasets' lists, or a file: CSV or Parquet")
     add(
         "--protocol",
         choices=("converged", "paper"),
@@ -46,6 +46,13 @@ def _add_compare(commands: Any, parents: list[Parser]) -> None:
         help="learned hyper-parameters (default), or the published ones and splits like the paper's",
     )
     add("--methods", nargs="+", metavar="METHOD", help="below (default: what serves the data, but Gaussian sketches)")
+    add(
+        "--method",
+        action="append",
+        metavar="MODULE:OBJECT",
+        help="a method of your own beside the others: a class of feature maps or regressors, or a function that makes "
+        "one; may be given more than once",
+    )
     add("--n-features", nargs="+", type=int, metavar="D", help="default: 32 128 512; paper: and 1024")
     add(
         "--thresholds",
@@ -114,6 +121,7 @@ def _add_reproduce(commands: Any, parents: list[Parser]) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from lmgp.experiments import figures, report, runner
+    from lmgp.experiments.own import register_own
     from lmgp.experiments.protocol import PROTOCOLS, Settings
     from lmgp.experiments.results import check_writable
 
@@ -122,11 +130,15 @@ def _compare(arguments: argparse.Namespace) -> None:
     for name in ("methods", "n_features", "thresholds", "seeds", "max_train_rows", "max_test_rows"):
         if (value := getattr(arguments, name)) is not None:
             options[name] = tuple(value) if isinstance(value, list) else value
+    options["further"] = tuple(arguments.method or ())
+    register_own((*options.get("methods", ()), *options["further"]))
     if arguments.standardise is not None:
         options["standardise"] = arguments.standardise == "yes"
     settings = Settings(protocol, ard=arguments.ard, **options)
     if arguments.target is not None and not any(map(_is_file, arguments.datasets)):
-        raise InputError("--target is for CSV files, and none is given; a data set of the catalogue has its target.")
+        raise InputError(
+            "--target is for files, and none is given: name one that exists. Data sets of the catalogue have theirs."
+        )
 
     # All is checked before the first cell is written: bad input leaves nothing behind.
     datasets = [_load(name, arguments) for name in arguments.datasets]
@@ -167,7 +179,10 @@ def _figure_path(dataset: "Dataset", arguments: argparse.Namespace) -> Path:
 
 
 def _is_file(name: str) -> bool:
-    return name.endswith((".csv", ".csv.gz", ".parquet")) or "/" in name or os.sep in name
+    from lmgp.catalogue import CATALOGUE
+
+    # No name of the catalogue has an ending.
+    return name not in CATALOGUE and (bool(Path(name).suffix) or "/" in name or os.sep in name or Path(name).exists())
 
 
 def _load(name: str, arguments: argparse.Namespace) -> "Dataset":

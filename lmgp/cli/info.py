@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lmgp.targets import LogScale
+
 # The columns of a model that lines name.
 SHOWN = 20
 
@@ -18,8 +20,9 @@ def described(model: Any, notes: dict[str, Any]) -> str:
     notes : dict
         What `lmgp fit` says of the data.
     """
-    inner = getattr(model, "model_", None)
-    lines = {"model": type(model).__name__ + ("" if inner is None else f", which chose {type(inner).__name__}")}
+    process = getattr(model, "regressor_", model)  # of a model of log y, that of log y
+    inner = getattr(process, "model_", None)
+    lines = {"model": type(process).__name__ + ("" if inner is None else f", which chose {type(inner).__name__}")}
     names = getattr(model, "feature_names_in_", None)
     inputs = f"{getattr(model, 'n_features_in_', 0)} columns" if names is None else _listed(list(map(str, names)))
     if notes:
@@ -28,11 +31,20 @@ def described(model: Any, notes: dict[str, Any]) -> str:
         )
     else:
         lines["inputs"] = inputs
-    if hasattr(model, "noise_variance_"):
-        lines |= _of_process(model)
+    if process is not model:
+        lines["target"] = f"its {_described(model.scale_)} is modelled: kernel, noise and trend are in those units"
+    if hasattr(process, "noise_variance_"):
+        lines |= _of_process(process)
+        if process is not model and isinstance(model.scale_, LogScale):
+            relative = float(np.expm1(process.noise_variance_**0.5))
+            lines["noise"] += f" of the logarithm: {100 * relative:.3g}% of the target"
     else:
         lines["parameters"] = " ".join(repr(model).split())
     return _written(lines)
+
+
+def _described(scale: Any) -> str:
+    return ("log(target + 1)" if scale.shift else "logarithm") if isinstance(scale, LogScale) else str(scale.name)
 
 
 def _of_process(model: Any) -> dict[str, str]:
@@ -69,7 +81,7 @@ def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
     }
     text = _written(lines)
     for attribute, title in (("learning_", "Learning the kernel"), ("selection_", "Choosing the model")):
-        table = getattr(model, attribute, None)
+        table = getattr(getattr(model, "regressor_", model), attribute, None)
         if table is not None and len(table):
             text += f"\n{title}:\n\n{table}\n"
     return text

@@ -18,9 +18,20 @@ class _Handler(logging.Handler):
 
 
 @contextmanager
-def messages(quiet: bool, passed_over: tuple[type[Warning], ...] = ()) -> Iterator[None]:
-    """Show what the library logs and warns about but for some kinds of warnings, or nothing of it."""
+def messages(quiet: bool, passed_over: tuple[type[Warning], ...] = (), silent: tuple[str, ...] = ()) -> Iterator[None]:
+    """Show what the library logs and warns about, or nothing of it.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether to show nothing.
+    passed_over : tuple of type
+        Kinds of warnings that are not shown.
+    silent : tuple of str
+        Names of loggers whose messages are not shown.
+    """
     package, handler = logging.getLogger("lmgp"), _Handler()
+    handler.addFilter(lambda record: record.name not in silent)
     before = package.level, package.propagate
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -3,11 +3,11 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from lmgp.cli.parsing import Parser, add_dialect, dialect_of, number
+from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model, dialect_of, number
 from lmgp.errors import DatasetError, InputError, nearest_names
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 STANDARD = "-"
+# Predictions of this many rows or more are announced.
+LONG = 10_000
 TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
 
 
@@ -62,9 +64,30 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
     argument(
         "--noise-variance", type=number(0.0), metavar="V", help="in squared units of the target (default: learned)"
     )
+    argument(
+        "--target-transform",
+        choices=("log", "log1p"),
+        help="model the logarithm of the target, or of the target + 1; predictions stay in its units",
+    )
+    argument("--log", action="store_const", const="log", dest="target_transform", help="--target-transform log")
     argument("--tolerance", type=number(0.0), default=1e-3, metavar="KL", help="nats a row from the exact GP (1e-3)")
+    argument("--max-memory", type=number(0.0), default=4.0, metavar="GIB", help="for matrices of a model (default: 4)")
     argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
-    argument("--drop", action="store_true", help="leave out rows with missing values")
+    argument(
+        "--verbose",
+        action="store_const",
+        dest="silent",
+        const=(),
+        default=("lmgp.tried",),
+        help="show each kernel and each model that is tried",
+    )
+    add_drop(fit, "leave out rows with missing values")
+    argument(
+        "--duplicates",
+        choices=("keep", "average", "drop"),
+        default="keep",
+        help="of rows with equal inputs: keep all, average them, or drop copies with an equal target (default: keep)",
+    )
     add_dialect(fit)
     fit.set_defaults(run=_fit)
 
@@ -90,12 +113,11 @@ def _add_predict(commands: Any, quiet: Parser) -> None:
         "--out",
         default=STANDARD,
         metavar="FILE",
-        help="what to write: a name in .csv, .csv.gz or .parquet (default: -, CSV on standard output)",
+        help="what to write: a name in .csv, .csv.gz, .parquet or, of a grid, .nc (default: -, CSV on standard output)",
     )
-    argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the interval (default: 0.95)")
     argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
-    argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
-    argument("--drop", action="store_true", help="leave the prediction of rows with missing values empty")
+    add_of_model(predict)
+    add_drop(predict, "leave the prediction of rows with missing values empty")
     add_dialect(predict)
     predict.set_defaults(run=_predict)
 
@@ -112,9 +134,8 @@ def _add_score(commands: Any, quiet: Parser) -> None:
     argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
     argument("table", metavar="TABLE", help=TABLE)
     argument("--target", metavar="COLUMN", help="the column that was predicted (default: that of 'lmgp fit')")
-    argument("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)")
-    argument("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
-    argument("--drop", action="store_true", help="leave out rows with missing values")
+    add_of_model(score)
+    add_drop(score, "leave out rows with missing values")
     add_dialect(score)
     score.set_defaults(run=_score)
 
@@ -137,18 +158,23 @@ def _fit(arguments: argparse.Namespace) -> None:
     from lmgp.cli.info import described
     from lmgp.columns import NamedColumns
     from lmgp.models.chosen import GPRegressor
+    from lmgp.models.transformed import TransformedTargetGPRegressor
     from lmgp.saving.files import save_with_notes
 
-    model = GPRegressor(
+    model: Any = GPRegressor(
         arguments.tolerance,
         kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
         noise_variance=arguments.noise_variance,
         trend=arguments.trend[0] if arguments.trend in (["constant"], ["linear"]) else arguments.trend,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
+        max_memory_gib=arguments.max_memory,
         random_state=_seed(arguments.seed),
     )
-    model.fit(NamedColumns.of(table[:, :-1].copy(), inputs), table[:, -1].copy())
+    if arguments.target_transform is not None:
+        model = TransformedTargetGPRegressor(model, arguments.target_transform)
+    rows = NamedColumns.of(table[:, :-1].copy(), inputs)
+    model.fit(rows, table[:, -1].copy(), duplicates=arguments.duplicates)
     of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
     notes: dict[str, str | int] = {"target": target, "rows": len(table), "table": of}
     save_with_notes(model, arguments.out, notes)
@@ -163,26 +189,41 @@ def _predict(arguments: argparse.Namespace) -> None:
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
-    from lmgp.cli.grids import grid, write_table
+    from lmgp.cli.grids import NETCDF, axes_of, check_format, write_netcdf, write_table
 
-    model, _ = _loaded(arguments.model)
-    dialect, columns = _dialect(arguments), {}
+    check_format(arguments.out, arguments.grid is not None)
+    model, notes = _loaded(arguments.model)
+    dialect, with_noise = _dialect(arguments), not arguments.latent
     if arguments.grid is not None:
-        names = _names(model) or tuple(f"x{j}" for j in range(model.n_features_in_))
-        columns = grid(arguments.grid, names)
-        X = _stacked(list(columns.values()))
-        complete = None
+        from lmgp.grids import column_names, predict_grid
+
+        axes = axes_of(arguments.grid, column_names(model))
+        if Path(arguments.out).suffix == NETCDF:
+            grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level)
+            write_netcdf(arguments.out, grid, notes.get("target"))
+            _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid.shape)), arguments.out)
+            return
+        tables = _parts_of_grid(model, axes, with_noise, arguments.level)
     else:
         from lmgp.tables import read_table
 
         choose = _chooser(model, arguments.columns, None)
         X, complete = read_table(_source(arguments.table), choose, dialect, incomplete=arguments.drop, least=1)
-    mean, std = _predictions(model, X, complete, include_noise=not arguments.latent)
-    half = _quantile(arguments.level) * std
-    columns |= {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
-    write_table(arguments.out, columns, dialect)
+        tables = iter([_predictions(model, X, complete, arguments.level, with_noise)])
+    n_rows = write_table(arguments.out, tables, dialect)
     if arguments.out != STANDARD:
-        _LOG.info("wrote %d rows to %s", len(mean), arguments.out)
+        _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
+
+
+def _parts_of_grid(
+    model: Any, axes: "dict[str, Floats]", include_noise: bool, level: float
+) -> "Iterator[dict[str, Floats]]":
+    """Predict a grid, part by part: the columns of the model, then the predictions."""
+    from lmgp.grids import column_names, grid_rows
+
+    names = column_names(model)
+    for X in grid_rows(axes, names):
+        yield dict(zip(names, X.T.copy(), strict=True)) | _predictions(model, X, None, level, include_noise)
 
 
 def _score(arguments: argparse.Namespace) -> None:
@@ -200,12 +241,14 @@ def _score(arguments: argparse.Namespace) -> None:
     if not complete.all():
         _LOG.info("%d of %d rows have missing values and are left out", (~complete).sum(), len(complete))
     X, y = table[complete, :-1], table[complete, -1]
-    mean, std = _predictions(model, X, None, include_noise=True)
+    mean, std, lower, upper = _predictions(model, X, None, arguments.level, include_noise=True).values()
+    named = _named(model, X)
+    of_model = hasattr(model, "nlpd_rows")  # y is not Gaussian, and the model has its density
     scores = {
         "RMSE": metrics.rmse(y, mean),
-        "NLPD": metrics.nlpd(y, mean, std**2),
-        "CRPS": metrics.crps(y, mean, std**2),
-        f"coverage of {100 * arguments.level:g}% intervals": metrics.coverage(y, mean, std**2, arguments.level),
+        "NLPD": model.nlpd_rows(named, y).mean() if of_model else metrics.nlpd(y, mean, std**2),
+        "CRPS": model.crps_rows(named, y).mean() if of_model else metrics.crps(y, mean, std**2),
+        f"coverage of {100 * arguments.level:g}% intervals": ((lower <= y) & (y <= upper)).mean(),
     }
     lines = [("rows", f"{len(y)}"), *((name, f"{value:.6g}") for name, value in scores.items())]
     width = max(len(name) for name, _ in lines)
@@ -220,13 +263,14 @@ def _info(arguments: argparse.Namespace) -> None:
     sys.stdout.write(described(model, header.get("notes", {})) + of_file(arguments.model, model, header))
 
 
-def _loaded(path: Path) -> "tuple[GaussianProcess, dict[str, Any]]":
+def _loaded(path: Path) -> "tuple[Any, dict[str, Any]]":
     """Read a regressor, and what is noted of its data."""
     from lmgp.models.base import GaussianProcess
+    from lmgp.models.transformed import TransformedTargetGPRegressor
     from lmgp.saving.files import load_with_header
 
     model, header = load_with_header(path)
-    if not isinstance(model, GaussianProcess):
+    if not isinstance(model, GaussianProcess | TransformedTargetGPRegressor):
         raise InputError(
             f"{path} has a {type(model).__name__}, which predicts no mean and standard deviation; use it in Python: "
             f"lmgp.load({str(path)!r})."
@@ -279,31 +323,26 @@ def _chooser(
     return choose
 
 
-def _predictions(model: "GaussianProcess", X: "Floats", complete: Any, include_noise: bool) -> "tuple[Floats, Floats]":
-    """Return means and standard deviations of rows; NaN of those that are not complete."""
+def _predictions(model: Any, X: "Floats", complete: Any, level: float, include_noise: bool) -> "dict[str, Floats]":
+    """Return means, standard deviations and intervals of rows; NaN of those that are not complete."""
+    import numpy as np
+
+    from lmgp.grids import predicted
+
+    rows = X if complete is None else X[complete]
+    if len(rows) >= LONG:
+        _LOG.info("predicting %s rows", f"{len(rows):,}")
+    found = np.full((4, len(X)), np.nan)
+    if len(rows):
+        found[:, slice(None) if complete is None else complete] = predicted(model, rows, True, include_noise, level)
+    return dict(zip(("mean", "std", "lower", "upper"), found, strict=True))
+
+
+def _named(model: Any, rows: "Floats") -> "Floats":
+    """Return rows with the names that the model knows."""
     import numpy as np
 
     from lmgp.columns import NamedColumns
 
-    rows = X if complete is None else X[complete]
-    found = np.full((2, len(X)), np.nan)
-    if len(rows):
-        names = _names(model)
-        named = rows if names is None else NamedColumns.of(np.ascontiguousarray(rows), names)
-        found[:, slice(None) if complete is None else complete] = model.predict(
-            named, return_std=True, include_noise=include_noise
-        )
-    return found[0], found[1]
-
-
-def _stacked(columns: "list[Floats]") -> "Floats":
-    import numpy as np
-
-    return np.column_stack(columns)
-
-
-def _quantile(level: float) -> float:
-    """Return how many standard deviations to both sides have this probability."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + 0.5 * level))
+    names = _names(model)
+    return rows if names is None else NamedColumns.of(np.ascontiguousarray(rows), names)

@@ -22,6 +22,21 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="such as latin-1 (default: UTF-8)")
 
 
+def add_of_model(parser: argparse.ArgumentParser) -> None:
+    """Add the options of what is predicted with a model file."""
+    parser.add_argument(
+        "--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)"
+    )
+    parser.add_argument(
+        "--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns"
+    )
+
+
+def add_drop(parser: argparse.ArgumentParser, does: str) -> None:
+    """Add the option for rows with missing values."""
+    parser.add_argument("--drop", action="store_true", help=does)
+
+
 def dialect_of(arguments: argparse.Namespace) -> dict[str, str]:
     """Return what `add_dialect` parsed, as arguments of `lmgp.tables.Dialect`."""
     separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)

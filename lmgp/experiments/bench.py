@@ -14,13 +14,14 @@ from lmgp.datasets import Dataset
 from lmgp.errors import ImplausibleMeanWarning, LmgpError, ToleranceWarning
 from lmgp.experiments import sweep
 from lmgp.experiments.budget import is_out_of_memory
+from lmgp.experiments.own import mark_of
 from lmgp.experiments.protocol import Cell, Protocol, Settings
 from lmgp.experiments.reference import Doing, LearnedFile, Prepared, fit_exact
 from lmgp.experiments.results import Row
 from lmgp.features.adapter import make_feature_map
 from lmgp.inference.local import PRUNE
 from lmgp.locality.placement import cover
-from lmgp.methods import EXACT, METHODS, NEAREST_ROWS, SPECTRAL
+from lmgp.methods import BUILT_IN, EXACT, METHODS, NEAREST_ROWS, SPECTRAL
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.noise import Noise
 from lmgp.validation import Rows
@@ -127,9 +128,8 @@ class Bench:
         for cell in unit:
             try:
                 outcome: Row | str = self._measure_exact(cell) if cell.method == EXACT else self._measure_alone(cell)
-            except (LmgpError, MemoryError, RuntimeError) as error:
-                _refuse_others(error)
-                outcome = str(error) if isinstance(error, LmgpError) else "out of memory"
+            except Exception as error:
+                outcome = _told(error, own=cell.method not in BUILT_IN)
             yield cell, outcome
 
     def work(self, unit: Sequence[Cell]) -> float:
@@ -207,7 +207,7 @@ class Bench:
         used = model.model_ if method.chooses else model
         localized = method.localized or (selection is not None and selection.chosen.threshold is not None)
         return Row(
-            **self.described,
+            **{**self.described, "settings": mark_of(self.described["settings"], cell.method)},
             **cell._asdict(),
             n_features_out=self._size_of(cell, used),
             n_centroids=len(used.centroids_) if localized else None,
@@ -257,6 +257,16 @@ class Bench:
                     **self._compared(mean + centre, variance + noise_variance),
                 ),
             )
+
+
+def _told(error: Exception, own: bool) -> str:
+    """Say why a cell cannot be made; of a method that is not the package's, anything may be wrong."""
+    if isinstance(error, LmgpError):
+        return str(error)
+    if own and not is_out_of_memory(error):
+        return f"{type(error).__name__}: {error}"
+    _refuse_others(error)
+    return "out of memory"
 
 
 def _refuse_others(error: BaseException) -> None:

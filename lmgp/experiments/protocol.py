@@ -143,6 +143,8 @@ class Settings:
     standardise : bool or None
         Whether each input column is shifted and scaled to mean 0 and s.d. 1 on the training rows. None says: yes, but
         for coordinates; those are the inputs of the catalogue's spatial sets. In a user's own file none are recognised.
+    further : tuple of str
+        Names in `METHODS`, of methods beside `methods`.
 
     Raises
     ------
@@ -159,11 +161,15 @@ class Settings:
     max_test_rows: int | None = PROTOCOLS["converged"].max_test_rows
     ard: bool = False
     standardise: bool | None = None
+    further: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in self.methods or ():
+        for name in (*(self.methods or ()), *self.further):
             if name not in METHODS:
-                raise InputError(f"Unknown method {name!r}; {nearest_names(name, METHODS)}")
+                raise InputError(
+                    f"Unknown method {name!r}; {nearest_names(name, METHODS)}; one of your own is module:object, or "
+                    "added by lmgp.methods.register."
+                )
         for n_features in self.n_features:
             if n_features < 2:
                 raise InputError(f"n_features must be at least 2; got {n_features}.")
@@ -212,17 +218,18 @@ class Settings:
         InputError
             If a method that was named cannot serve the data.
         """
-        methods = DEFAULT_METHODS if self.methods is None else self.methods
+        named = (*(self.methods or ()), *self.further)
+        methods = tuple(dict.fromkeys((*(DEFAULT_METHODS if self.methods is None else ()), *named)))
         refusals = {name: METHODS[name].refusal(dataset.X.shape[1]) for name in methods}
         left_out = tuple(reason for reason in refusals.values() if reason is not None)
-        if left_out and self.methods is not None:
-            raise InputError(f"{dataset.name}: {left_out[0]}. Leave it out of the methods, or choose fewer columns.")
-        return replace(self, methods=tuple(name for name in methods if refusals[name] is None)), left_out
+        if refused := [reason for name in named if (reason := refusals[name]) is not None]:
+            raise InputError(f"{dataset.name}: {refused[0]}. Leave it out of the methods, or choose fewer columns.")
+        return replace(self, methods=tuple(name for name in methods if refusals[name] is None), further=()), left_out
 
     def cells(self, seed: int) -> Iterator[Cell]:
         """List the cells of one seed: the reference first, then the methods without a size."""
         yield Cell(seed, EXACT)
-        methods = dict.fromkeys(DEFAULT_METHODS if self.methods is None else self.methods)
+        methods = dict.fromkeys((*(DEFAULT_METHODS if self.methods is None else self.methods), *self.further))
         yield from (Cell(seed, method) for method in methods if not METHODS[method].sized)
         for n_features in sorted(set(self.n_features)):
             for method in (name for name in methods if METHODS[name].sized):

@@ -17,6 +17,7 @@ from lmgp.datasets import Dataset, split
 from lmgp.errors import InputError
 from lmgp.experiments.bench import Bench, share
 from lmgp.experiments.budget import check_features
+from lmgp.experiments.own import mark_of
 from lmgp.experiments.progress import Progress
 from lmgp.experiments.protocol import Cell, Settings
 from lmgp.experiments.reference import MEAN_ERROR, LearnedFile, Prepared, iterates
@@ -233,7 +234,7 @@ class _Run:
         self.learned = LearnedFile(learned_path(dataset, out))
         self.mark = fingerprint(dataset, settings)
         self.cells = [cell for seed in range(settings.seeds) for cell in settings.cells(seed)]
-        self.done = {row.cell: row for row in self.file.rows if row.settings == self.mark}
+        self.done = {row.cell: row for row in self.file.rows if row.settings == mark_of(self.mark, row.method)}
         self.failures: dict[Cell, str] = {}
 
     def measure(self, missing: list[Cell], together: bool, progress: Progress) -> None:

@@ -56,10 +56,10 @@ class FeaturizedSums:
             check_left(self.statistics, statistics)
         return FeaturizedSums(statistics, columns, self.summary.combine(other.summary, sign))
 
-    def posterior(self) -> WeightPosterior:
-        """Solve: about the mean of y, or with the trend estimated."""
+    def posterior(self, center: float) -> WeightPosterior:
+        """Solve: about the center of y, less the origin, or with the trend estimated."""
         if self.columns is None:
-            return WeightPosterior(self.statistics, self.summary.weighted / self.summary.n)
+            return WeightPosterior(self.statistics, center)
         return WeightPosterior(self.statistics, 0.0, self.columns)
 
 
@@ -104,4 +104,13 @@ def not_there(what: str) -> InputError:
     return InputError(
         f"These rows cannot be taken out, because not all of them are in the model: {what}. The model is as it was. "
         "Give rows with the X, y, weights and noise variances with which they were added."
+    )
+
+
+def rows_are_gone() -> InputError:
+    """Make the error of what needs the training rows of a model that has only their sums."""
+    return InputError(
+        "This model has sums over its training rows, and not the rows themselves: it was loaded from a file, copied, "
+        "fitted to chunks, or rows were added, taken out or merged. Fit it to all rows at once, in memory, for "
+        "leave-one-out predictions and all else that takes the rows."
     )

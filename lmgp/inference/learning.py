@@ -187,7 +187,7 @@ def maximize_likelihood(
     check_memory(
         ExactLikelihood.n_bytes(len(used.y), form),
         f"The matrices to learn hyper-parameters from {len(used.y):,} rows",
-        "Lower max_learning_rows.",
+        "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
         max_memory_gib,
     )
     units = units_of(samples[-2], learns_kernel=fixed is None)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
+from lmgp.features.projection import Projection
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.trend import TrendFit
@@ -24,8 +25,7 @@ from lmgp.inference.weight_space import (
 )
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
-from lmgp.locality.clustering import nearest_centroids
-from lmgp.locality.placement import negligible_share
+from lmgp.locality.placement import by_centroid, negligible_share
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.statistics import Statistics
@@ -41,6 +41,9 @@ PRUNE = 1e-3
 
 # Training rows that stand for test rows which are not known yet, when a map is fitted around its centroids.
 STAND_INS = 500
+
+# Rows whose means are computed at a time, of one centroid or of several.
+RUN = 2**12
 
 # The key of the posterior of all rows, beside the indices of the centroids.
 ALL = "all rows"
@@ -80,29 +83,6 @@ def fitted_map(
     made = make_feature_map(features, kernel, rng)
     check_model(made, len(rows.y), rows.X.shape[1], max_memory_gib)
     return made.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
-
-
-def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int, Indices]]:
-    """Group rows by their nearest centroid, whatever the order of the rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With a metric.
-    X : ndarray of shape (n, d)
-    centroids : ndarray of shape (n_centroids, d)
-
-    Returns
-    -------
-    list of (int, ndarray of int)
-        A centroid that is nearest to some row, and these rows, ascending.
-    """
-    if not len(centroids) or not len(X):
-        return []
-    labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
-    order = np.argsort(labels, kind="stable")
-    used, starts = np.unique(labels[order], return_index=True)
-    return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 class LocalPosterior:
@@ -187,6 +167,14 @@ class LocalPosterior:
         self._neighbourhoods = neighbourhoods
         self._solved: Cache[Posterior] = Cache(np.inf if max_memory_gib is None else max_memory_gib * 2**30)
 
+    @property
+    def rows(self) -> Rows:
+        """The training rows, with y less the trend."""
+        rows, trend = self._rows, self.trend
+        if trend is None:
+            return rows
+        return Rows(rows.X, rows.y - trend.changes(rows.X), rows.weights, rows.noise_variances)
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 
@@ -202,19 +190,49 @@ class LocalPosterior:
         variance : ndarray of shape (n,) or None
         """
         mean, found = np.empty(len(X)), np.empty(len(X))
+        projection = None if variance or self.features is None else Projection(self.features)
+        if projection is not None and projection.by_halves and self._solver == "primal" and len(self.centroids):
+            return self._means(X, projection), None
 
         def predict(posterior: Posterior, centroid: Floats, part: Indices) -> None:
+            rows = X.take(part, axis=0)
             if isinstance(posterior, RowPosterior):
-                of_part = posterior.predict(X[part], variance)
+                of_part = posterior.predict(rows, variance)
             else:
                 assert self.features is not None  # for the type checker: there are no weights without a map
-                of_part = evaluate(posterior, self.features, X[part], centroid, self.noise, variance)
+                of_part = evaluate(posterior, self.features, rows, centroid, self.noise, variance, projection)
             mean[part] = of_part[0]
             if of_part[1] is not None:
                 found[part] = of_part[1]
 
-        self._with_posteriors(X, predict)
+        self.use_posteriors(X, predict)
         return mean, found if variance else None
+
+    def _means(self, X: Floats, projection: Projection) -> Floats:
+        """Return the means of rows, of several centroids at a time: most have few rows."""
+        mean, runs, n_rows = np.empty(len(X)), [], RUN
+        for cell in by_centroid(self.kernel, X, self.centroids):
+            n_rows += len(cell[1])
+            if n_rows > RUN:
+                runs.append([cell])
+                n_rows = len(cell[1])
+            else:
+                runs[-1].append(cell)
+
+        def predict(run: list[tuple[int, Indices]]) -> None:
+            weights = [
+                posterior.weights
+                for index, _ in run
+                if isinstance(posterior := self._posterior(index), WeightPosterior)
+            ]
+            sizes, members = [len(part) for _, part in run], np.concatenate([part for _, part in run])
+            centres = self.centroids[[index for index, _ in run]].repeat(sizes, axis=0)
+            rows = as_tensor(X.take(members, axis=0) - centres)
+            found = projection(rows, weights[0]) if len(run) == 1 else projection.of_groups(rows, weights, sizes)
+            mean[members] = found.numpy()
+
+        parallel_map(predict, runs)
+        return mean
 
     def expected_divergence(self, X: Floats, beyond: Floats) -> Floats:
         """Estimate the divergence of the predictions from the exact ones, see `lmgp.inference.truncation`.
@@ -238,7 +256,7 @@ class LocalPosterior:
                     posterior, self.features, X[part] - centroid, beyond[part], self.noise
                 )
 
-        self._with_posteriors(X, estimate)
+        self.use_posteriors(X, estimate)
         return error
 
     def expectations(self, X: Floats) -> tuple[Floats, Floats]:
@@ -262,7 +280,7 @@ class LocalPosterior:
             prior[part] = prior_variance(features, self.kernel, X[part], centroid)
             surprise[part] = posterior.surprise
 
-        self._with_posteriors(X, look)
+        self.use_posteriors(X, look)
         return prior, surprise
 
     def missing(self, X: Floats) -> Floats:
@@ -279,7 +297,7 @@ class LocalPosterior:
                 missing[members] = 0.0 if left_out is None else left_out.numpy()
         return missing
 
-    def _with_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
+    def use_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
         """Hand each posterior, with its centroid, to a function, together with the rows of X that it is for."""
         keep = len(self.centroids) > 0
         centroids = self.centroids if keep else np.unique(X, axis=0)
@@ -319,8 +337,8 @@ class LocalPosterior:
         return accumulate_columns(self.features, rows, centroid, self.noise, self.trend)
 
     @property
-    def rows(self) -> Rows:
-        """The training rows."""
+    def given(self) -> Rows:
+        """The training rows as they were given: of a trend, with the residuals of its least-squares fit."""
         return self._rows
 
     def of(self, rows: Rows, centroids: Floats, neighbourhoods: Any = None, trend: TrendFit | None = None) -> Self:

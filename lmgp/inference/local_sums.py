@@ -17,13 +17,14 @@ from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.features.moments import MomentPlan, MomentSums
 from lmgp.features.series import TaylorFit
-from lmgp.inference.additive import check_sums, not_there
+from lmgp.inference.additive import check_sums, not_there, rows_are_gone
 from lmgp.inference.cache import Cache
-from lmgp.inference.local import LocalPosterior, by_centroid
+from lmgp.inference.local import LocalPosterior
 from lmgp.inference.weight_space import WeightPosterior
 from lmgp.io.summary import Summary
 from lmgp.kernels.base import Kernel
 from lmgp.locality.blocks import Neighbourhoods
+from lmgp.locality.placement import by_centroid
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
@@ -265,7 +266,7 @@ class SummedPosterior(LocalPosterior):
 
     def __init__(self, plan: LocalPlan, sums: LocalSums, center: float) -> None:
         self.kernel, self.noise, self.features, self.trend = plan.kernel, plan.noise, plan.features, None
-        self._metric, self.reach = plan.lattice.metric, plan.reach
+        self._metric, self.reach, self._solver = plan.lattice.metric, plan.reach, "primal"
         keys = sorted(sums.held) if plan.given is None else [(i,) for i in range(len(plan.given))]
         centres = plan.given
         if centres is None:
@@ -277,6 +278,16 @@ class SummedPosterior(LocalPosterior):
             for key, place in zip(keys, centres, strict=True)
         ]
         self._solved: Cache[Any] = Cache(plan.max_memory_gib * 2**30)
+
+    @property
+    def rows(self) -> Rows:
+        """There are none.
+
+        Raises
+        ------
+        InputError
+        """
+        raise rows_are_gone()
 
     def _posterior(self, index: int) -> WeightPosterior:
         made: WeightPosterior = self._solved.get(index, lambda: WeightPosterior(self._statistics[index], self._center))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import InputError
+from lmgp.errors import NoEstimateError
 from lmgp.features.base import KernelMap
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.inference.weight_space import WeightPosterior
@@ -22,14 +22,14 @@ N_BLOCKS = 8
 
 
 def check_series(features: KernelMap) -> TaylorFeatures:
-    """Return a map whose columns are the terms of one series, or raise an InputError."""
+    """Return a map whose columns are the terms of one series, or raise a NoEstimateError."""
     if not isinstance(features, TaylorFeatures):
         got = type(features).__name__
     elif len(features.parts) > 1:
         got = f"TaylorFeatures of a sum of {len(features.parts)} Gaussians"
     else:
         return features
-    raise InputError(
+    raise NoEstimateError(
         f"return_error needs TaylorFeatures of one Gaussian, whose first columns are a smaller map; got {got}. "
         "Compare with ExactGPRegressor on some rows instead."
     )

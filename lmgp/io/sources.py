@@ -177,9 +177,10 @@ def source_of(
         return ArraySource(made, y, sample_weight, noise_variances, rows)
     for name, one in (("y", y), ("sample_weight", sample_weight), ("noise_variances", noise_variances)):
         if one is not None:
+            cure = " Give list(X) if these are rows." if isinstance(X, Iterator) else ""
             raise InputError(
                 f"X is a source of chunks, each (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
-                f"noise_variances): {name} belongs into the chunks. Leave it out here."
+                f"noise_variances): {name} belongs into the chunks. Leave it out here; got a {type(X).__name__}.{cure}"
             )
     return X if isinstance(X, Source) else ChunkSource(X)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
 
+from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
 from lmgp.kernels.capabilities import CAPABILITIES as CAPABILITIES
@@ -146,12 +146,12 @@ class Kernel(Parametrized, ABC):
         InputError
             If a parameter of the kernel is out of its range, or does not fit the rows.
         """
-        rows: Floats = check_array(Z, dtype=np.float64)
+        rows: Floats = checked_table(Z, "Z")
         self.checked(rows.shape[1])
         right, values = as_tensor(rows), self.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
-            left = as_tensor(same_columns(check_array(X, dtype=np.float64), rows))
+            left = as_tensor(same_columns(checked_table(X), rows))
             return self.evaluate_at(left, right, values).numpy()
 
         return section
@@ -174,7 +174,7 @@ class Kernel(Parametrized, ABC):
         InputError
             As `sections`.
         """
-        return self.sections(X if Z is None else Z)(X)
+        return self.sections(checked_table(X) if Z is None else Z)(X)
 
     def can(self, capability: str) -> bool:
         """Say whether the kernel has a capability.
@@ -223,7 +223,7 @@ class Kernel(Parametrized, ABC):
         InputError
             If the kernel has no metric, or does not fit the rows.
         """
-        rows: Floats = check_array(X, dtype=np.float64)
+        rows: Floats = checked_table(X)
         return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
 
     def rescaled(self, scales: ArrayLike) -> "Kernel":
@@ -325,7 +325,7 @@ class Kernel(Parametrized, ABC):
     def to_gpytorch(self) -> "gpytorch.kernels.Kernel":
         """Make the kernel's counterpart in GPyTorch, in float64, with the same values of the parameters.
 
-        `lmgp.kernels.gpytorch.from_gpytorch` leads back.
+        `lmgp.gpytorch.from_gpytorch` leads back.
 
         Returns
         -------

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
+from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
 from lmgp.kernels.base import Kernel, require, same_columns
@@ -53,12 +54,12 @@ class LinearKernel(Kernel):
         return self
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        rows: Floats = check_array(Z, dtype=np.float64)
+        rows: Floats = checked_table(Z, "Z")
         weighted = self._weighted(rows)
-        return lambda X: same_columns(check_array(X, dtype=np.float64), rows) @ weighted.T
+        return lambda X: same_columns(checked_table(X), rows) @ weighted.T
 
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        rows: Floats = check_array(X, dtype=np.float64)
+        rows: Floats = checked_table(X)
         return np.einsum("ij,ij->i", rows, self._weighted(rows))
 
     def rescaled(self, scales: ArrayLike) -> "LinearKernel":  # noqa: D102
@@ -193,7 +194,7 @@ def row_values(function: Any, X: ArrayLike) -> Floats:
     """
     if not callable(function):
         raise InputError(f"function must be callable, (n, d) rows to (n,) values; got {function!r}.")
-    rows = check_array(X, dtype=np.float64)
+    rows = checked_table(X)
     values = np.asarray(function(rows))
     if values.shape != (len(rows),) or values.dtype.kind not in "biuf":
         raise InputError(

@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
 from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
@@ -135,18 +136,18 @@ class StationaryKernel(Kernel):
         return covariance
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        rows: Floats = check_array(Z, dtype=np.float64)
+        rows: Floats = checked_table(Z, "Z")
         lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
         right, values = as_tensor(rows / lengthscale), self.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
-            left = same_columns(check_array(X, dtype=np.float64), rows) / lengthscale
+            left = same_columns(checked_table(X), rows) / lengthscale
             return self._in_blocks(as_tensor(left), right, values).numpy()
 
         return section
 
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        rows: Floats = check_array(X, dtype=np.float64)
+        rows: Floats = checked_table(X)
         return np.full(len(rows), self.checked(rows.shape[1]).prior_variance())
 
     def prior_variance(self) -> float:  # noqa: D102

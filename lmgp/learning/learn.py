@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from numbers import Integral, Real
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from lmgp.errors import InputError
 from lmgp.fitted import digest
@@ -28,6 +31,7 @@ from lmgp.learning.search import PLAN, Found, Likelihood, Search
 from lmgp.learning.space import Units
 from lmgp.memory import check_memory
 from lmgp.parallel import parallel_map
+from lmgp.progress import STAGES, shown, tried_kernel
 from lmgp.validation import RandomState, Rows, check_rows, generator, validated_pair
 
 Floats = NDArray[np.float64]
@@ -35,6 +39,17 @@ Wanted = Kernel | str | Iterable[str] | None
 
 # What was learned last, by the rows and the settings: a grid search over sizes or thresholds learns once a fold.
 REMEMBERED = 16
+
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [Kernel, str, "array-like", None],
+    "ard": ["boolean", StrOptions({"auto"})],
+    "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+    "standardize": ["boolean"],
+    "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
+    "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
+    "random_state": ["random_state", np.random.Generator],
+}
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,7 @@ def learn(
     max_learning_rows: int = 2000,
     max_memory_gib: float = 4.0,
     random_state: RandomState = None,
+    verbose: bool | int = False,
 ) -> Learned:
     """Learn the kernel and the noise variance from all rows.
 
@@ -97,6 +113,8 @@ def learn(
         For the exact likelihood.
     max_memory_gib : float, default=4.0
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    verbose : bool or int, default=False
+        Whether each kernel that is tried is shown on standard error: the rows, the likelihood and the seconds.
 
     Returns
     -------
@@ -140,13 +158,20 @@ def learn(
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
     """
+    given = {
+        "kernel": kernel, "ard": ard, "noise_variance": noise_variance,
+        "standardize": standardize, "max_learning_rows": max_learning_rows, "max_memory_gib": max_memory_gib,
+        "random_state": random_state,
+    }  # fmt: skip
+    validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
     inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.y - rows.mean, rows.weights, rows.noise_variances)
     settings = Settings(
         kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
     )
-    return learn_rows(rows, settings, generator(random_state))
+    with shown(verbose):
+        return learn_rows(rows, settings, generator(random_state))
 
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
@@ -157,17 +182,22 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
     known = _MEMORY.get(key)
     if known is not None:
+        STAGES.info("the kernel was learned from these rows before")
         return known
-    start = perf_counter()
-    wanted = settings.kernel
+    start, wanted = perf_counter(), settings.kernel
+    form = declared_free(wanted) if isinstance(wanted, Kernel) else None
+    tried: Sequence[Form] = ()
+    if not (wanted is None or isinstance(wanted, Kernel)):
+        tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
+    named = bool(tried)
+    if form is not None or settings.noise_variance is None or not isinstance(wanted, Kernel):
+        STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     if wanted is None or isinstance(wanted, Kernel):
-        form = None if wanted is None else declared_free(wanted)
         found = _by_form(rows, form, settings, rng) if form is not None else _by_exact_rows(rows, settings, rng)
     else:
-        tried = forms(wanted, _affordable(rows, settings), rows.X.shape[1], settings.groups)
         found = _by_search(rows, tried, settings, rng)
     hyperparameters, trials = found
-    n_copies, named = count_copies(rows).exact, not (wanted is None or isinstance(wanted, Kernel))
+    n_copies = count_copies(rows).exact
     collapsed = hyperparameters.noise_variance < exact.SEARCH.collapsed_noise * float(np.var(rows.y))
     if n_copies and collapsed and named:
         _check_copies(rows, hyperparameters, settings, rng)
@@ -221,7 +251,7 @@ def _by_exact_rows(
     ard, n = settings.ard is True and kernel is None, min(len(rows.y), settings.max_learning_rows)
     n_free = (0 if kernel is not None else 1 + (rows.X.shape[1] if ard else 1)) + learns_noise
     name = "gaussian" if kernel is None else type(kernel).__name__
-    return found, (_only_trial(found, name, ard, n_free, n, perf_counter() - start),)
+    return found, (tried_kernel(_only_trial(found, name, ard, n_free, n, perf_counter() - start)),)
 
 
 def _only_trial(found: Hyperparameters, name: str, ard: bool, n_free: int, n_rows: int, seconds: float) -> Trial:
@@ -242,7 +272,7 @@ def _by_form(
             max_learning_rows=settings.max_learning_rows, max_memory_gib=settings.max_memory_gib,
         )  # fmt: skip
         n_free = form.n_free + (settings.noise_variance is None and rows.noise_variances is None)
-        return found, (_only_trial(found, form.name, False, n_free, n_rows, perf_counter() - start),)
+        return found, (tried_kernel(_only_trial(found, form.name, False, n_free, n_rows, perf_counter() - start)),)
     return _by_search(rows, (form,), settings, rng)
 
 
@@ -255,10 +285,11 @@ def _by_search(
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
     if settings.likelihood != "vecchia":
+        n_learning = min(len(rows.y), settings.max_learning_rows)
         check_memory(
-            ExactLikelihood.n_bytes(min(len(rows.y), settings.max_learning_rows), tried[-1].kernel),
-            f"The matrices to learn hyper-parameters from {settings.max_learning_rows:,} rows",
-            "Lower max_learning_rows.",
+            ExactLikelihood.n_bytes(n_learning, tried[-1].kernel),
+            f"The matrices to learn hyper-parameters from {n_learning:,} rows",
+            "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
             settings.max_memory_gib,
         )
     units = Units.of(rows, settings.standardize, settings.groups)

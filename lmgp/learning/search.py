@@ -18,6 +18,7 @@ from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
 from lmgp.parallel import parallel_map, single_threaded
+from lmgp.progress import tried_kernel
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -360,10 +361,10 @@ class Search:
         return Found(
             space,
             optimum,
-            Trial(
+            tried_kernel(Trial(
                 space.form.name, space.form.ard, len(space.bounds), name, n_rows, n_neighbors, optimum.value / n_rows,
                 error, missing, missing, missing, seconds,
-            ),
+            )),
         )  # fmt: skip
 
 

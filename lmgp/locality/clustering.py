@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 from sklearn.utils.validation import check_array
 
+from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.locality.blocks import MIN_ROWS, Blocks, squared_distances
 
@@ -111,7 +112,7 @@ def farthest_point_clustering(
         )
     try:
         # One memory order, so that the rounding of the mean does not depend on the caller's.
-        rows: NDArray[np.float64] = check_array(X, dtype=np.float64, order="C", input_name="X")
+        rows: NDArray[np.float64] = checked_table(X, order="C")
         first = rows.mean(axis=0) if start is None else check_array([start], dtype=np.float64, input_name="start")[0]
     except (TypeError, ValueError) as error:
         raise InputError(str(error)) from error

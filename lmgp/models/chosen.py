@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.errors import InputError, ToleranceWarning
+from lmgp.errors import NoEstimateError, ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
@@ -37,6 +37,7 @@ from lmgp.models.nearest import NearestNeighborsGPRegressor
 from lmgp.models.residual import ResidualGPRegressor
 from lmgp.models.spectral import SpectralGPRegressor
 from lmgp.noise import Approximation, Noise
+from lmgp.progress import STAGES
 from lmgp.selection.candidates import LIMITS, Allowed, checked_methods, exact, families
 from lmgp.selection.costs import measured_costs, measured_kernel_costs
 from lmgp.selection.families import Choice
@@ -259,6 +260,7 @@ ResidualGPRegressor or SpectralGPRegressor
             choice, selection = found
         else:
             plan = PLAN.within(self.max_memory_gib)
+            STAGES.info("choosing a model for %s rows and %s predictions", f"{n_rows:,}", f"{n_predict:,}")
             probes = Probes.of(rows, common.kernel, noise, self.tolerance, rng, plan)
             choice, selection = self._choose(probes, allowed, n_rows, n_predict, common.kernel, noise, seed)
         if shortfall := selection.shortfall(self.max_features):
@@ -269,12 +271,13 @@ ResidualGPRegressor or SpectralGPRegressor
                 stacklevel=3,  # the line that calls fit
             )
         model = self._regressor(choice, common, seed)
+        STAGES.info("fitting %s to %s rows", type(model).__name__, f"{n_rows:,}")
         trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
-        model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
+        y = rows.y + trend + common.center
+        model.fit(rows.X, y, rows.weights, rows.noise_variances, center=common.center)
         if isinstance(model, SpectralGPRegressor):
             selection = selection.stating(model.error_.divergence, model.variance_by_)
-        # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
-        return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
+        return ChosenFit(**vars(common), selection=selection, model=model)
 
     def _choose(
         self, probes: Probes, allowed: Allowed, n_rows: int, n_predict: int, kernel: Kernel, noise: Noise, seed: int
@@ -353,13 +356,28 @@ ResidualGPRegressor or SpectralGPRegressor
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)
 
+    def _covariance(self, X: Floats) -> Floats:
+        return self.model_._covariance(X)
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        return self.model_._samples(X, n_samples, rng)
+
+    def _log_likelihood(self) -> float:
+        return self.model_._log_likelihood()
+
+    def _training_rows(self) -> Rows:
+        return self.model_._training_rows()
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self.model_._left_out(rows)
+
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.model_._expectations(X)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         try:
             return self.model_._expected_divergence(X)
-        except InputError:  # it states none: the mean of what was measured on the probes
+        except NoEstimateError:  # it states none: the mean of what was measured on the probes
             return np.full(len(X), self.selection_.chosen.kl)
 
     def _cure(self) -> str:

@@ -1,6 +1,6 @@
 """Gaussian processes in feature space: D × D in place of n × n."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,9 @@ from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.additive import FeaturizedSums
+from lmgp.inference.joint import weight_covariance, weight_samples
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.leave_one_out import of_weights
 from lmgp.inference.trend import Trend
 from lmgp.inference.truncation import check_series, expected_divergence
 from lmgp.inference.weight_space import (
@@ -32,6 +34,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GPFit, TrendColumns
+from lmgp.models.evidence import KeptRows, less_trend
 from lmgp.models.streams import Sample, StreamedGP
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
@@ -53,6 +56,8 @@ class FeaturizedFit(GPFit):
         The trend before it is estimated.
     sums : FeaturizedSums or None
         None before there are rows.
+    kept : KeptRows
+        The rows of one fit to rows in memory.
     """
 
     features: KernelMap
@@ -63,6 +68,7 @@ class FeaturizedFit(GPFit):
     origin: float = 0.0
     start: Trend | None = None
     sums: FeaturizedSums | None = None
+    kept: KeptRows = field(default_factory=KeptRows)
 
     # Rows of chunks are summed when there are as many, and no pass is needed that says where all rows are.
     least_rows: ClassVar[int] = 1
@@ -82,8 +88,10 @@ class FeaturizedFit(GPFit):
 
     def with_sums(self, sums: FeaturizedSums) -> Self:
         """Return the state of the rows of these sums, solved."""
-        posterior, summary = sums.posterior(), sums.summary
-        change, trend = summary.weighted / summary.n, posterior.trend
+        summary = sums.summary
+        change = 0.0 if self.center_given else summary.weighted / summary.n
+        posterior = sums.posterior(change)
+        trend = posterior.trend
         if trend is not None:
             start = trend.start.copy()
             start[0] -= change
@@ -97,6 +105,7 @@ class FeaturizedFit(GPFit):
             posterior=posterior,
             box=(summary.low, summary.high),
             sums=sums,
+            kept=KeptRows(),
         )
 
     def joined(self, rows: Rows, sign: float) -> Self:
@@ -235,7 +244,12 @@ class FeaturizedGPRegressor(StreamedGP):
         # Of the rows' own mean: nothing is left of it, not even the rounding.
         summary = replace(Summary.of(rows), weighted=0.0)
         fit = frozen.with_sums(frozen._sums(rows, summary))
-        return replace(fit, farthest_target=common.farthest_target, column_scales=common.column_scales)
+        return replace(
+            fit,
+            farthest_target=common.farthest_target,
+            column_scales=common.column_scales,
+            kept=KeptRows(rows.copy()),
+        )
 
     def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> FeaturizedFit:
         features = default_map(common.kernel) if self.features is None else self.features
@@ -262,6 +276,25 @@ class FeaturizedGPRegressor(StreamedGP):
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         fit = self._fitted
         return evaluate(fit.solved(), fit.features, X, fit.map_centre, fit.noise, variance)
+
+    def _covariance(self, X: Floats) -> Floats:
+        fit = self._fitted
+        return weight_covariance(fit.solved(), fit.features, fit.kernel, X, fit.map_centre, fit.noise)
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        fit = self._fitted
+        errors = weight_samples(fit.solved(), fit.features, fit.kernel, X, fit.map_centre, fit.noise, n_samples, rng)
+        return errors + self._predict(X, False)[0][:, None]
+
+    def _training_rows(self) -> Rows:
+        return less_trend(self._fitted.kept.get(), self._estimated_trend())
+
+    def _log_likelihood(self) -> float:
+        return self._fitted.log_marginal_likelihood
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        fit = self._fitted
+        return of_weights(fit.solved(), fit.features, rows, fit.map_centre, fit.noise)
 
     def _cure(self) -> str:
         return cure(self._fitted.noise, self._fitted.features)

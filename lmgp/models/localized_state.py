@@ -91,7 +91,7 @@ class LocalizedState(GPFit):
         plan, summary = self._planned(), sums.summary
         if summary.n <= 0.0:
             raise InputError(NO_ROW)
-        center = plan.origin + summary.weighted / summary.n
+        center = plan.origin if self.center_given else plan.origin + summary.weighted / summary.n
         posterior = plan.posterior(sums, center)
         return replace(
             self, center=center, farthest_target=summary.farthest(center - plan.origin), column_scales=summary.scales,
@@ -109,7 +109,7 @@ class LocalizedState(GPFit):
         """Return the state of these rows alone."""
         if self.plan is not None:
             return self.with_sums(self.sums_of(rows))
-        none = self._kept().rows.take(slice(0))
+        none = self._kept().given.take(slice(0))
         empty = replace(self, posterior=self._kept().of(none, self.centroids[:0], Neighbourhoods(none.X)), summary=None)
         return empty._with_more(self._less(rows), 1.0)
 
@@ -119,7 +119,7 @@ class LocalizedState(GPFit):
             what = "map" if self.noise_variance == other.noise_variance else "noise variance"
             raise InputError(f"Models of one {what} merge; these differ in it. {ONE_START}")
         if other.plan is None:
-            theirs = other._kept().rows
+            theirs = other._kept().given
             return self.joined(replace(theirs, y=theirs.y + other._taken_off(theirs.X)), 1.0)
         if self.plan is None:
             raise InputError(
@@ -150,7 +150,7 @@ class LocalizedState(GPFit):
     def _with_more(self, more: Rows, sign: float) -> Self:
         """Return the state with more of the rows that are kept, or without some; y as that of those."""
         kept = self._kept()
-        before, noise = kept.rows, self.noise_variance
+        before, noise = kept.given, self.noise_variance
         if sign < 0.0:
             rows = before.take(without(before, more, noise))
             if not len(rows.y):
@@ -163,7 +163,7 @@ class LocalizedState(GPFit):
                 known = self._summary_of(before)
             summary = summary if known is None else known.combine(summary)
             neighbourhoods = self._joined_neighbourhoods(len(before.y), rows)
-        change = summary.weighted / summary.n
+        change = 0.0 if self.center_given else summary.weighted / summary.n
         summary = replace(summary, weighted=0.0)
         trend = self.trend
         if trend is None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from lmgp.errors import InputError
+from lmgp.errors import NoEstimateError
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import require
@@ -122,6 +122,12 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._fitted.posterior.predict(X, variance)
 
+    def _training_rows(self) -> Rows:
+        return self._fitted.posterior.rows
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self._fitted.posterior.leave_one_out()
+
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self._fitted.posterior.expectations(X)
 
@@ -129,9 +135,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         raise no_estimate(self._fitted.posterior)
 
 
-def no_estimate(posterior: NearestPosterior) -> InputError:
+def no_estimate(posterior: NearestPosterior) -> NoEstimateError:
     """Make the error of a model of the nearest rows that is asked for its divergence from the exact process."""
-    return InputError(
+    return NoEstimateError(
         f"return_error cannot say what the rows beyond the nearest {posterior.n_neighbors} would change. Compare with "
         "ExactGPRegressor on some rows instead."
     )

@@ -104,7 +104,9 @@ def _first_bad_row(chunk: Chunk) -> int | None:
     return min(bad, default=None)
 
 
-def fit_to_stream(model: Any, source: Source, path: str | PathLike[str] | None, verbose: bool) -> None:
+def fit_to_stream(
+    model: Any, source: Source, path: str | PathLike[str] | None, verbose: bool, center: float | None = None
+) -> None:
     """Fit a model to a source.
 
     Parameters
@@ -114,15 +116,19 @@ def fit_to_stream(model: Any, source: Source, path: str | PathLike[str] | None, 
     path : path or None
         Of the checkpoint.
     verbose : bool
+    center : float, optional
+        A mean of y that is known.
     """
-    _StreamFit(model, source, path, verbose).run()
+    _StreamFit(model, source, path, verbose, center).run()
 
 
 class _StreamFit:
-    def __init__(self, model: Any, source: Source, path: str | PathLike[str] | None, verbose: bool) -> None:
-        self.model, self.source, self.path, self.verbose = model, source, path, verbose
+    def __init__(
+        self, model: Any, source: Source, path: str | PathLike[str] | None, verbose: bool, center: float | None
+    ) -> None:
+        self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
         self.name = type(model).__name__
-        parameters = model._parameters_digest
+        parameters = model._digest_of(center)
         if path is not None:
             check_place(path)
         state = None if path is None else read_checkpoint(path, self.name, parameters)
@@ -193,7 +199,7 @@ class _StreamFit:
         state = self.state
         assert state.sample is not None
         learning, drawing = state.rngs
-        state.record = self.model._frozen(state.sample, learning, drawing)
+        state.record = self.model._frozen(state.sample, learning, drawing, self.center)
         state.sample, state.n_chunks, state.n_rows, state.mark = None, 0, 0, ""
         self._remember_columns()
         if self.path is not None and self.source.again:

@@ -7,24 +7,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import InputError
 from lmgp.fitted import unchanged_on_failure
+from lmgp.inference.additive import rows_are_gone
+from lmgp.inference.joint import NearErrors, normal_draws, with_variance
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.leave_one_out import from_all
 from lmgp.io.sources import source_of
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GPFit, TrendColumns
-from lmgp.models.spectral_fit import Later, PendingFit, SpectralFit, resolved
+from lmgp.models.evidence import less_trend
+from lmgp.models.spectral_fit import Later, PendingFit, SpectralFit, checked_box, resolved, without_rows
 from lmgp.models.streams import Sample, StreamedGP, check_trend
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import SpectralError
+from lmgp.spectral.dense import DenseFactor
+from lmgp.spectral.joint import mode_covariance
 from lmgp.spectral.posterior import SpectralPosterior
-from lmgp.spectral.streams import Cells, SpectralParts
 from lmgp.spectral.sums import SpectralSums, check_admitted
-from lmgp.spectral.variance import LocalVariance
-from lmgp.validation import RandomState, Rows, generator, validated
+from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +66,10 @@ class SpectralGPRegressor(StreamedGP):
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
+    max_seconds : float, optional
+        What the sums and iterations of a fit may be expected to take, by rates that are measured here. A fit that may
+        take more is refused before it begins. If not given, it takes its time. The rows of an iterator are not known
+        before: they count as a million.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's: `relearn` finds the best
         within that. Each column has up to its square times the modes.
@@ -113,6 +120,7 @@ class SpectralGPRegressor(StreamedGP):
         **StreamedGP._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
         "room": [Interval(Real, 1, None, closed="left")],
         "box": ["array-like", None],
     }
@@ -130,6 +138,7 @@ class SpectralGPRegressor(StreamedGP):
         ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
+        max_seconds: float | None = None,
         room: float = 1.0,
         box: ArrayLike | None = None,
         random_state: RandomState = None,
@@ -142,6 +151,7 @@ class SpectralGPRegressor(StreamedGP):
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
+        self.max_seconds = max_seconds
         self.room = room
         self.box = box
         self.random_state = random_state
@@ -217,7 +227,7 @@ class SpectralGPRegressor(StreamedGP):
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         *,
-        verbose: bool = False,
+        verbose: bool | int = False,
     ) -> Self:
         """Add rows as `update` does, but solve when the model is next used: for many small updates.
 
@@ -230,8 +240,8 @@ class SpectralGPRegressor(StreamedGP):
             See `fit`.
         y : array-like of shape (n,), optional
         sample_weight, noise_variances : array-like of shape (n,), optional
-        verbose : bool, default=False
-            Whether to show the rows a second and the time left, of a source.
+        verbose : bool or int, default=False
+            See `fit`.
 
         Returns
         -------
@@ -284,94 +294,42 @@ class SpectralGPRegressor(StreamedGP):
         self._fitted = resolved(self._fitted).relearned(self.max_memory_gib)
         return self
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
-        """Draw functions from the posterior: one draw is one function, in and near the box of the training rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        n_samples : int, default=1
-        random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            Of the latent function, in units of y.
-
-        Raises
-        ------
-        InputError
-            If a row is far from the box of the training rows; the message says how far rows are drawn. If `n_samples`
-            is no positive integer.
-        """
-        check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
-        rows, fit = self._coordinates(validated(self, X, reset=False)), resolved(self._fitted)
-        if fit.parts is not None:
-            raise InputError(
-                "Functions are drawn given the rows, and a model of a stream keeps none. Fit to rows in memory to "
-                "draw; predict(X, return_std=True) has the standard deviations."
-            )
-        drawn = fit.posterior.samples(rows, fit.rows, int(n_samples), generator(random_state))
-        start = 0.0 if fit.posterior.trend is None else fit.posterior.trend.least_squares(rows)
-        samples: Floats = (drawn + start + fit.center).T
-        return samples
-
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> SpectralFit:
-        rows, tolerance = rows.copy(), float(self.tolerance)
-        posterior = SpectralPosterior(
-            common.kernel,
-            rows,
-            Noise(common.noise_variance),
-            tolerance,
-            max_iterations=int(self.max_iterations),
-            max_memory_gib=self.max_memory_gib,
-            trend=common.trend,
-            center=common.center,
-            room=float(self.room),
-            box=self._box(rows.X.shape[1]),
-        )
+        rows = rows.copy()
+        posterior = self._solved(rows, common, checked_box(self.box, rows.X.shape[1]))
         common = replace(common, trend=posterior.trend)
-        later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)
+        later = Later(float(self.tolerance) ** 2, int(rng.integers(2**63)), self.max_memory_gib)
         variance = later.variance(posterior, rows, at_once=True)
         return SpectralFit(**vars(common), posterior=posterior, rows=rows, later=later, variance=variance)
-
-    def _box(self, n_inputs: int) -> tuple[Floats, Floats] | None:
-        if self.box is None:
-            return None
-        box: Floats = check_array(self.box, dtype=np.float64, input_name="box", ensure_2d=False)
-        if box.shape != (2, n_inputs) or np.any(box[0] > box[1]):
-            raise InputError(
-                f"box must have the lowest values of the {n_inputs} columns, and the highest, shape (2, {n_inputs}); "
-                f"got {self.box!r}."
-            )
-        return box[0], box[1]
 
     def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> SpectralFit:
         assert sample is not None  # of a stream
         assert sample.summary is not None
-        tolerance, summary = float(self.tolerance), sample.summary
-        given = self._box(rows.X.shape[1]) or (summary.low, summary.high)
-        posterior = SpectralPosterior(
+        summary = sample.summary
+        given = checked_box(self.box, rows.X.shape[1]) or (summary.low, summary.high)
+        box = np.minimum(summary.low, given[0]), np.maximum(summary.high, given[1])
+        n_rows = summary.n_rows if sample.whole else max(summary.n_rows, ROWS_TO_COME)
+        later = Later(float(self.tolerance) ** 2, int(rng.integers(2**63)), self.max_memory_gib)
+        return without_rows(self._solved(rows, common, box, n_rows), common, later, summary)
+
+    def _solved(
+        self, rows: Rows, common: GPFit, box: tuple[Floats, Floats] | None, n_rows: int | None = None
+    ) -> SpectralPosterior:
+        """Return the posterior of rows, or that of none, with modes for `n_rows` rows."""
+        return SpectralPosterior(
             common.kernel,
             rows,
             Noise(common.noise_variance),
-            tolerance,
+            float(self.tolerance),
             max_iterations=int(self.max_iterations),
             max_memory_gib=self.max_memory_gib,
             trend=common.trend,
             center=common.center,
             room=float(self.room),
-            box=(np.minimum(summary.low, given[0]), np.maximum(summary.high, given[1])),
-            n_rows=summary.n_rows if sample.whole else max(summary.n_rows, ROWS_TO_COME),
+            box=box,
+            n_rows=n_rows,
+            max_seconds=self.max_seconds,
         )
-        later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)
-        cells = Cells.over(posterior.modes, common.kernel, posterior.noise, later.tolerance)
-        nothing = rows.take(slice(0))
-        parts = SpectralParts(posterior.sums, later.cells(posterior, cells), summary)
-        local = LocalVariance(common.kernel, nothing, posterior.noise, later.tolerance, later.seed)
-        return SpectralFit(**vars(common), posterior=posterior, rows=nothing, later=later, variance=local, parts=parts)
 
     def _check_more(self, rows: Rows, fit: SpectralFit | PendingFit) -> None:
         known = fit.fit if isinstance(fit, PendingFit) else fit  # what waits has been checked
@@ -387,6 +345,52 @@ class SpectralGPRegressor(StreamedGP):
         found, served = self.kernel_.diagonal(X), posterior.modes.served(X)
         found[served] = self._fitted.variance.variance(X[served])
         return mean, found + posterior.trend_variance(X)
+
+    def _covariance(self, X: Floats) -> Floats:
+        posterior, served = self._fitted.posterior, self._fitted.posterior.modes.served(X)
+        if not isinstance(self._fitted.variance, DenseFactor):
+            return super()._covariance(X)
+        # Rows out of reach of all training rows are the prior's.
+        found = np.zeros((len(X), len(X)))
+        for some, covariance in ((served, lambda Z: mode_covariance(posterior, Z)), (~served, self.kernel_)):
+            if some.any():
+                found[np.ix_(some, some)] = covariance(X[some])
+        if posterior.trend is not None:
+            left = posterior.columns_left(X)
+            found += left @ posterior.trend.covariance @ left.T
+        return with_variance(found, self._means_and_variances(X)[1])
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        fit, trend = self._fitted, self._estimated_trend()
+        if fit.parts is not None and isinstance(fit.variance, DenseFactor):
+            return normal_draws(self._covariance(X), n_samples, rng) + self._predict(X, False)[0][:, None]
+        if fit.parts is not None:
+            return super()._samples(X, n_samples, rng)
+        drawn = fit.posterior.samples(X, fit.rows, n_samples, rng).T
+        return drawn if trend is None else drawn - trend.changes(X)[:, None]
+
+    def _near_errors(self) -> NearErrors:
+        # Of these, targets do not matter: the cells of rows that are not kept serve as well.
+        return NearErrors(self.kernel_, self._fitted.rows, Noise(self.noise_variance_), self._estimated_trend())
+
+    def _training_rows(self) -> Rows:
+        if self._fitted.parts is not None:
+            raise rows_are_gone()
+        return less_trend(self._fitted.rows, self._estimated_trend())
+
+    def _log_likelihood(self) -> float:
+        variance, posterior = self._fitted.variance, self._fitted.posterior
+        if not isinstance(variance, DenseFactor):
+            return super()._log_likelihood()
+        return variance.log_marginal_likelihood + 0.5 * posterior.explained_by_trend
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        posterior = self._fitted.posterior
+        mean, variance = self._means_and_variances(rows.X)
+        missing = posterior.left_out
+        noise = posterior.noise_of(rows)
+        mean, variance = from_all(rows.y, mean, np.maximum(variance - missing, 0.0), noise)
+        return mean, variance + missing
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.kernel_.diagonal(X), np.full(len(X), self._fitted.posterior.surprise)

@@ -6,6 +6,8 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.inference.local_rows import without
@@ -21,6 +23,8 @@ from lmgp.spectral.streams import Cells, SpectralParts
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.variance import PLAN, LocalVariance
 from lmgp.validation import Rows
+
+Floats = NDArray[np.float64]
 
 NO_ROW = "No row would be left. A model needs at least one: fit another one instead."
 
@@ -105,10 +109,11 @@ class SpectralFit(GPFit):
         """Return the state of rows that are not kept."""
         if parts.sums.n <= 0.0:
             raise InputError(NO_ROW)
-        posterior, summary = self.posterior.with_sums(parts.sums, warm), parts.summary
+        center = self.center if self.center_given else parts.sums.mean
+        posterior, summary = self.posterior.with_sums(parts.sums, warm, center), parts.summary
         rows = self.rows.take(slice(0)) if parts.cells is None else parts.cells.rows
         return replace(
-            self, center=parts.sums.mean, farthest_target=summary.farthest(parts.sums.mean), trend=posterior.trend,
+            self, center=center, farthest_target=summary.farthest(center), trend=posterior.trend,
             column_scales=summary.scales, posterior=posterior, rows=rows, variance=self.later.variance(posterior, rows),
             parts=parts,
         )  # fmt: skip
@@ -150,13 +155,14 @@ class SpectralFit(GPFit):
 
     def _with(self, sums: SpectralSums, more: Rows, warm: bool = False) -> Self:
         """Return the state of other sums: those of its rows and of more, which have y as it is."""
-        posterior = self.posterior.with_sums(sums, warm)
+        center = self.center if self.center_given else sums.mean
+        posterior = self.posterior.with_sums(sums, warm, center)
         origin, before = posterior.sums.origin, self.posterior.sums.origin
         rows = posterior.shifted(self.rows, origin - before)
         rows = rows.joined(posterior.shifted(more, origin), self.noise_variance)
         return replace(
             self,
-            center=sums.mean,
+            center=center,
             farthest_target=float(np.abs(rows.y).max()),
             trend=posterior.trend,
             column_scales=column_scales(rows),
@@ -222,3 +228,42 @@ class PendingFit:
 def resolved(fit: SpectralFit | PendingFit) -> SpectralFit:
     """Return a fitted state with all of its rows."""
     return fit.resolved if isinstance(fit, PendingFit) else fit
+
+
+def without_rows(posterior: SpectralPosterior, common: GPFit, later: Later, summary: Summary) -> SpectralFit:
+    """Return the state of rows that are not kept, before there are any.
+
+    Parameters
+    ----------
+    posterior : SpectralPosterior
+        Of no rows.
+    common : GPFit
+    later : Later
+    summary : Summary
+        Of rows to come.
+    """
+    kernel, noise, d = common.kernel, posterior.noise, len(summary.low)
+    nothing = Rows(np.empty((0, d)), np.empty(0))
+    cells = later.cells(posterior, Cells.over(posterior.modes, kernel, noise, later.tolerance))
+    parts = SpectralParts(posterior.sums, cells, summary)
+    local = LocalVariance(kernel, nothing, noise, later.tolerance, later.seed)
+    return SpectralFit(**vars(common), posterior=posterior, rows=nothing, later=later, variance=local, parts=parts)
+
+
+def checked_box(given: ArrayLike | None, n_inputs: int) -> tuple[Floats, Floats] | None:
+    """Return the lowest and the highest values of the columns, each of shape (d,), if they are given.
+
+    Raises
+    ------
+    InputError
+        If they are not of this number of columns, or not in this order.
+    """
+    if given is None:
+        return None
+    box: Floats = check_array(given, dtype=np.float64, input_name="box", ensure_2d=False)
+    if box.shape != (2, n_inputs) or np.any(box[0] > box[1]):
+        raise InputError(
+            f"box must have the lowest values of the {n_inputs} columns, and the highest, shape (2, {n_inputs}); "
+            f"got {given!r}."
+        )
+    return box[0], box[1]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.columns import NamedColumns
 from lmgp.errors import InputError
 from lmgp.fitted import digest, unchanged_on_failure
+from lmgp.inference.duplicates import Duplicates, check_duplicates
 from lmgp.inference.trend import Trend, without_trend
 from lmgp.inputs import column_scales
 from lmgp.io.sample import Sample
@@ -21,7 +22,8 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free
 from lmgp.models.base import GaussianProcess, GPFit
 from lmgp.models.passes import checked_chunk, fit_to_stream, reading
-from lmgp.validation import Rows, check_rows, validated_pair
+from lmgp.progress import shown
+from lmgp.validation import Rows, check_rows, known_center, validated_pair
 
 __all__ = ["Sample", "StreamedGP"]
 
@@ -42,9 +44,11 @@ class StreamedGP(GaussianProcess):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        duplicates: Duplicates = "keep",
+        center: float | None = None,
+        verbose: bool | int = False,
         *,
         checkpoint: str | PathLike[str] | None = None,
-        verbose: bool = False,
         chunk_rows: int | None = None,
     ) -> Self:
         """Fit the model to training rows, in memory or in a stream of chunks.
@@ -63,11 +67,17 @@ class StreamedGP(GaussianProcess):
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
+        duplicates : {"keep", "average", "drop"}, default="keep"
+            What becomes of rows with equal X, see `ExactGPRegressor.fit`. Rows in chunks are kept.
+        center : float, optional
+            A mean of y that is known, and stays so with other rows; the weighted mean of the rows if not given. A trend
+            takes its place.
+        verbose : bool or int, default=False
+            Whether what is tried to learn the kernel is shown on standard error as it goes; of a source, also the rows
+            a second and the time left.
         checkpoint : path, optional
             A file that is written after each chunk of a source, and removed at the end. Where it exists, the fit goes
             on behind the last chunk that it has.
-        verbose : bool, default=False
-            Whether to show the rows a second and the time left, of a source.
         chunk_rows : int, optional
             Read arrays in chunks of this many rows. Of memory-mapped arrays, as many as have 2**19 values if not given.
 
@@ -97,9 +107,16 @@ class StreamedGP(GaussianProcess):
         source = source_of(X, y, sample_weight, noise_variances, chunk_rows, arrays=checkpoint is not None)
         if source is None:
             target: Any = y
-            return super().fit(X, target, sample_weight, noise_variances)
+            return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
         self._validate_params()
-        fit_to_stream(self, source, checkpoint, bool(verbose))
+        check_duplicates(duplicates)
+        if duplicates != "keep":
+            raise InputError(
+                f"duplicates={duplicates!r} compares all rows, and a fit to chunks keeps none. Give duplicates='keep': "
+                "the sums of equal rows predict as their averages do. Or fit to rows in memory."
+            )
+        with shown(verbose):
+            fit_to_stream(self, source, checkpoint, bool(verbose), known_center(center))
         return self
 
     def partial_fit(
@@ -109,7 +126,7 @@ class StreamedGP(GaussianProcess):
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         *,
-        verbose: bool = False,
+        verbose: bool | int = False,
     ) -> Self:
         """Add rows to the model, with its kernel, noise variance and map as they are.
 
@@ -122,8 +139,8 @@ class StreamedGP(GaussianProcess):
             See `fit`.
         y : array-like of shape (n,), optional
         sample_weight, noise_variances : array-like of shape (n,), optional
-        verbose : bool, default=False
-            Whether to show the rows a second and the time left, of a source.
+        verbose : bool or int, default=False
+            See `fit`.
 
         Returns
         -------
@@ -141,7 +158,7 @@ class StreamedGP(GaussianProcess):
             with unchanged_on_failure(self):
                 self._fitted = self._fitted.joined(self._more_rows(X, y, sample_weight, noise_variances), 1.0)
             return self
-        for place, chunk in reading(source, verbose, type(self).__name__):
+        for place, chunk in reading(source, bool(verbose), type(self).__name__):
             rows = checked_chunk(self, chunk, place)
             if rows is not None:
                 with place.named():
@@ -256,15 +273,17 @@ class StreamedGP(GaussianProcess):
         inputs, target = validated_pair(self, chunk.X, chunk.y, reset=False)
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least=0)
 
-    def _frozen(self, sample: Sample, learning: np.random.Generator, drawing: np.random.Generator) -> Any:
-        """Return the state of a model without rows: all that is not summed."""
+    def _frozen(
+        self, sample: Sample, learning: np.random.Generator, drawing: np.random.Generator, known: float | None
+    ) -> Any:
+        """Return the state of a model without rows: all that is not summed. `known` is a center that is given."""
         rows, summary = sample.rows, sample.summary
         if rows is None or summary is None:
             raise InputError("The stream has no rows of positive weight; at least 2 are needed to fit a model.")
         names = self._names()
         X = rows.X if names is None else NamedColumns.of(rows.X, tuple(names))
         rows = self._checked_rows(X, rows.y, rows.weights, rows.noise_variances)
-        center = summary.weighted / summary.n
+        center = summary.weighted / summary.n if known is None else known
         rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
         trend, rows = without_trend(rows, self._trend_columns(), names)
         if trend is not None and self._learns(rows):
@@ -278,12 +297,14 @@ class StreamedGP(GaussianProcess):
             trend=trend,
             learning=learned.learning,
             column_scales=column_scales(rows),
+            center_given=known is not None,
         )
         return self._freeze(rows, common, drawing, sample)
 
-    @property
-    def _parameters_digest(self) -> str:
-        return digest({name: _hashed(value) for name, value in self.get_params(deep=False).items()})
+    def _digest_of(self, center: float | None) -> str:
+        """Return a name that fits of the same parameters and center share."""
+        values = {**self.get_params(deep=False), "center": center}
+        return digest({name: _hashed(value) for name, value in values.items()})
 
     @property
     def _all_given(self) -> bool:

@@ -10,6 +10,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammainc, gammaln, hyp1f1
 from sklearn.utils.validation import check_array
 
+from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.features.moments import RANGE
 
@@ -186,7 +187,7 @@ def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin", degree: int =
     >>> round(gamma_max(X), 6), round(gamma_max(X, center="mean"), 6), round(gamma_max(X, degree=4), 6)
     (0.025, 0.25, 0.054001)
     """
-    rows = check_array(X, dtype=np.float64, input_name="X")
+    rows = checked_table(X)
     shifted = np.abs(rows - resolve_center(center, rows))
     # By the largest entry first, so that no square overflows or vanishes.
     unit = float(shifted.max())

@@ -10,7 +10,7 @@ from lmgp.saving.container import damaged, read_archive, write_archive
 from lmgp.saving.decode import Decoder
 from lmgp.saving.encode import Encoder
 from lmgp.saving.names import class_of
-from lmgp.saving.output import PathLike, whole_file
+from lmgp.saving.output import PathLike, as_path, whole_file
 
 # What of other packages may change a result, in its last digits or more.
 PACKAGES = {"numpy": "numpy", "scipy": "scipy", "torch": "torch", "scikit-learn": "sklearn"}
@@ -105,7 +105,7 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
     """
     from sklearn.utils.validation import check_is_fitted
 
-    file = Path(path).expanduser()
+    file = as_path(path)
     try:
         if file.is_dir() or not file.exists():
             what = "is a folder" if file.is_dir() else "does not exist"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from lmgp.errors import OutputError
+from lmgp.errors import InputError, OutputError
 
 PathLike = str | os.PathLike[str]
 
@@ -28,7 +28,7 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
     OutputError
         If the folder does not exist, `path` is a folder or no regular file, or it cannot be written.
     """
-    given = Path(path).expanduser()
+    given = as_path(path)
     try:
         place = _checked(given)
         beside = _beside(place)
@@ -52,13 +52,26 @@ def check_place(path: PathLike) -> None:
     OutputError
         If it cannot, see `whole_file`.
     """
-    given = Path(path).expanduser()
+    given = as_path(path)
     try:
         beside = _beside(_checked(given))
         beside.touch(exist_ok=False)
         beside.unlink()
     except OSError as error:
         raise _refusal(given, error) from error
+
+
+def as_path(path: PathLike) -> Path:
+    """Return a path, with the home folder for ``~``.
+
+    Raises
+    ------
+    InputError
+        If it is no path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"A path is a str or a pathlib.Path, such as 'data/file'; got {path!r}.")
+    return Path(path).expanduser()
 
 
 def _beside(place: Path) -> Path:

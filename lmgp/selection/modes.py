@@ -1,10 +1,6 @@
 """The global solve on Fourier modes as a candidate: it states its own error, and so needs no trial."""
 
 import math
-from dataclasses import replace
-from time import perf_counter
-
-import numpy as np
 
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
@@ -13,21 +9,13 @@ from lmgp.noise import Noise
 from lmgp.selection.candidates import LIMITS, Allowed
 from lmgp.selection.families import Choice
 from lmgp.selection.search import Selection, Trial
-from lmgp.spectral.modes import Modes, choose_modes
-from lmgp.spectral.solve import Toeplitz, check_modes
+from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.seconds import expected_iterations, iteration_seconds
+from lmgp.spectral.solve import check_modes
 from lmgp.validation import Rows
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
 MEAN_ERROR = 1e-2
-
-# Iterations grow with the root of the number of rows over the relative noise: about this multiple of it, and some more.
-ITERATIONS, MORE_ITERATIONS = 0.5, 40.0
-
-# A product with more modes would take as long as what it is to save.
-MEASURED_MODES = 100_000
-
-# An iteration takes this multiple of a product with the matrix, for what is done beside it.
-BESIDE = 1.5
 
 
 def mean_error(tolerance: float) -> float:
@@ -72,24 +60,12 @@ def by_modes(
     except (InputError, MemoryLimitError):
         return None
     n = len(rows.y)
-    iterations = MORE_ITERATIONS + ITERATIONS * math.sqrt(n * kernel.prior_variance() / noise.variance)
     exact_work = n**2 * (n / 3.0 + n_predict) if allowed.takes_exact(n) else math.inf
     # At the rate by which the exact GP is taken at once within a second.
     limit = min(LIMITS.affordable, max(1.0, exact_work / LIMITS.quick))
-    seconds = BESIDE * iterations * _product_seconds(modes)
+    seconds = expected_iterations(modes, kernel, noise.variance, n) * iteration_seconds(modes)
     if seconds > limit:
         return None
     choice = Choice(SPECTRAL, modes.n_modes, None, None, allowed.approximation)
     trial = Trial(choice.method, choice.size, None, choice.approximation, error**2, 0.0, 0, seconds, 0.0, chosen=True)
     return choice, Selection((trial,), tolerance, n_predict, 0, 0.0, 0.0)
-
-
-def _product_seconds(modes: Modes) -> float:
-    """Return the seconds of a product with the matrix of these modes, measured on at most `MEASURED_MODES` of them."""
-    share = min(1.0, MEASURED_MODES / modes.n_modes)
-    fewer = replace(modes, counts=np.maximum(1, modes.counts * share ** (1.0 / len(modes.counts))).astype(np.intp))
-    toeplitz = Toeplitz(np.ones(fewer.doubled.shape, dtype=np.complex128), fewer.counts)
-    vector = np.ones((1, *fewer.shape), dtype=np.complex128)
-    start = perf_counter()
-    toeplitz(vector)
-    return (perf_counter() - start) * modes.n_modes / fewer.n_modes

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmgp.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.metrics import kl_divergence
+from lmgp.progress import tried_model
 from lmgp.selection.families import Candidate, Choice, Family
 from lmgp.selection.probes import Probes
 
@@ -392,5 +393,5 @@ class _Trials:
             choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
             candidate.seconds, seconds, n_neighbors=choice.n_neighbors,
         )  # fmt: skip
-        self.by_choice[id(choice)] = choice, trial
+        self.by_choice[id(choice)] = choice, tried_model(trial)
         return trial

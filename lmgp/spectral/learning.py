@@ -87,6 +87,13 @@ def learn_from_sums(
     P. Greengard, M. Rachh and A. Barnett, *Equispaced Fourier Representations for Efficient Gaussian Process Regression
     from a Billion Data Points*, 2022: the sums do not depend on the kernel.
     """
+    if not isinstance(sums, SpectralSums):
+        raise InputError(
+            f"sums must be what a fitted SpectralGPRegressor has as sums_; got {type(sums).__name__}. For rows use "
+            "lmgp.learn."
+        )
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a kernel, such as the model's kernel_; got {kernel!r}.")
     modes, shared = sums.modes, sums.shared_noise
     _check(sums, max_memory_gib)
     learns_noise = noise_variance is None and shared is not None

@@ -15,6 +15,9 @@ from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel, require
 
 Floats = NDArray[np.float64]
+
+# Of one column: more fit into no memory, and must not overflow an integer.
+MOST_COUNTS = 2.0**40
 Complexes = NDArray[np.complex128]
 Indices = NDArray[np.intp]
 
@@ -234,7 +237,7 @@ def choose_modes(
     if box is not None:
         low, high = np.minimum(low, box[0]), np.maximum(high, box[1])
     period = high - low + 2.0 * reach
-    counts = np.ceil(highest * period).astype(np.intp)
+    counts = np.ceil(np.minimum(highest * period, MOST_COUNTS)).astype(np.intp)
     return Modes(low, high, 1.0 / period, counts, reach, reach - reach_of_one, n_near, clone(kernel), room)
 
 

@@ -1,7 +1,5 @@
 """The posterior mean of all rows, from one solution over Fourier modes."""
 
-import math
-import warnings
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -11,13 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import InputError, ToleranceWarning
+from lmgp.errors import InputError
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
-from lmgp.spectral.accuracy import ACCURACY, SpectralError
+from lmgp.spectral.accuracy import ACCURACY, SpectralError, warn_of_iterations, warn_of_modes
 from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.seconds import Work, check_seconds
 from lmgp.spectral.solve import Solution, Toeplitz, check_modes, products, solve
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
@@ -57,6 +56,7 @@ class SpectralPosterior:
         The lowest and the highest values of rows to come.
     n_rows : int, optional
         The number of rows to come, of which `rows` are a sample: they do not count, and nothing is solved.
+    max_seconds : float, optional
 
     Attributes
     ----------
@@ -74,6 +74,8 @@ class SpectralPosterior:
         See `choose_modes`.
     MemoryLimitError
         If the modes take more memory; before it is taken.
+    TimeLimitError
+        If the sums and iterations may take longer; before they begin.
 
     Warns
     -----
@@ -103,6 +105,7 @@ class SpectralPosterior:
         room: float = 1.0,
         box: tuple[Floats, Floats] | None = None,
         n_rows: int | None = None,
+        max_seconds: float | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self._tolerance, self._max_iterations = tolerance, max_iterations
@@ -111,17 +114,18 @@ class SpectralPosterior:
         check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
         small = tolerance * noise.variance / self.kernel.prior_variance()
         self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)
+        if max_seconds is not None:
+            work = Work(n_rows or len(rows.y), 1 + self._n_trend, max_iterations, self._transform_tolerance)
+            check_seconds(self.modes, self.kernel, noise.variance, work, max_seconds)
         self._weigh()
         origin = self._origin(center)
         sums = self.sums_of(rows, np.zeros_like(origin))
-        if n_rows is not None:
-            self.sums, self.trend, self._n_chosen = replace(sums.merge(sums, -1.0), origin=origin), None, float(n_rows)
-            self._solved = Solution(
-                np.zeros_like(sums.cross[: 1 + self._n_trend]), np.zeros(1 + self._n_trend), 0, True
-            )
+        self._n_chosen = float(n_rows or sums.n)
+        if n_rows is None:
+            self._take(replace(sums, origin=origin))
             return
-        self._n_chosen = sums.n
-        self._take(replace(sums, origin=origin))
+        self.sums, self.trend = replace(sums.merge(sums, -1.0), origin=origin), None
+        self._solved = Solution(np.zeros_like(self._cross), np.zeros(1 + self._n_trend), 0, True)
 
     def _weigh(self) -> None:
         self._weights, prior = self.modes.weights(self.kernel), self.kernel.prior_variance()
@@ -147,7 +151,7 @@ class SpectralPosterior:
         name = "" if self._trend is None else f" and {self._trend.name}"
         origin = self.sums.origin if origin is None else origin
         return SpectralSums.of(
-            self.modes, rows, self.columns(rows.X), self.noise, self._noise_of(rows), self._transform_tolerance,
+            self.modes, rows, self.columns(rows.X), self.noise, self.noise_of(rows), self._transform_tolerance,
             trend=name, origin=origin,
         )  # fmt: skip
 
@@ -159,17 +163,25 @@ class SpectralPosterior:
         """Return rows with y less a trend of these coefficients."""
         return replace(rows, y=rows.y - self.columns(rows.X) @ coefficients)
 
-    def with_sums(self, sums: SpectralSums, warm: bool = False) -> Self:
-        """Return the posterior of other sums, of the same modes; `warm`: iterations start from this solution."""
-        other, center = copy(self), sums.mean
+    def with_sums(self, sums: SpectralSums, warm: bool = False, center: float | None = None) -> Self:
+        """Return the posterior of other sums, of the same modes.
+
+        Parameters
+        ----------
+        sums : SpectralSums
+        warm : bool, default=False
+            Whether iterations start from this solution.
+        center : float, optional
+            A mean of y that is known; that of the sums if not given.
+        """
+        other, center = copy(self), sums.mean if center is None else center
         if other._trend is not None:
             H, cross = sums.products[1:, 1:], sums.products[1:, 0]
             start = sums.origin + np.linalg.lstsq(H, cross, rcond=None)[0]
             start[0] -= center
             other._trend = replace(other._trend, start=start)
         other._take(sums.about(other._origin(center)), self._solved.vectors if warm else None)
-        other._warn_of_modes()
-        return other
+        return other._checked()
 
     def with_kernel(self, kernel: Kernel, noise: Noise) -> Self:
         """Return the posterior of the same sums for another kernel.
@@ -181,23 +193,12 @@ class SpectralPosterior:
         other._weigh()
         missing = other.left_out if noise.counts_missing else 0.0
         other._take(self.sums if noise == self.noise else self.sums.with_noise(noise, noise.variance + missing))
-        other._warn_of_modes()
-        return other
+        return other._checked()
 
-    def _warn_of_modes(self) -> None:
-        """Warn where the modes, chosen for other rows or another kernel, are too few, or their copies too near."""
-        variance, reach = self.noise.variance, np.diag(self.modes.reach)
-        copies = float(np.abs(self.kernel(np.zeros((1, len(reach))), reach)).sum())
-        off = math.sqrt(2.0 * self.error.modes + self.sums.n * (copies / variance) ** 2)
-        if off > ACCURACY.outgrown * self._tolerance:
-            warnings.warn(
-                f"The modes were chosen for fewer rows or another kernel: for {self.sums.n:,.0f} rows, {self.kernel!r} "
-                f"and the noise variance {variance:.3g} the mean may be off by up to about {off:.2g} noise standard "
-                f"deviations, where tolerance={self._tolerance:g} asks for less. Fit again to all rows, or start from "
-                "a smaller tolerance.",
-                ToleranceWarning,
-                stacklevel=2,
-            )
+    def _checked(self) -> Self:
+        """Return this posterior, with a warning where the modes serve other rows or another kernel too badly."""
+        warn_of_modes(self.error, self.kernel, self.modes.reach, self.noise.variance, self.sums.n, self._tolerance)
+        return self
 
     @cached_property
     def _toeplitz(self) -> Toeplitz:
@@ -220,7 +221,7 @@ class SpectralPosterior:
         self._coefficients = np.sqrt(self._weights) * self._solved.vectors
         self._mean = self._less_trend()
 
-    def _noise_of(self, rows: Rows) -> Floats:
+    def noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
         missing = torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
         noise: Floats = self.noise.of_weighted_rows(rows, missing).numpy()
@@ -234,15 +235,7 @@ class SpectralPosterior:
         self._coefficients, found = self._of_cross(self._cross, self._enough(squares, self._n_trend), start)
         self._solved = found
         if not found.converged:
-            left = math.sqrt(found.left[0] / (sums.n * variance))
-            warnings.warn(
-                f"{found.n_iterations:,} iterations leave an error of the mean of up to {left:.2g} noise standard "
-                f"deviations, root mean square over the training rows; tolerance={self._tolerance:g} asks for less. "
-                f"The noise variance, {variance:.3g}, is small for {sums.n:,.0f} rows: raise max_iterations or "
-                "tolerance.",
-                ToleranceWarning,
-                stacklevel=2,
-            )
+            warn_of_iterations(found.n_iterations, float(found.left[0]), variance, sums.n, self._tolerance)
         self._estimate()
 
     @property
@@ -328,11 +321,20 @@ class SpectralPosterior:
         """Return the posterior mean of each row, without the trend; 0 where no training row is in reach; shape (m,)."""
         return self._evaluate(self._mean[None], X)[0]
 
+    def columns_left(self, X: Floats) -> Floats:
+        """Return what the process leaves of the columns of the trend, shape (m, p)."""
+        return self.columns(X) - self._evaluate(self._coefficients[1:], X).T
+
+    @property
+    def explained_by_trend(self) -> float:
+        """By how much estimating the trend makes yᵀC⁻¹y smaller."""
+        change = np.zeros(self._n_trend) if self.trend is None else self.trend.change
+        return float(change @ (2.0 * self._precise[1:, 0] - self._precise[1:, 1:] @ change))
+
     def trend_variance(self, X: Floats) -> Floats:
         """Return what not knowing the trend adds to the variance of each row, shape (m,)."""
-        if self.trend is None:
-            return np.zeros(len(X))
-        return self.trend.variance(X, self._evaluate(self._coefficients[1:], X).T)
+        trend = self.trend
+        return np.zeros(len(X)) if trend is None else trend.variance(X, self._evaluate(self._coefficients[1:], X).T)
 
     def dense(self) -> DenseFactor:
         """Return the dense factor of the modes: few of them."""
@@ -366,7 +368,7 @@ class SpectralPosterior:
         """
         self._check_drawn(X)
         prior = np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
-        noise = self._noise_of(rows)
+        noise = self.noise_of(rows)
         errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
         targets = rows.y - self._evaluate(prior, rows.X) - errors
         precision = self.noise.variance / noise
@@ -375,10 +377,9 @@ class SpectralPosterior:
         coefficients, found = self._of_cross(cross, self._enough(np.sum(weighted * targets, axis=1), 0))
         drawn = self._evaluate(prior + coefficients, X)
         if self.trend is not None:
-            columns = self.trend.columns(rows.X)
             explained = self._explained(cross, coefficients, found.vectors)[1:].T
-            changes = (weighted @ columns - explained) / self.noise.variance @ self.trend.covariance
-            drawn += changes @ (self.trend.columns(X) - self._evaluate(self._coefficients[1:], X).T).T
+            changes = (weighted @ self.trend.columns(rows.X) - explained) / self.noise.variance @ self.trend.covariance
+            drawn += changes @ self.columns_left(X).T
         return drawn
 
     def _check_drawn(self, X: Floats) -> None:

@@ -1,4 +1,4 @@
-"""Models of tables on the command line: fit, predict, score and info, and what they refuse."""
+"""Models of tables on the command line: fit, predict, score and info."""
 
 import gzip
 import io
@@ -6,69 +6,22 @@ import math
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import norm
+import xarray
+from scipy.stats import lognorm, norm
 
 import lmgp
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
 from lmgp.cli import main
+from lmgp.grids import grid_rows
+from tests.cli.conftest import FIT, frame, mean, predicted, read
 from tests.conftest import GIVEN, draw
-
-FIT = ["--kernel", "matern32", "--target", "price", "--quiet"]
-
-
-def frame(n: int = 60, seed: int = 0) -> pd.DataFrame:
-    """Places, and a price at each."""
-    X, y, _ = draw(n, (-6.0, 50.0), (2.0, 55.0), seed=seed)
-    return pd.DataFrame({"lon": X[:, 0], "lat": X[:, 1], "price": y})
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with tables of training and of test rows."""
-    monkeypatch.chdir(tmp_path)
-    frame().to_csv("train.csv", index=False)
-    frame(20, seed=1).to_csv("test.csv", index=False)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def model_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What `lmgp fit train.csv` writes."""
-    place = tmp_path_factory.mktemp("model")
-    frame().to_csv(place / "train.csv", index=False)
-    assert main(["fit", str(place / "train.csv"), "--out", str(place / "model.lmgp"), *FIT]) == 0
-    return (place / "model.lmgp").read_bytes()
-
-
-@pytest.fixture
-def model(folder: Path, model_file: bytes) -> Any:
-    """The model, in the folder as model.lmgp."""
-    (folder / "model.lmgp").write_bytes(model_file)
-    return lmgp.load("model.lmgp")
-
-
-def read(source: Any, sep: str = ",", decimal: str = ".") -> pd.DataFrame:
-    """Read a table, each number with all its digits."""
-    return pd.read_csv(source, sep=sep, dtype=str).map(lambda one: float(str(one).replace(decimal, ".")))
-
-
-def predicted(*arguments: str, **written: str) -> pd.DataFrame:
-    """Run ``lmgp predict model.lmgp`` with a file as its output, and read that."""
-    assert main(["predict", "model.lmgp", *arguments, "--out", "out.csv", "--quiet"]) == 0
-    return read("out.csv", **written)
-
-
-def mean(model: Any, rows: Any) -> Any:
-    """The mean as it is beside standard deviations: alone it is rounded otherwise."""
-    return model.predict(rows, return_std=True)[0]
-
 
 # -------------------------------------------------------------------------------------------------------- what is right
 
@@ -107,6 +60,49 @@ def test_options_of_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "fitted to   price of train.csv, 60 rows, by lon, lat\n" in printed.out
     assert "variance 0.05" in printed.out
     assert printed.err == ""
+
+
+def test_fit_says_what_it_does_and_what_it_tries(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fit", "train.csv", *FIT[:-1], "--max-memory", "1", "--out", "model.lmgp"]) == 0
+    told = ["learning the kernel from 60 rows of 2 columns", "fitting ExactGPRegressor to 60 rows", "wrote model.lmgp"]
+    assert capsys.readouterr().err.splitlines() == [f"lmgp: {one}" for one in told]
+    assert lmgp.load("model.lmgp").max_memory_gib == 1.0
+    assert main(["fit", "train.csv", *FIT[:-1], "--seed", "5", "--verbose", "--out", "model.lmgp"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    trials = lmgp.load("model.lmgp").learning_.trials
+    assert len([line for line in lines if line.startswith("lmgp: matern32 with one lengthscale")]) == len(trials)
+    assert main(["fit", "train.csv", *FIT, "--max-memory", "1e-9", "--out", "other.lmgp"]) == 2
+    assert "Lower max_learning_rows" in capsys.readouterr().err
+    assert not (folder / "other.lmgp").exists()
+
+
+def test_the_logarithm_of_the_target_is_modelled_in_its_units(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = (one.assign(price=np.exp(one["price"])) for one in (frame(), frame(20, seed=1)))
+    train.to_csv("train.csv", index=False)
+    test.to_csv("test.csv", index=False)
+    assert main(["fit", "train.csv", *FIT, "--log", "--out", "model.lmgp"]) == 0
+    out = capsys.readouterr().out
+    assert "target      its logarithm is modelled: kernel, noise and trend are in those units\n" in out
+    assert re.search(r"noise       variance .* of the logarithm: [\d.]+% of the target\n", out)
+    same = GPRegressor(kernel="matern32", random_state=0).fit(train[["lon", "lat"]], np.log(train["price"]))
+    z, std = same.predict(test[["lon", "lat"]], return_std=True, include_noise=True)
+    textbook, found = lognorm(std, scale=np.exp(z)), predicted("test.csv", "--level", "0.9")
+    columns = [textbook.mean(), textbook.std(), *textbook.interval(0.9)]
+    np.testing.assert_allclose(found.to_numpy().T, columns, rtol=1e-7)
+    latent = predicted("test.csv", "--latent", "--level", "0.9")
+    np.testing.assert_allclose(latent["mean"], found["mean"], rtol=1e-7)
+    assert np.all(latent["upper"] - latent["lower"] < found["upper"] - found["lower"])
+    assert main(["score", "model.lmgp", "test.csv"]) == 0
+    scores = dict(re.findall(r"^(\S.*\S)  +(\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
+    assert float(scores["NLPD"]) == pytest.approx(-textbook.logpdf(test["price"]).mean(), rel=1e-5)
+    assert float(scores["RMSE"]) == pytest.approx(np.sqrt(np.mean((test["price"] - textbook.mean()) ** 2)), rel=1e-5)
+    assert main(["info", "model.lmgp"]) == 0
+    out = capsys.readouterr().out
+    assert "model       GPRegressor, which chose ExactGPRegressor\n" in out
+    assert "Learning the kernel:" in out
+    train.assign(price=train["price"] - 20.0).to_csv("train.csv", index=False)
+    assert main(["fit", "train.csv", *FIT, "--target-transform", "log1p", "--out", "other.lmgp"]) == 2
+    assert "'log1p' needs targets that are greater than -1; got -" in capsys.readouterr().err
 
 
 def test_columns_are_taken_by_name_in_any_order_and_others_ignored(folder: Path, model: Any) -> None:
@@ -153,6 +149,48 @@ def test_a_grid_in_place_of_a_table(folder: Path, model: Any) -> None:
     pd.testing.assert_frame_equal(found[["lon", "lat"]], points)
     np.testing.assert_array_equal(found["mean"], mean(model, points))
     assert list(predicted("--grid", "lat=50.5", "lon=-6:2:2")["lat"]) == [50.5, 50.5]
+
+
+def test_a_grid_as_netcdf(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.nc"]) == 0
+    assert "wrote a grid of 3 × 5 to map.nc" in capsys.readouterr().err
+    data, table = xarray.load_dataset("map.nc"), predicted("--grid", "lat=50:52:3", "lon=-6:2:5")
+    assert data["mean"].attrs["long_name"] == "predicted mean of price"
+    for _, row in table.iterrows():
+        for name in ("mean", "std", "lower", "upper"):
+            assert float(data[name].sel(lat=row["lat"], lon=row["lon"])) == pytest.approx(row[name], rel=1e-10)
+
+
+def test_netcdf_without_xarray_is_refused_before_the_work(
+    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
+    monkeypatch.setattr("lmgp.grids.predicted", None)
+    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.nc"]) == 2
+    assert 'map.nc: xarray is not installed, which data sets and netCDF files need: pip install "lmgp[spatial]"' in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_large_grid_is_written_in_parts(folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = predicted("--grid", "lat=50:52:3", "lon=-6:2:5")
+    monkeypatch.setattr("lmgp.grids.grid_rows", partial(grid_rows, chunk=4))
+    pd.testing.assert_frame_equal(predicted("--grid", "lat=50:52:3", "lon=-6:2:5"), whole, rtol=1e-9)
+
+
+def test_rows_of_one_place_are_kept_averaged_or_dropped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = frame()
+    several = pd.concat([train, train.iloc[:30].assign(price=train["price"] + 0.3), train.iloc[:5]])
+    several.to_csv("train.csv", index=False)
+    found = {}
+    for way in ("keep", "average", "drop"):
+        assert main(["fit", "train.csv", *FIT, "--duplicates", way, "--out", "model.lmgp"]) == 0
+        same = GPRegressor(kernel="matern32", random_state=0)
+        same.fit(several[["lon", "lat"]], several["price"], duplicates=way)
+        found[way] = predicted("test.csv")
+        np.testing.assert_allclose(found[way]["mean"], mean(same, frame(20, seed=1)[["lon", "lat"]]), rtol=1e-12)
+    pd.testing.assert_frame_equal(found["average"], found["keep"], rtol=1e-6)
+    assert abs(found["drop"]["std"] - found["keep"]["std"]).max() > 1e-4
 
 
 def test_rows_with_missing_values_can_be_dropped(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,166 +283,6 @@ def test_parquet(folder: Path, model: Any) -> None:
     test.loc[3, "lat"] = math.nan
     test.to_parquet("test.parquet")
     assert predicted("test.parquet", "--drop")["mean"].isna().sum() == 1
-
-
-# ----------------------------------------------------------------------------------------------------- what is refused
-
-PREDICT = ["predict", "model.lmgp"]
-
-
-def to_fit(text: str | bytes, *options: str) -> Callable[[Path], list[str]]:
-    """The command that fits a model to a table that it writes."""
-
-    def command(folder: Path) -> list[str]:
-        (folder / "bad.csv").write_bytes(text.encode() if isinstance(text, str) else text)
-        return ["fit", "bad.csv", "--target", "y", "--out", "new.lmgp", *options]
-
-    return command
-
-
-def without(*names: str) -> Callable[[Path], list[str]]:
-    """The command that predicts a table without some columns."""
-
-    def command(folder: Path) -> list[str]:
-        frame(20, seed=1).drop(columns=list(names)).to_csv("bad.csv", index=False)
-        return [*PREDICT, "bad.csv"]
-
-    return command
-
-
-def says(*arguments: str) -> Callable[[Path], list[str]]:
-    """A command."""
-    return lambda folder: list(arguments)
-
-
-def foreign_model(folder: Path) -> list[str]:
-    (folder / "bad.lmgp").write_text("model")
-    return ["info", "bad.lmgp"]
-
-
-def truncated_model(folder: Path) -> list[str]:
-    (folder / "bad.lmgp").write_bytes((folder / "model.lmgp").read_bytes()[:1000])
-    return ["predict", "bad.lmgp", "test.csv"]
-
-
-BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
-    "no target": (says("fit", "train.csv", "--out", "new.lmgp"), "--target"),
-    "no place for the model": (says("fit", "train.csv", "--target", "price"), "--out"),
-    "unknown target": (says("fit", "train.csv", "--target", "prise", "--out", "m"), "did you mean 'price'"),
-    "unknown column": (
-        says("fit", "train.csv", "--target", "price", "--columns", "lt", "--out", "m"),
-        "no column is named 'lt', did you mean 'lat'",
-    ),
-    "unknown kernel": (says("fit", "train.csv", *FIT[2:], "--kernel", "matern33", "--out", "m"), "matern32"),
-    "unknown trend column": (says("fit", "train.csv", *FIT, "--trend", "height", "--out", "m"), "height"),
-    "sphere without places": (
-        to_fit("a,b,y\n1,2,3\n2,3,4\n4,5,7\n", "--metric", "sphere"),
-        "must be named 'lon' or 'longitude'",
-    ),
-    "noise that is none": (says("fit", "train.csv", *FIT, "--noise-variance", "0", "--out", "m"), "above 0; got '0'"),
-    "tolerance of text": (says("fit", "train.csv", *FIT, "--tolerance", "low", "--out", "m"), "got 'low'"),
-    "negative seed": (says("fit", "train.csv", *FIT, "--seed", "-1", "--out", "m"), "--seed must not be negative"),
-    "no table": (says("fit", "nowhere.csv", *FIT, "--out", "m"), "nowhere.csv does not exist"),
-    "a folder as table": (says("fit", ".", *FIT, "--out", "m"), "is a folder"),
-    "no folder for the model": (says("fit", "train.csv", *FIT, "--out", "nowhere/m"), "there is no folder"),
-    "a folder as model": (says("fit", "train.csv", *FIT, "--out", "."), "is a folder"),
-    "standard output as model": (says("fit", "train.csv", *FIT, "--out", "-"), "--out model.lmgp"),
-    "semicolons": (to_fit("a;y\n1;2\n3;4\n"), "(--sep ';')"),
-    "tabs": (to_fit("a\ty\n1\t2\n3\t4\n"), r"(--sep '\t')"),
-    "commas, where it says semicolons": (to_fit("a,y\n1,2\n3,4\n", "--sep", ";"), "(--sep ',')"),
-    "two marks": (to_fit("a;y\n1;2\n3;4\n", "--sep", ";;"), "one character (--sep); got ';;'"),
-    "decimal commas": (to_fit("a;y\n1,5;2,5\n3;4\n", "--sep", ";"), "say so (--decimal ,)"),
-    "points among thousands": (to_fit("a;y\n1.000,5;2\n3;4\n", "--sep", ";", "--decimal", ","), "'1.000,5'"),
-    "two uses of the comma": (to_fit("a,y\n1,2\n3,4\n", "--decimal", ","), "not what separates columns"),
-    "text": (to_fit("a,y\nx,2\n3,4\n"), "'a' (line 2: 'x'); encode them as numbers"),
-    "dates": (to_fit("a,y\n2020-01-31,2\n2020-02-01,4\n"), "dates as the days since the first one"),
-    "missing values": (to_fit("a,y\n1,2\n,4\n5,6\n"), "'a' (1 rows, first line 3); fill them in or drop"),
-    "nothing but missing values": (to_fit("a,y\n1,\n,4\n5,\n", "--drop"), "has 0 complete rows; at least 2"),
-    "names that repeat": (to_fit("a,a,y\n1,2,3\n4,5,6\n"), "the header has a more than once"),
-    "an index": (to_fit(",a,y\n0,1,2\n1,3,5\n"), "column 1 has no name in the header; give it one or remove it, or"),
-    "no header": (to_fit("1,2\n3,4\n5,6\n"), "no header: line 1 is all numbers"),
-    "an empty file": (to_fit(""), "is empty"),
-    "one row": (to_fit("a,y\n1,2\n"), "has 1 rows of data"),
-    "latin-1": (to_fit("a,städte,y\n1,2,3\n4,5,6\n".encode("latin-1")), "name that (--encoding latin-1)"),
-    "unknown encoding": (to_fit("a,y\n1,2\n3,4\n", "--encoding", "klingon"), "no encoding 'klingon'"),
-    "a constant target": (to_fit("a,y\n1,2\n3,2\n4,2\n"), "y is constant"),
-    "no model": (says("predict", "nowhere.lmgp", "test.csv"), "nowhere.lmgp does not exist"),
-    "a foreign model": (foreign_model, "is not a model file of lmgp"),
-    "a truncated model": (truncated_model, "damaged or incomplete"),
-    "nothing to predict": (says(*PREDICT), "Give a table or a --grid"),
-    "two things to predict": (says(*PREDICT, "test.csv", "--grid", "lon=1"), "Give a table or a --grid"),
-    "a column is missing": (without("lat"), "lacks 1 of the columns that are needed: no column is named 'lat'"),
-    "two columns are missing": (without("lat", "lon"), "no column is named 'lat', known: price"),
-    "columns of a model with names": (says(*PREDICT, "test.csv", "--columns", "lat", "lon"), "leave out --columns"),
-    "no target to score": (
-        lambda folder: ["score", *without("price")(folder)[1:]],
-        "no column is named 'price'",
-    ),
-    "level": (says(*PREDICT, "test.csv", "--level", "95"), "between 0 and 1; got '95'"),
-    "a grid without numbers": (says(*PREDICT, "--grid", "lon", "lat=1"), "such as lon=-6:2:200; got 'lon'"),
-    "a grid with text": (says(*PREDICT, "--grid", "lon=a:b:3", "lat=1"), "COLUMN=VALUE; got 'lon=a:b:3'"),
-    "a grid with part of an axis": (says(*PREDICT, "--grid", "lon=1:2", "lat=1"), "COLUMN=VALUE; got 'lon=1:2'"),
-    "a grid without points": (says(*PREDICT, "--grid", "lon=1:2:0", "lat=1"), "a positive integer"),
-    "a grid that is endless": (says(*PREDICT, "--grid", "lon=1:inf:9", "lat=1"), "got 'lon=1:inf:9'"),
-    "a grid of another column": (says(*PREDICT, "--grid", "long=1", "lat=1"), "did you mean 'lon'"),
-    "a grid with a column twice": (says(*PREDICT, "--grid", "lon=1", "lon=2"), "'lon' more than once"),
-    "a grid without a column": (says(*PREDICT, "--grid", "lon=1"), "missing are lat"),
-    "a grid too large": (says(*PREDICT, "--grid", "lon=0:1:99999", "lat=0:1:99999"), "9,999,800,001 points"),
-    "an axis too large": (says(*PREDICT, "--grid", "lon=0:1:999999999", "lat=1"), "999,999,999 values"),
-    "no folder for predictions": (says(*PREDICT, "test.csv", "--out", "nowhere/out.csv"), "there is no folder"),
-}
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_one_clear_line_and_leaves_nothing(
-    case: str, folder: Path, model: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make, told = BAD[case]
-    arguments = make(folder)
-    before = {path: path.read_bytes() for path in folder.rglob("*")}
-    assert main(arguments) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert re.fullmatch(r"lmgp: error: .+\n", printed.err)
-    assert told in printed.err
-    assert {path: path.read_bytes() for path in folder.rglob("*")} == before
-
-
-def test_parquet_without_pyarrow_is_refused(
-    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    (folder / "test.parquet").write_bytes(b"PAR1")
-    for arguments in (["test.parquet"], ["test.csv", "--out", "out.parquet"]):
-        assert main([*PREDICT, *arguments]) == 2
-        assert "Parquet files need pyarrow: pip install pyarrow" in capsys.readouterr().err
-    assert not (folder / "out.parquet").exists()
-
-
-def test_predictions_that_cannot_be_written_leave_the_earlier_file(
-    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def full(*arguments: Any) -> str:
-        raise OSError(28, "No space left on device")
-
-    (folder / "out.csv").write_text("earlier")
-    before = set(folder.iterdir())
-    monkeypatch.setattr("lmgp.cli.grids._field", full)
-    assert main([*PREDICT, "test.csv", "--out", "out.csv"]) == 2
-    assert capsys.readouterr().err == (
-        "lmgp: error: out.csv cannot be written: No space left on device. Free the place, or name another.\n"
-    )
-    assert (folder / "out.csv").read_text() == "earlier"
-    assert set(folder.iterdir()) == before
-
-
-def test_parquet_of_something_else_is_refused(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("pyarrow")
-    frame(20, seed=1).assign(lat="north").to_parquet("text.parquet")
-    (folder / "broken.parquet").write_bytes((folder / "text.parquet").read_bytes()[:100])
-    for name, told in (("text", "not numeric: 'lat' (row 0: 'north')"), ("broken", "could not be read as Parquet")):
-        assert main([*PREDICT, f"{name}.parquet"]) == 2
-        assert told in capsys.readouterr().err
 
 
 # --------------------------------------------------------------------------------------------------- what the page says

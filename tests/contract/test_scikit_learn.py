@@ -52,6 +52,7 @@ from lmgp import (
     SumFeatures,
     TaylorFeatures,
     TaylorRBF,
+    TransformedTargetGPRegressor,
 )
 from lmgp.errors import ValidityWarning
 from lmgp.kernels.base import Kernel
@@ -85,6 +86,8 @@ ESTIMATORS: list[Any] = [
     ResidualGPRegressor(**WIDE),
     SpectralGPRegressor(**WIDE),
     GPRegressor(**WIDE),
+    TransformedTargetGPRegressor(ExactGPRegressor(**WIDE)),
+    TransformedTargetGPRegressor(ExactGPRegressor(**WIDE), StandardScaler()),
     KernelSGDRegressor(),
     KernelSGDClassifier(),
     QuadraticRBF(SVC(gamma=0.01, C=10.0), center="mean"),

@@ -2,16 +2,21 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import joblib
 import numpy as np
 import pytest
 import torch
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lmgp import FeaturizedGPRegressor, GaussianKernel
+from lmgp import FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor
+from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, KernelFit, KernelMap, MapFit
+from lmgp.noise import Noise
+from lmgp.validation import Rows
 from tests.conftest import dense_gp, draw_normal, gaussian
 
 
@@ -73,6 +78,36 @@ def test_it_serves_in_a_model_as_a_map_of_the_kernel() -> None:
     expected, _, _ = dense_gp(K, cross, np.full(5, 1.5), y, np.full(30, 0.1))
     np.testing.assert_allclose(mean, expected, rtol=1e-6)
     assert np.all(std > 0)
+
+
+def test_it_serves_around_centroids_and_from_sums_of_rows() -> None:
+    X, y = draw_normal(30, 2)
+    T = X[:5] + 0.1
+    given = {"kernel": GaussianKernel(0.7, 1.5), "noise_variance": 0.1}
+    one = LocalizedGPRegressor(AtPoints(30), threshold=100.0, solver="primal", **given).fit(X, y)
+    whole = FeaturizedGPRegressor(AtPoints(30), **given).fit(X, y)
+    # One centroid, whose map has all rows: the model of one map.
+    np.testing.assert_allclose(one.predict(T, return_std=True), whole.predict(T, return_std=True), rtol=1e-6)
+    several = LocalizedGPRegressor(AtPoints(30), threshold=1.0, solver="primal", **given).fit(X, y)
+    assert len(several.centroids_) > 1
+    assert np.all(np.isfinite(several.predict(T, return_std=True)))
+    # The sums over rows, in two parts, are those of all columns at once.
+    features, noise = whole.features_, Noise(0.1, "dtc")
+    source = features.source(noise, None)
+    parts = features.summed([Rows(X[:10], y[:10]), Rows(X[10:], y[10:])], source)
+    columns = features.transform(X)
+    np.testing.assert_allclose(np.tril(parts.sums.gram.numpy()), np.tril(columns.T @ columns), rtol=1e-9, atol=1e-12)
+
+
+def test_a_model_with_it_is_refused_by_its_name_as_a_file_and_pickles(tmp_path: Path) -> None:
+    X, y = draw_normal(30, 2)
+    model = FeaturizedGPRegressor(AtPoints(9), kernel=GaussianKernel(0.7), noise_variance=0.1).fit(X, y)
+    for fitted, told in ((model, "its features is AtPoints of tests"), (model.features_, "it is AtPoints of tests")):
+        with pytest.raises(InputError, match=rf"{told}.* joblib\.dump\(model, path\)"):
+            fitted.save(tmp_path / "model.lmgp")
+    assert list(tmp_path.iterdir()) == []
+    joblib.dump(model, tmp_path / "model.joblib")
+    np.testing.assert_array_equal(joblib.load(tmp_path / "model.joblib").predict(X), model.predict(X))
 
 
 def test_columns_are_numbered_or_as_it_names_them() -> None:

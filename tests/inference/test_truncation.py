@@ -19,7 +19,7 @@ from lmgp import (
     OrthogonalFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.errors import InputError
+from lmgp.errors import NoEstimateError
 from lmgp.inference.weight_space import WeightPosterior, accumulate
 from lmgp.metrics import kl_divergence
 from lmgp.noise import Noise
@@ -248,12 +248,14 @@ class TestWhatIsReturned:
     def test_maps_that_are_no_series_are_an_error(self, features: object, make) -> None:
         X, y, T = draw()
         model = make(features).fit(X, y)
-        with pytest.raises(InputError, match=rf"(?s)needs TaylorFeatures.*{type(features).__name__}.*ExactGPRegressor"):
+        with pytest.raises(
+            NoEstimateError, match=rf"(?s)needs TaylorFeatures.*{type(features).__name__}.*ExactGPRegressor"
+        ):
             model.predict(T, return_error=True)
         assert model.predict(T).shape == (60,)
 
     def test_the_nearest_rows_are_an_error(self) -> None:
         X, y, T = draw()
         model = NearestNeighborsGPRegressor(9, kernel=GaussianKernel(1.0), noise_variance=NOISE).fit(X, y)
-        with pytest.raises(InputError, match="beyond the nearest 9 would change"):
+        with pytest.raises(NoEstimateError, match="beyond the nearest 9 would change"):
             model.predict(T, return_error=True)

@@ -227,6 +227,16 @@ class TestTheChosenModel:
         np.testing.assert_array_equal(model.predict(T, return_error=True), expected)
         assert divergence(model, X, y, T) < 10.0 * expected[1].mean() + 1e-6
 
+    def test_an_estimate_that_fails_is_no_missing_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*arguments: object) -> None:
+            raise InputError("something else")
+
+        X, y, T = draw(300)
+        model = auto(methods=["local_taylor"], tolerance=1e-2).fit(X, y)
+        monkeypatch.setattr(type(model.model_), "_expected_divergence", refuse)
+        with pytest.raises(InputError, match="something else"):
+            model.predict(T, return_error=True)
+
     @pytest.mark.parametrize("method", ["nearest_rows", "residual", "orf", "nystroem"])
     def test_otherwise_says_what_was_measured(self, method: str) -> None:
         X, y, T = draw(600)

@@ -479,6 +479,3 @@ class TestBadChunks:
             one.merge(clone(one).fit(chunks(X, y)))
         with pytest.raises(InputError, match=r"of a stream needs solver='primal'"):
             clone(one).set_params(solver="dual").fit(chunks(X, y))
-        stream = clone(MODELS["spectral"]).fit(chunks(X, y))
-        with pytest.raises(InputError, match=r"Functions are drawn given the rows"):
-            stream.sample_y(X[:2])

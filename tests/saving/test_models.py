@@ -39,6 +39,7 @@ from lmgp import (
     SphericalFourierFeatures,
     TaylorFeatures,
     TaylorRBF,
+    TransformedTargetGPRegressor,
     exact_features,
 )
 from lmgp.errors import InputError
@@ -71,6 +72,7 @@ GPS = {name: model for name, model in REGRESSORS.items() if name != "featurized_
     "chosen_sphere": GPRegressor(kernel=MaternKernel(300.0), noise_variance=0.1, metric="sphere", random_state=0),
 }
 OTHERS: dict[str, Any] = {
+    "log_target": TransformedTargetGPRegressor(FeaturizedGPRegressor(TaylorFeatures(20), **GIVEN), "log1p"),
     "sgd_weights": KernelSGDRegressor(random_state=0, n_steps=200),
     "sgd_rows": KernelSGDRegressor(GaussianKernel(2.0), strategy="kernel", random_state=0, n_steps=200),
     "sgd_classes": KernelSGDClassifier(features=TaylorFeatures(20), random_state=0, n_steps=200),

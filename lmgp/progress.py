@@ -1,0 +1,83 @@
+"""What is being done, and what was tried: messages of level INFO of the standard `logging`.
+
+The logger ``lmgp.stages`` has a line for each long piece of work as it begins; ``lmgp.tried`` has one for each kernel
+and each model that was tried, with what came of it and how long it took. ``logging.basicConfig(level="INFO")`` shows
+both, for all models; `shown` does for one call.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any, TypeVar
+
+STAGES, TRIED = (logging.getLogger(name) for name in ("lmgp.stages", "lmgp.tried"))
+
+Line = TypeVar("Line")
+
+
+def tried_kernel(trial: Line) -> Line:
+    """Log a `lmgp.learning.record.Trial`, and return it."""
+    if TRIED.isEnabledFor(logging.INFO):
+        line: Any = trial
+        TRIED.info(
+            "%s with %s: %s likelihood of %s rows, %.4f nats a row, %.2g s",
+            line.kernel,
+            "one lengthscale a column" if line.ard else "one lengthscale",
+            line.likelihood,
+            f"{line.n_rows:,}",
+            line.log_likelihood,
+            line.seconds,
+        )
+    return trial
+
+
+def tried_model(trial: Line) -> Line:
+    """Log a `lmgp.selection.search.Trial`, and return it."""
+    if TRIED.isEnabledFor(logging.INFO):
+        line: Any = trial
+        threshold = "" if line.threshold is None else f", threshold {line.threshold:g}"
+        TRIED.info(
+            "%s of size %s%s: %s%.2g nats a row from the exact GP, %.2g s; %.2g s expected for all rows",
+            line.method,
+            f"{line.n_features:,}",
+            threshold,
+            "" if line.n_probes else "at least ",
+            line.kl,
+            line.trial_seconds,
+            line.seconds,
+        )
+    return trial
+
+
+class _Lines(logging.Handler):
+    """Writes messages to standard error, with the seconds since it was made."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._start = perf_counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(f"[lmgp {perf_counter() - self._start:6.1f} s] {record.getMessage()}", file=sys.stderr)
+
+
+@contextmanager
+def shown(verbose: object) -> Iterator[None]:
+    """Show on standard error what is done inside; where `verbose` is false, change nothing."""
+    if not verbose:
+        yield
+        return
+    package, handler = logging.getLogger("lmgp"), _Lines()
+    before = package.level, package.propagate
+    package.addHandler(handler)
+    package.propagate = False
+    package.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        package.removeHandler(handler)
+        package.propagate = before[1]
+        package.setLevel(before[0])

@@ -1,0 +1,262 @@
+"""Targets on another scale: the distribution of y where g(y) is Gaussian, for a strictly monotone g."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from lmgp.errors import InputError, NumericalError
+
+Floats = NDArray[np.float64]
+
+# Nodes of the Gauss-Hermite rules, by which means are taken, and of the Gauss-Legendre rule over quantiles.
+N_NODES, N_QUANTILES = 40, 400
+
+# Rows that are evaluated at a time.
+CHUNK = 4096
+
+
+class Scale(ABC):
+    """A strictly monotone map g of targets; z = g(y) is Gaussian."""
+
+    increasing: bool
+
+    @abstractmethod
+    def forward(self, y: Floats) -> Floats:
+        """Return g(y), for checked targets."""
+
+    @abstractmethod
+    def inverse(self, z: Floats) -> Floats:
+        """Return y where g(y) = z."""
+
+    @abstractmethod
+    def log_slope(self, y: Floats) -> Floats:
+        """Return log |g′(y)|."""
+
+    @abstractmethod
+    def check(self, y: Floats) -> None:
+        """Refuse targets that g does not take."""
+
+    def quantile(self, mean: Floats, std: Floats, q: float) -> Floats:
+        """Return the quantile of y, for z of this mean and standard deviation: exact, of any g."""
+        return self.inverse(self.between(mean, std, q))
+
+    def between(self, mean: Floats, std: Floats, q: float) -> Floats:
+        """Return z of the quantile of y."""
+        return mean + std * ndtri(q if self.increasing else 1.0 - q)
+
+    def log_density(self, y: Floats, mean: Floats, std: Floats) -> Floats:
+        """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
+        standardized = (self.forward(y) - mean) / std
+        return self.log_slope(y) - 0.5 * (np.log(2.0 * np.pi) + np.square(standardized)) - np.log(std)
+
+    def mean(self, mean: Floats, std: Floats) -> Floats:
+        """Return the mean of y, shape (n,)."""
+        return self._by_rows(lambda m, s: self._over(m, s) @ WEIGHTS, mean, std)
+
+    def std(self, mean: Floats, std: Floats) -> Floats:
+        """Return the standard deviation of y, shape (n,)."""
+
+        def deviations(m: Floats, s: Floats) -> Floats:
+            values = self._over(m, s)
+            return np.sqrt(np.square(values - (values @ WEIGHTS)[:, None]) @ WEIGHTS)
+
+        return self._by_rows(deviations, mean, std)
+
+    def latent_std(self, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
+        """Return the standard deviation of E[y | f], where z = f + noise and f has this mean and `std`."""
+
+        def deviations(m: Floats, s: Floats, noise: Floats) -> Floats:
+            f = m[:, None] + s[:, None] * NODES
+            values = self._finite(f[:, :, None] + noise[:, None, None] * NODES) @ WEIGHTS
+            return np.sqrt(np.square(values - (values @ WEIGHTS)[:, None]) @ WEIGHTS)
+
+        return self._by_rows(deviations, mean, std, noise_std)
+
+    def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
+        """Return the continuous ranked probability score: twice the integral of the quantile loss."""
+
+        def losses(one: Floats, m: Floats, s: Floats) -> Floats:
+            at = PROBABILITIES if self.increasing else 1.0 - PROBABILITIES
+            error = one[:, None] - self._finite(m[:, None] + s[:, None] * ndtri(at))
+            return 2.0 * np.maximum(PROBABILITIES * error, (PROBABILITIES - 1.0) * error) @ SHARES
+
+        return self._by_rows(losses, y, mean, std)
+
+    def _over(self, mean: Floats, std: Floats) -> Floats:
+        """Return y at the nodes of each row, shape (n, N_NODES)."""
+        return self._finite(mean[:, None] + std[:, None] * NODES)
+
+    def _finite(self, z: Floats) -> Floats:
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = self.inverse(z)
+        if not np.all(np.isfinite(values)):
+            raise NumericalError(
+                f"The transformer of the target has no inverse at {z[~np.isfinite(values)][0]:.3g}, which the model "
+                "holds possible: y has no mean and no standard deviation. Use predict_quantile or predict_interval."
+            )
+        return values
+
+    def _by_rows(self, function: Any, *arrays: Floats) -> Floats:
+        n = len(arrays[0])
+        parts = [function(*(one[i : i + CHUNK] for one in arrays)) for i in range(0, n, CHUNK)]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+
+NODES, _weights = np.polynomial.hermite_e.hermegauss(N_NODES)
+WEIGHTS: Floats = _weights / _weights.sum()
+_points, _shares = np.polynomial.legendre.leggauss(N_QUANTILES)
+# p = t²(3 − 2t): points are dense where quantiles are steep.
+_unit = 0.5 * (_points + 1.0)
+PROBABILITIES: Floats = _unit**2 * (3.0 - 2.0 * _unit)
+SHARES: Floats = 0.5 * _shares * 6.0 * _unit * (1.0 - _unit)
+
+
+@dataclass(frozen=True)
+class LogScale(Scale):
+    """z = log(y + shift): y + shift is log-normal, and all is in closed form.
+
+    Attributes
+    ----------
+    shift : float
+        0 for "log", 1 for "log1p".
+    increasing : bool
+    """
+
+    shift: float
+    increasing: bool = True
+
+    def forward(self, y: Floats) -> Floats:
+        """Return log(y + shift)."""
+        return np.log1p(y) if self.shift == 1.0 else np.log(y)
+
+    def inverse(self, z: Floats) -> Floats:
+        """Return exp(z) − shift."""
+        with np.errstate(over="ignore"):
+            return np.expm1(z) if self.shift == 1.0 else np.exp(z)
+
+    def log_slope(self, y: Floats) -> Floats:
+        """Return −log(y + shift)."""
+        return -self.forward(y)
+
+    def check(self, y: Floats) -> None:
+        """Refuse targets of which there is no logarithm."""
+        if not np.all(y > -self.shift):
+            at = int(np.argmin(y))
+            cure = (
+                'Give transformer="log1p" (--target-transform log1p) for counts and amounts that may be zero, or leave '
+                "these rows out."
+                if self.shift == 0.0 and y[at] > -1.0
+                else "Leave these rows out, or give another transformer."
+            )
+            name, least = ("log1p", "greater than -1") if self.shift else ("log", "positive")
+            raise InputError(f"transformer={name!r} needs targets that are {least}; got {y[at]:g} in row {at}. {cure}")
+
+    def mean(self, mean: Floats, std: Floats) -> Floats:
+        """Return exp(μ + σ²/2) − shift."""
+        return self.inverse(mean + 0.5 * np.square(std))
+
+    def std(self, mean: Floats, std: Floats) -> Floats:
+        """Return exp(μ + σ²/2) √(exp(σ²) − 1)."""
+        with np.errstate(over="ignore"):
+            deviation: Floats = np.exp(mean + 0.5 * np.square(std)) * np.sqrt(np.expm1(np.square(std)))
+        return deviation
+
+    def latent_std(self, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
+        """Return what `std` does of E[y | f] = exp(f + noise_std²/2) − shift."""
+        return self.std(mean + 0.5 * np.square(noise_std), std)
+
+    def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
+        """Return the score of a log-normal distribution (S. Baran and S. Lerch, 2015, QJRMS 141, eq. 5)."""
+        moved = y + self.shift
+        with np.errstate(divide="ignore"):
+            z = (np.log(moved) - mean) / std
+        level = np.exp(mean + 0.5 * np.square(std))
+        return moved * (2.0 * ndtr(z) - 1.0) - 2.0 * level * (ndtr(z - std) + ndtr(std / np.sqrt(2.0)) - 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerScale(Scale):
+    """z by a scikit-learn transformer of one column.
+
+    Attributes
+    ----------
+    transformer : transformer
+        Fitted, with `inverse_transform`.
+    increasing : bool
+    unit : float
+        The scale of y: its standard deviation.
+    """
+
+    transformer: Any
+    increasing: bool
+    unit: float
+
+    @classmethod
+    def of(cls, transformer: Any, y: Floats) -> "TransformerScale":
+        """Make the scale of a fitted transformer, after checking it on targets.
+
+        Raises
+        ------
+        InputError
+            If it is not strictly monotone on them, or its inverse does not lead back.
+        """
+        unit = float(np.std(y)) or 1.0
+        made = cls(transformer, True, unit)
+        name, distinct = type(transformer).__name__, np.unique(y)
+        z = made.forward(distinct)
+        if not np.all(np.isfinite(z)):
+            raise InputError(
+                f"{name} makes {z[~np.isfinite(z)][0]} of the target {distinct[~np.isfinite(z)][0]:g}. Give a "
+                "transformer that takes every target, or leave such rows out."
+            )
+        steps = np.diff(z)
+        if not (np.all(steps > 0.0) or np.all(steps < 0.0)):
+            raise InputError(
+                f"{name} is not strictly monotone on the targets: {len(distinct):,} different ones become "
+                f"{len(np.unique(z)):,} numbers, or change their order. Give one that keeps or turns their order."
+            )
+        back = made.inverse(z)
+        if not np.allclose(back, distinct, rtol=1e-6, atol=1e-6 * unit):
+            at = int(np.argmax(np.abs(back - distinct)))
+            raise InputError(
+                f"inverse_transform of {name} makes {back[at]:g} of what was {distinct[at]:g}. Give a transformer with "
+                "its inverse, such as FunctionTransformer(np.sqrt, inverse_func=np.square)."
+            )
+        return cls(transformer, bool(len(z) < 2 or z[-1] > z[0]), unit)
+
+    def forward(self, y: Floats) -> Floats:
+        """Return what `transform` makes of y."""
+        with np.errstate(all="ignore"):
+            return self._of(self.transformer.transform, y)
+
+    def inverse(self, z: Floats) -> Floats:
+        """Return what `inverse_transform` makes of z."""
+        return self._of(self.transformer.inverse_transform, z)
+
+    def log_slope(self, y: Floats) -> Floats:
+        """Return log |g′(y)|, by central differences."""
+        step = np.cbrt(np.finfo(np.float64).eps) * np.maximum(np.abs(y), self.unit)
+        rise = self.forward(y + step) - self.forward(y - step)
+        with np.errstate(all="ignore"):
+            return np.log(np.abs(rise) / (2.0 * step))
+
+    def check(self, y: Floats) -> None:
+        """Refuse targets of which the transformer makes no finite number."""
+        finite = np.isfinite(self.forward(y))
+        if not finite.all():
+            at = int(np.argmin(finite))
+            name = type(self.transformer).__name__
+            raise InputError(f"{name} makes no finite number of the target {y[at]:g} in row {at}. Leave it out.")
+
+    @property
+    def name(self) -> str:
+        """What the transformer is."""
+        return " ".join(repr(self.transformer).split())
+
+    def _of(self, function: Any, values: Floats) -> Floats:
+        made = np.asarray(function(values.reshape(-1, 1)), dtype=np.float64)
+        return made.reshape(values.shape)

@@ -1,0 +1,171 @@
+"""What `lmgp fit`, `predict`, `score` and `info` refuse: one line, status 2, and nothing written."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmgp.cli import main
+from tests.cli.conftest import FIT, frame
+
+PREDICT = ["predict", "model.lmgp"]
+
+
+def to_fit(text: str | bytes, *options: str) -> Callable[[Path], list[str]]:
+    """The command that fits a model to a table that it writes."""
+
+    def command(folder: Path) -> list[str]:
+        (folder / "bad.csv").write_bytes(text.encode() if isinstance(text, str) else text)
+        return ["fit", "bad.csv", "--target", "y", "--out", "new.lmgp", *options]
+
+    return command
+
+
+def without(*names: str) -> Callable[[Path], list[str]]:
+    """The command that predicts a table without some columns."""
+
+    def command(folder: Path) -> list[str]:
+        frame(20, seed=1).drop(columns=list(names)).to_csv("bad.csv", index=False)
+        return [*PREDICT, "bad.csv"]
+
+    return command
+
+
+def says(*arguments: str) -> Callable[[Path], list[str]]:
+    """A command."""
+    return lambda folder: list(arguments)
+
+
+def foreign_model(folder: Path) -> list[str]:
+    (folder / "bad.lmgp").write_text("model")
+    return ["info", "bad.lmgp"]
+
+
+def truncated_model(folder: Path) -> list[str]:
+    (folder / "bad.lmgp").write_bytes((folder / "model.lmgp").read_bytes()[:1000])
+    return ["predict", "bad.lmgp", "test.csv"]
+
+
+BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
+    "no target": (says("fit", "train.csv", "--out", "new.lmgp"), "--target"),
+    "no place for the model": (says("fit", "train.csv", "--target", "price"), "--out"),
+    "unknown target": (says("fit", "train.csv", "--target", "prise", "--out", "m"), "did you mean 'price'"),
+    "unknown column": (
+        says("fit", "train.csv", "--target", "price", "--columns", "lt", "--out", "m"),
+        "no column is named 'lt', did you mean 'lat'",
+    ),
+    "unknown kernel": (says("fit", "train.csv", *FIT[2:], "--kernel", "matern33", "--out", "m"), "matern32"),
+    "unknown trend column": (says("fit", "train.csv", *FIT, "--trend", "height", "--out", "m"), "height"),
+    "sphere without places": (
+        to_fit("a,b,y\n1,2,3\n2,3,4\n4,5,7\n", "--metric", "sphere"),
+        "must be named 'lon' or 'longitude'",
+    ),
+    "noise that is none": (says("fit", "train.csv", *FIT, "--noise-variance", "0", "--out", "m"), "above 0; got '0'"),
+    "tolerance of text": (says("fit", "train.csv", *FIT, "--tolerance", "low", "--out", "m"), "got 'low'"),
+    "negative seed": (says("fit", "train.csv", *FIT, "--seed", "-1", "--out", "m"), "--seed must not be negative"),
+    "no table": (says("fit", "nowhere.csv", *FIT, "--out", "m"), "nowhere.csv does not exist"),
+    "a folder as table": (says("fit", ".", *FIT, "--out", "m"), "is a folder"),
+    "no folder for the model": (says("fit", "train.csv", *FIT, "--out", "nowhere/m"), "there is no folder"),
+    "a folder as model": (says("fit", "train.csv", *FIT, "--out", "."), "is a folder"),
+    "standard output as model": (says("fit", "train.csv", *FIT, "--out", "-"), "--out model.lmgp"),
+    "semicolons": (to_fit("a;y\n1;2\n3;4\n"), "(--sep ';')"),
+    "tabs": (to_fit("a\ty\n1\t2\n3\t4\n"), r"(--sep '\t')"),
+    "commas, where it says semicolons": (to_fit("a,y\n1,2\n3,4\n", "--sep", ";"), "(--sep ',')"),
+    "two marks": (to_fit("a;y\n1;2\n3;4\n", "--sep", ";;"), "one character (--sep); got ';;'"),
+    "decimal commas": (to_fit("a;y\n1,5;2,5\n3;4\n", "--sep", ";"), "say so (--decimal ,)"),
+    "points among thousands": (to_fit("a;y\n1.000,5;2\n3;4\n", "--sep", ";", "--decimal", ","), "'1.000,5'"),
+    "two uses of the comma": (to_fit("a,y\n1,2\n3,4\n", "--decimal", ","), "not what separates columns"),
+    "text": (to_fit("a,y\nx,2\n3,4\n"), "'a' (line 2: 'x'); encode them as numbers"),
+    "dates": (to_fit("a,y\n2020-01-31,2\n2020-02-01,4\n"), "dates as the days since the first one"),
+    "missing values": (to_fit("a,y\n1,2\n,4\n5,6\n"), "'a' (1 rows, first line 3); fill them in or drop"),
+    "nothing but missing values": (to_fit("a,y\n1,\n,4\n5,\n", "--drop"), "has 0 complete rows; at least 2"),
+    "names that repeat": (to_fit("a,a,y\n1,2,3\n4,5,6\n"), "the header has a more than once"),
+    "an index": (to_fit(",a,y\n0,1,2\n1,3,5\n"), "column 1 has no name in the header; give it one or remove it, or"),
+    "no header": (to_fit("1,2\n3,4\n5,6\n"), "no header: line 1 is all numbers"),
+    "an empty file": (to_fit(""), "is empty"),
+    "one row": (to_fit("a,y\n1,2\n"), "has 1 rows of data"),
+    "latin-1": (to_fit("a,städte,y\n1,2,3\n4,5,6\n".encode("latin-1")), "name that (--encoding latin-1)"),
+    "unknown encoding": (to_fit("a,y\n1,2\n3,4\n", "--encoding", "klingon"), "no encoding 'klingon'"),
+    "a constant target": (to_fit("a,y\n1,2\n3,2\n4,2\n"), "y is constant"),
+    "no model": (says("predict", "nowhere.lmgp", "test.csv"), "nowhere.lmgp does not exist"),
+    "a foreign model": (foreign_model, "is not a model file of lmgp"),
+    "a truncated model": (truncated_model, "damaged or incomplete"),
+    "nothing to predict": (says(*PREDICT), "Give a table or a --grid"),
+    "two things to predict": (says(*PREDICT, "test.csv", "--grid", "lon=1"), "Give a table or a --grid"),
+    "a column is missing": (without("lat"), "lacks 1 of the columns that are needed: no column is named 'lat'"),
+    "two columns are missing": (without("lat", "lon"), "no column is named 'lat', known: price"),
+    "columns of a model with names": (says(*PREDICT, "test.csv", "--columns", "lat", "lon"), "leave out --columns"),
+    "no target to score": (
+        lambda folder: ["score", *without("price")(folder)[1:]],
+        "no column is named 'price'",
+    ),
+    "level": (says(*PREDICT, "test.csv", "--level", "95"), "between 0 and 1; got '95'"),
+    "GeoTIFF": (says(*PREDICT, "--grid", "lon=1", "lat=1", "--out", "map.tif"), "give a name in .nc"),
+    "netCDF of a table": (says(*PREDICT, "test.csv", "--out", "map.nc"), "netCDF files are for a --grid"),
+    "a grid without numbers": (says(*PREDICT, "--grid", "lon", "lat=1"), "such as lon=-6:2:200; got 'lon'"),
+    "a grid with text": (says(*PREDICT, "--grid", "lon=a:b:3", "lat=1"), "COLUMN=VALUE; got 'lon=a:b:3'"),
+    "a grid with part of an axis": (says(*PREDICT, "--grid", "lon=1:2", "lat=1"), "COLUMN=VALUE; got 'lon=1:2'"),
+    "a grid without points": (says(*PREDICT, "--grid", "lon=1:2:0", "lat=1"), "a positive integer"),
+    "a grid that is endless": (says(*PREDICT, "--grid", "lon=1:inf:9", "lat=1"), "got 'lon=1:inf:9'"),
+    "a grid of another column": (says(*PREDICT, "--grid", "long=1", "lat=1"), "did you mean 'lon'"),
+    "a grid with a column twice": (says(*PREDICT, "--grid", "lon=1", "lon=2"), "'lon' more than once"),
+    "a grid without a column": (says(*PREDICT, "--grid", "lon=1"), "missing are lat"),
+    "a grid too large": (says(*PREDICT, "--grid", "lon=0:1:99999", "lat=0:1:99999"), "9,999,800,001 points"),
+    "an axis too large": (says(*PREDICT, "--grid", "lon=0:1:999999999", "lat=1"), "999,999,999 values"),
+    "no folder for predictions": (says(*PREDICT, "test.csv", "--out", "nowhere/out.csv"), "there is no folder"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line_and_leaves_nothing(
+    case: str, folder: Path, model: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, told = BAD[case]
+    arguments = make(folder)
+    before = {path: path.read_bytes() for path in folder.rglob("*")}
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert re.fullmatch(r"lmgp: error: .+\n", printed.err)
+    assert told in printed.err
+    assert {path: path.read_bytes() for path in folder.rglob("*")} == before
+
+
+def test_parquet_without_pyarrow_is_refused(
+    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (folder / "test.parquet").write_bytes(b"PAR1")
+    for arguments in (["test.parquet"], ["test.csv", "--out", "out.parquet"]):
+        assert main([*PREDICT, *arguments]) == 2
+        assert "Parquet files need pyarrow: pip install pyarrow" in capsys.readouterr().err
+    assert not (folder / "out.parquet").exists()
+
+
+def test_predictions_that_cannot_be_written_leave_the_earlier_file(
+    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*arguments: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    (folder / "out.csv").write_text("earlier")
+    before = set(folder.iterdir())
+    monkeypatch.setattr("lmgp.cli.grids._field", full)
+    assert main([*PREDICT, "test.csv", "--out", "out.csv"]) == 2
+    assert capsys.readouterr().err == (
+        "lmgp: error: out.csv cannot be written: No space left on device. Free the place, or name another.\n"
+    )
+    assert (folder / "out.csv").read_text() == "earlier"
+    assert set(folder.iterdir()) == before
+
+
+def test_parquet_of_something_else_is_refused(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    frame(20, seed=1).assign(lat="north").to_parquet("text.parquet")
+    (folder / "broken.parquet").write_bytes((folder / "text.parquet").read_bytes()[:100])
+    for name, told in (("text", "not numeric: 'lat' (row 0: 'north')"), ("broken", "could not be read as Parquet")):
+        assert main([*PREDICT, f"{name}.parquet"]) == 2
+        assert told in capsys.readouterr().err

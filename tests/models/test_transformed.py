@@ -1,0 +1,163 @@
+"""Gaussian processes of log y: in the units of y, against the model of log y and Monte Carlo."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import lognorm
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+import lmgp
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, TaylorFeatures, TransformedTargetGPRegressor
+from lmgp.errors import InputError
+from lmgp.metrics import crps_scorer, nlpd_scorer
+from tests.conftest import GIVEN, draw
+
+X, Z, T = draw(60)
+Z = 0.3 * Z
+Y = np.exp(Z)
+EXACT = ExactGPRegressor(**GIVEN)
+
+
+def model(transformer: Any = "log", y: np.ndarray = Y) -> TransformedTargetGPRegressor:
+    return TransformedTargetGPRegressor(EXACT, transformer).fit(X, y)
+
+
+def of_z(**options: Any) -> Any:
+    return ExactGPRegressor(**GIVEN).fit(X, Z).predict(T, return_std=True, **options)
+
+
+def test_predictions_are_those_of_a_log_normal_distribution() -> None:
+    mean, std = of_z(include_noise=True)
+    textbook = lognorm(std, scale=np.exp(mean))
+    found = model().predict(T, return_std=True, include_noise=True)
+    np.testing.assert_allclose(found, (textbook.mean(), textbook.std()), rtol=1e-10)
+    np.testing.assert_array_equal(model().predict(T), found[0])
+    np.testing.assert_allclose(model().predict_quantile(T, 0.5), np.exp(mean), rtol=1e-12)
+    np.testing.assert_allclose(model().predict_quantile(T, [0.1, 0.7]), textbook.ppf([[0.1], [0.7]]).T, rtol=1e-10)
+    np.testing.assert_allclose(model().predict_interval(T, 0.8), textbook.interval(0.8), rtol=1e-10)
+    y = np.linspace(0.5, 3.0, len(T))
+    np.testing.assert_allclose(model().nlpd_rows(T, y), -textbook.logpdf(y), rtol=1e-10)
+
+
+def test_without_noise_it_is_the_expectation_that_is_uncertain() -> None:
+    rng = np.random.default_rng(0)
+    mean, std = of_z()
+    noise = np.sqrt(GIVEN["noise_variance"])
+    functions = mean[:, None] + std[:, None] * rng.normal(size=(len(T), 200_000))
+    expectations = np.exp(functions + noise**2 / 2)  # E[y | f]
+    found = model().predict(T, return_std=True)
+    np.testing.assert_allclose(found[0], expectations.mean(axis=1), rtol=0.02)
+    np.testing.assert_allclose(found[1], expectations.std(axis=1), rtol=0.03)
+    np.testing.assert_array_equal(found[0], model().predict(T, return_std=True, include_noise=True)[0])
+    quantiles = model().predict_quantile(T, [0.1, 0.8], include_noise=False)
+    np.testing.assert_allclose(quantiles, np.quantile(expectations, [0.1, 0.8], axis=1).T, rtol=0.02)
+    np.testing.assert_array_equal(
+        model().predict_interval(T, 0.6, include_noise=False), model().predict_quantile(T, [0.2, 0.8], False).T
+    )
+
+
+def test_another_transformer_of_the_same_function_gives_the_same() -> None:
+    other = model(FunctionTransformer(np.log, inverse_func=np.exp))
+    for options in ({"include_noise": True}, {}):
+        expected = model().predict(T, return_std=True, **options)
+        np.testing.assert_allclose(other.predict(T, return_std=True, **options), expected, rtol=1e-6)
+    np.testing.assert_allclose(other.nlpd_rows(X, Y), model().nlpd_rows(X, Y), rtol=1e-6)
+
+
+def test_counts_that_may_be_zero() -> None:
+    counts = np.floor(Y) - 1.0
+    assert counts.min() == 0.0
+    with pytest.raises(InputError, match="positive; got 0"):
+        model(y=counts)
+    found = model("log1p", counts)
+    assert np.all(found.predict_interval(T)[0] > -1.0)
+    expected = ExactGPRegressor(**GIVEN).fit(X, np.log1p(counts)).predict(T)
+    np.testing.assert_allclose(found.predict_quantile(T, 0.5), np.expm1(expected), rtol=1e-12)
+
+
+def test_scorers_see_the_distribution_of_y() -> None:
+    fitted = model()
+    mean, std = fitted.regressor_.predict(X, return_std=True, include_noise=True)
+    assert nlpd_scorer(fitted, X, Y) == pytest.approx(lognorm.logpdf(Y, std, scale=np.exp(mean)).mean())
+    samples = np.exp(mean + std * np.random.default_rng(0).normal(size=(4000, len(mean))))
+    energy = np.abs(samples - Y).mean(axis=0) - np.abs(samples[::2] - samples[1::2]).mean(axis=0) / 2
+    assert crps_scorer(fitted, X, Y) == pytest.approx(-energy.mean(), rel=0.03)
+    weights = np.arange(len(Y))
+    assert nlpd_scorer(fitted, X, Y, weights) == pytest.approx(-np.average(fitted.nlpd_rows(X, Y), weights=weights))
+
+
+def test_searches_pipelines_and_frames() -> None:
+    pipeline = make_pipeline(StandardScaler(), ExactGPRegressor(**GIVEN))
+    search = GridSearchCV(
+        TransformedTargetGPRegressor(pipeline),
+        {"transformer": ["log", "log1p"], "regressor__exactgpregressor__kernel__lengthscale": [0.01, 1.0]},
+        scoring=nlpd_scorer,
+        cv=3,
+    ).fit(X, Y)
+    assert search.best_params_["regressor__exactgpregressor__kernel__lengthscale"] == 1.0
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    fitted = TransformedTargetGPRegressor(EXACT).fit(frame, pd.Series(Y))
+    assert fitted.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(fitted.predict(frame), model().predict(X))
+
+
+def test_what_is_saved_predicts_the_same(tmp_path: Path) -> None:
+    inner = FeaturizedGPRegressor(TaylorFeatures(20), **GIVEN)
+    fitted = TransformedTargetGPRegressor(inner, "log1p").fit(X, Y)
+    fitted.save(tmp_path / "model.lmgp")
+    again = lmgp.load(tmp_path / "model.lmgp")
+    for one, other in zip(
+        fitted.predict(T, return_std=True, return_error=True),
+        again.predict(T, return_std=True, return_error=True),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(fitted.predict_interval(T), again.predict_interval(T))
+    own = model(FunctionTransformer(np.log, inverse_func=np.exp))
+    with pytest.raises(InputError, match="its transformer is FunctionTransformer of sklearn"):
+        own.save(tmp_path / "other.lmgp")
+
+
+def test_weights_and_noises_go_to_the_regressor() -> None:
+    counts, noises = np.arange(1.0, 61.0), np.linspace(0.05, 0.3, 60)
+    found = TransformedTargetGPRegressor(EXACT).fit(X, Y, counts, noises)
+    expected = ExactGPRegressor(**GIVEN).fit(X, Z, counts, noises)
+    np.testing.assert_allclose(found.predict_quantile(T, 0.5), np.exp(expected.predict(T)), rtol=1e-10)
+
+
+def test_by_default_it_chooses_a_model() -> None:
+    fitted = TransformedTargetGPRegressor(GPRegressor(kernel="gaussian", random_state=0)).fit(X, Y)
+    assert fitted.score(X, Y) > 0.5
+    assert type(TransformedTargetGPRegressor().regressor) is type(None)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: model("sqrt"), "'transformer' parameter of TransformedTargetGPRegressor must be"),
+        (lambda: model(y=-Y), "needs targets that are positive; got"),
+        (lambda: model(y=np.column_stack((Y, Y))), "y should be a 1d array"),
+        (lambda: TransformedTargetGPRegressor(EXACT).fit(X, None), "requires y to be passed"),
+        (lambda: model(y=Y.astype(object).astype(str).astype(object) + "x"), "y is not numeric"),
+        (lambda: model().predict_interval(T, 95), "level must be a number strictly between 0 and 1; got 95"),
+        (lambda: model().predict_quantile(T, 1.0), r"quantile must be a number strictly between 0 and 1, .* got 1\.0"),
+        (lambda: model().predict_quantile(T, []), "quantile must be"),
+        (lambda: model().predict_quantile(T, "half"), "got 'half'"),
+        (lambda: model().nlpd_rows(X, Y[:-1]), r"inconsistent numbers of samples: \[60, 59\]"),
+        (lambda: model().nlpd_rows(X, -Y), "needs targets that are positive"),
+        (lambda: TransformedTargetGPRegressor().predict(T), "not fitted yet"),
+        (
+            lambda: TransformedTargetGPRegressor().set_params(regressor__kernel=1),
+            "None stands for GPRegressor",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused(call: Any, told: str) -> None:
+    with pytest.raises((ValueError, NotFittedError), match=told):
+        call()

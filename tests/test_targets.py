@@ -1,0 +1,126 @@
+"""Distributions of targets on another scale, against scipy and adaptive quadrature."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import lognorm, norm
+from sklearn.preprocessing import FunctionTransformer, PowerTransformer
+
+from lmgp.errors import InputError, NumericalError
+from lmgp.targets import LogScale, Scale, TransformerScale
+
+Y = np.random.default_rng(0).lognormal(0.5, 0.6, size=80)
+MEAN, STD, NOISE = np.array([0.4, -1.0, 1.2]), np.array([0.3, 0.8, 0.05]), np.array([0.2, 0.5, 0.01])
+TRANSFORMERS: dict[str, Any] = {
+    "log": FunctionTransformer(np.log, inverse_func=np.exp),
+    "falling": FunctionTransformer(lambda y: -np.log(y), inverse_func=lambda z: np.exp(-z)),
+    "arcsinh": FunctionTransformer(np.arcsinh, inverse_func=np.sinh),
+    "yeo_johnson": PowerTransformer(),
+}
+
+
+def scale_of(name: str) -> Scale:
+    shifts = {"closed_log": 0.0, "closed_log1p": 1.0}
+    if name in shifts:
+        return LogScale(shifts[name])
+    return TransformerScale.of(TRANSFORMERS[name].fit(Y[:, None]), Y)
+
+
+def expected(function: Any, mean: float, std: float) -> float:
+    """E[function(z)] by adaptive quadrature."""
+    found, _ = quad(lambda t: function(mean + std * t) * norm.pdf(t), -9, 9, epsabs=1e-12, epsrel=1e-10, limit=200)
+    return float(found)
+
+
+@pytest.mark.parametrize("name", ["closed_log", "closed_log1p", "log", "falling", "arcsinh", "yeo_johnson"])
+def test_moments_are_integrals(name: str) -> None:
+    scale = scale_of(name)
+
+    def inverse(z: float) -> float:
+        return float(scale.inverse(np.array([z]))[0])
+
+    for i, (mean, std) in enumerate(zip(MEAN, 0.7 * STD, strict=True)):
+        first = expected(inverse, mean, std)
+        second = expected(lambda z, first=first: (inverse(z) - first) ** 2, mean, std)
+        assert scale.mean(MEAN, 0.7 * STD)[i] == pytest.approx(first, rel=1e-8)
+        assert scale.std(MEAN, 0.7 * STD)[i] == pytest.approx(np.sqrt(second), rel=1e-6)
+
+
+def test_the_closed_form_and_the_quadrature_agree() -> None:
+    closed, by_nodes = scale_of("closed_log"), scale_of("log")
+    y = np.array([0.5, 1.5, 3.0])
+    for name, arguments in (
+        ("mean", (MEAN, STD)),
+        ("std", (MEAN, STD)),
+        ("latent_std", (MEAN, STD, NOISE)),
+        ("log_density", (y, MEAN, STD)),
+        ("quantile", (MEAN, STD, 0.2)),
+    ):
+        np.testing.assert_allclose(getattr(by_nodes, name)(*arguments), getattr(closed, name)(*arguments), rtol=1e-6)
+    np.testing.assert_allclose(by_nodes.crps(y, MEAN, STD), closed.crps(y, MEAN, STD), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["closed_log", "falling"])
+def test_densities_and_quantiles_are_those_of_scipy(name: str) -> None:
+    scale, y = scale_of(name), np.array([0.5, 1.5, 3.0])
+    mean = -MEAN if name == "falling" else MEAN
+    textbook = lognorm(STD, scale=np.exp(MEAN))
+    np.testing.assert_allclose(scale.log_density(y, mean, STD), textbook.logpdf(y), rtol=1e-7)
+    for q in (0.025, 0.5, 0.9):
+        np.testing.assert_allclose(scale.quantile(mean, STD, q), textbook.ppf(q), rtol=1e-12)
+
+
+def test_the_score_is_the_integral_of_squared_differences() -> None:
+    mean, std, y = 0.3, 0.6, 2.0
+    cdf = lognorm(std, scale=np.exp(mean)).cdf
+    truth = quad(lambda t: cdf(t) ** 2, 0, y)[0] + quad(lambda t: (1 - cdf(t)) ** 2, y, np.inf)[0]
+    found = LogScale(0.0).crps(np.array([y]), np.array([mean]), np.array([std]))
+    assert found[0] == pytest.approx(truth, rel=1e-7)
+    # Of a target that the distribution cannot have, too.
+    below = LogScale(0.0).crps(np.array([0.0]), np.array([mean]), np.array([std]))
+    assert below[0] == pytest.approx(quad(lambda t: (1 - cdf(t)) ** 2, 0, np.inf)[0], rel=1e-7)
+
+
+def test_densities_integrate_to_one() -> None:
+    scale = scale_of("yeo_johnson")
+    y = np.linspace(-0.9, 60.0, 20_001)
+    mean, std = np.full(len(y), MEAN[0]), np.full(len(y), STD[0])
+    total = np.trapezoid(np.exp(scale.log_density(y, mean, std)), y)
+    assert total == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("transformer", "told"),
+    [
+        (FunctionTransformer(np.square, inverse_func=np.sqrt), "FunctionTransformer is not strictly monotone"),
+        (FunctionTransformer(np.round, inverse_func=np.round), "not strictly monotone on the targets: 80 different"),
+        (FunctionTransformer(np.exp), r"inverse_transform of FunctionTransformer makes .* inverse_func=np\.square"),
+        (FunctionTransformer(np.sqrt, inverse_func=np.square), "makes nan of the target"),
+    ],
+)
+def test_transformers_that_do_not_serve_are_refused(transformer: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        TransformerScale.of(transformer, Y - 1.0)
+
+
+def test_targets_without_a_logarithm_are_refused() -> None:
+    y = np.array([1.0, 2.0, 0.0])
+    with pytest.raises(InputError, match=r"'log' needs targets that are positive; got 0 in row 2\. Give .*\"log1p\""):
+        LogScale(0.0).check(y)
+    LogScale(1.0).check(y)
+    with pytest.raises(InputError, match=r"'log1p' needs targets that are greater than -1; got -4 in row 2\. Leave"):
+        LogScale(1.0).check(y - 4.0)
+    scale = scale_of("log")
+    with pytest.raises(InputError, match="makes no finite number of the target 0 in row 2"):
+        scale.check(y)
+
+
+def test_an_inverse_that_ends_is_told() -> None:
+    scale = TransformerScale.of(FunctionTransformer(lambda y: -1.0 / y, inverse_func=lambda z: -1.0 / z), Y)
+    far = np.array([0.0]), np.array([1.0])
+    assert scale.quantile(*far, 0.1)[0] > 0.0
+    ends = TransformerScale.of(FunctionTransformer(np.tanh, inverse_func=np.arctanh), 0.2 * Y)
+    with pytest.raises(NumericalError, match=r"has no inverse at .* Use predict_quantile"):
+        ends.mean(*far)
