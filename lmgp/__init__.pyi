@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, gpytorch, io, metrics
+from . import bounds, catalogue, datasets, errors, gpytorch, io, metrics, plots
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -99,6 +99,7 @@ __all__ = [
     "load",
     "load_dataset",
     "metrics",
+    "plots",
     "predict_grid",
     "rbf_expansion",
     "read_libsvm",

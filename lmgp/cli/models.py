@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model, dialect_of, number
 from lmgp.errors import DatasetError, InputError, nearest_names
@@ -21,6 +21,27 @@ STANDARD = "-"
 # Predictions of this many rows or more are announced.
 LONG = 10_000
 TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
+
+
+class Scored(NamedTuple):
+    """What a model predicts of a table that has the target.
+
+    Attributes
+    ----------
+    target : str
+    X : ndarray of shape (n, d)
+    y, mean, std : ndarray of shape (n,)
+        Noise included.
+    lines : dict of str to str
+        The scores, by name.
+    """
+
+    target: str
+    X: "Floats"
+    y: "Floats"
+    mean: "Floats"
+    std: "Floats"
+    lines: dict[str, str]
 
 
 def add(commands: Any, quiet: Parser) -> None:
@@ -136,6 +157,7 @@ def _add_score(commands: Any, quiet: Parser) -> None:
     argument("--target", metavar="COLUMN", help="the column that was predicted (default: that of 'lmgp fit')")
     add_of_model(score)
     add_drop(score, "leave out rows with missing values")
+    argument("--report", metavar="FILE", help="write a page with the scores and figures too, such as report.html")
     add_dialect(score)
     score.set_defaults(run=_score)
 
@@ -176,7 +198,8 @@ def _fit(arguments: argparse.Namespace) -> None:
     rows = NamedColumns.of(table[:, :-1].copy(), inputs)
     model.fit(rows, table[:, -1].copy(), duplicates=arguments.duplicates)
     of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
-    notes: dict[str, str | int] = {"target": target, "rows": len(table), "table": of}
+    ranges = list(zip(table[:, :-1].min(axis=0).tolist(), table[:, :-1].max(axis=0).tolist(), strict=True))
+    notes: dict[str, Any] = {"target": target, "rows": len(table), "table": of, "ranges": ranges}
     save_with_notes(model, arguments.out, notes)
     sys.stdout.write(described(model, notes))
     _LOG.info("wrote %s", arguments.out)
@@ -227,10 +250,26 @@ def _parts_of_grid(
 
 
 def _score(arguments: argparse.Namespace) -> None:
+    if arguments.report is not None:
+        from lmgp.cli.plotting import check_report
+
+        check_report(arguments.report, arguments.model, arguments.table)  # before the work
+    model, notes = _loaded(arguments.model)
+    scored = score(model, notes, arguments)
+    width = max(map(len, scored.lines))
+    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in scored.lines.items()))
+    if arguments.report is not None:
+        from lmgp.cli.plotting import write_report
+
+        write_report(arguments.report, arguments.model, model, notes, scored, arguments.level)
+        _LOG.info("wrote %s", arguments.report)
+
+
+def score(model: "GaussianProcess", notes: "dict[str, Any]", arguments: argparse.Namespace) -> Scored:
+    """Compare predictions with a table, as the arguments of ``lmgp score`` say."""
     from lmgp import metrics
     from lmgp.tables import read_table
 
-    model, notes = _loaded(arguments.model)
     target = arguments.target or notes.get("target")
     if target is None:
         raise InputError(f"{arguments.model} does not say which column it predicts; name it (--target).")
@@ -250,9 +289,8 @@ def _score(arguments: argparse.Namespace) -> None:
         "CRPS": model.crps_rows(named, y).mean() if of_model else metrics.crps(y, mean, std**2),
         f"coverage of {100 * arguments.level:g}% intervals": ((lower <= y) & (y <= upper)).mean(),
     }
-    lines = [("rows", f"{len(y)}"), *((name, f"{value:.6g}") for name, value in scores.items())]
-    width = max(len(name) for name, _ in lines)
-    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines))
+    lines = {"rows": f"{len(y)}", **{name: f"{value:.6g}" for name, value in scores.items()}}
+    return Scored(target, X, y, mean, std, lines)
 
 
 def _info(arguments: argparse.Namespace) -> None:

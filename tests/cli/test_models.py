@@ -308,7 +308,7 @@ def test_the_commands_of_the_pages_run(
 
 def test_the_page_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-    for command in ("fit", "predict", "score"):
+    for command in ("fit", "predict", "score", "plot"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--quiet", "--out"}
