@@ -1,6 +1,6 @@
 """Data sets of Parquet and Arrow files as sources of chunks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lmgp.columns import NamedColumns
 from lmgp.errors import DatasetError, nearest_names
 from lmgp.io.sources import Chunk, Source, checked_chunk_rows
-from lmgp.saving.output import PathLike
+from lmgp.saving.output import PathLike, as_path
 
 Floats = NDArray[np.float64]
 
@@ -66,14 +66,13 @@ def open_dataset(
     >>> rows = lmgp.io.open_dataset("measurements/", target="height")  # doctest: +SKIP
     >>> model = lmgp.SpectralGPRegressor().fit(rows)  # doctest: +SKIP
     """
+    _check_names(target, columns, sample_weight, noise_variances)
     files = _files([path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path))
     readers = [_File(one) for one in files]
     roles = [name for name in (target, sample_weight, noise_variances) if name is not None]
     known = readers[0].types
     inputs = [name for name in known if name not in roles] if columns is None else list(columns)
     used = (*inputs, *roles)
-    if isinstance(columns, str):
-        raise DatasetError(f"columns must be a list of names; got the text {columns!r}. Write [{columns!r}].")
     for name in used:
         if name not in known:
             raise DatasetError(f"{files[0]} has no column {name!r}, {nearest_names(name, known)}")
@@ -83,6 +82,22 @@ def open_dataset(
     for reader in readers:
         reader.check(readers[0], used)
     return Dataset(readers, tuple(inputs), target, sample_weight, noise_variances, chunk_rows)
+
+
+def _check_names(target: Any, columns: Any, sample_weight: Any, noise_variances: Any) -> None:
+    """Refuse what are no names of columns.
+
+    Raises
+    ------
+    DatasetError
+    """
+    for role, name in (("target", target), ("sample_weight", sample_weight), ("noise_variances", noise_variances)):
+        if not isinstance(name, str) and (name is not None or role == "target"):
+            raise DatasetError(f"{role} must be the name of a column, such as 'height'; got {name!r}.")
+    if isinstance(columns, str):
+        raise DatasetError(f"columns must be a list of names; got the text {columns!r}. Write [{columns!r}].")
+    if columns is not None and not (isinstance(columns, Iterable) and all(isinstance(one, str) for one in columns)):
+        raise DatasetError(f"columns must be a list of names, such as ['east', 'north']; got {columns!r}.")
 
 
 class Dataset(Source):
@@ -258,7 +273,7 @@ def _values(batch: Any, used: Sequence[str]) -> Floats:
 def _files(given: Sequence[PathLike]) -> list[Path]:
     files: list[Path] = []
     for one in given:
-        path = Path(one).expanduser()
+        path = as_path(one)
         if path.is_dir():
             inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
             found = [file for file in inside if not file.relative_to(path).parts[-1].startswith((".", "_"))]
