@@ -109,8 +109,14 @@ def test_every_file_of_results_is_on_the_page_of_the_benchmarks(gathered: Path) 
 
 def test_runs_that_differ_in_the_seed_become_their_median(site: Any) -> None:
     rows = [{"method": "a", "seed": seed, "kl": kl} for seed, kl in enumerate((0.1, 0.9, 0.2))]
-    medians = site("results")._medians([site("results")._scalars(row) for row in rows], ["method", "kl"])
-    assert medians == [{"method": "a", "kl": 0.2}]
+    medians = site("results")._medians
+    assert medians(rows) == [{"method": "a", "kl": 0.2}]
+    widths = [{**row, "width": width} for row in rows for width in (0.5, 2.0)]  # a setting that is a fraction
+    assert medians(widths) == widths
+    assert medians([{"map": "a", "s": 1.0}, {"map": "a", "s": 3.0}, {"map": "b", "s": 5.0}], repeated=True) == [
+        {"map": "a", "s": 2.0},
+        {"map": "b", "s": 5.0},
+    ]
 
 
 @pytest.mark.parametrize("page", ["standard_deviation", "which_model"])

@@ -80,7 +80,7 @@ def gallery(notebooks, out):
         )
     tree = "\n".join(path.stem for path in notebooks)
     return (
-        "# Examples\n\nNotebooks with their outputs. Each runs as it is, with what `pip install` brings.\n\n"
+        "# Examples\n\nNotebooks with their outputs. Each is in `notebooks/` of the repository, to be run.\n\n"
         "::::{grid} 1 1 2 3\n:gutter: 3\n\n" + "\n\n".join(cards) + "\n::::\n\n"
         f"```{{toctree}}\n:hidden:\n\n{tree}\n```\n"
     )
@@ -128,11 +128,10 @@ def members(module):
 
 def api_pages():
     """Return the pages of the reference by their names: a page a public name, and their index."""
-    pages, index = (
-        {},
-        ["# Reference", "All public names. A model of your own starts from [these steps](../docs/extending.md)."],
-    )
+    pages = {}
+    index = ["# Reference", "All public names. A model of your own starts from [these steps](../docs/extending.md)."]
     for title, names in public_names().items():
+        names = sorted(names, key=lambda name: name != "lmgp.GPRegressor")  # the one to start with
         rows = []
         for name in names:
             value, directive = _found(name)
@@ -141,7 +140,7 @@ def api_pages():
         tree = "\n".join(names)
         index += [
             f"## {title}",
-            "| | |\n|---|---|\n" + "\n".join(rows),
+            "| name | what it is |\n|---|---|\n" + "\n".join(rows),
             f"```{{toctree}}\n:hidden:\n:caption: {title}\n\n{tree}\n```",
         ]
     return pages | {"index": "\n\n".join(index) + "\n"}

@@ -7,7 +7,9 @@ from statistics import median
 
 MOST_ROWS = 24
 # Columns that tell runs of one setting apart; what is to be read is their median.
-RUNS = {"seed", "repeat"}
+RUNS = ("seed", "repeat")
+# Files with several runs of one setting, without a column that numbers them.
+REPEATED = {"clustering", "dense_fit"}
 # Results that a script of another name writes.
 SCRIPTS = {"localized_million": "localized"}
 
@@ -17,8 +19,8 @@ def benchmarks_page(root):
     parts = [
         "# Benchmarks",
         "What was measured, by script, from the raw results in the repository. Each file has every run with its "
-        "command and its environment; the tables here leave columns out, and show medians of runs that differ in the "
-        "seed alone. Seconds compare methods that ran side by side; those of two files may come from two machines. "
+        "command and its environment; the tables here leave columns out, and show medians of runs of one "
+        "setting. Seconds compare methods that ran side by side; those of two files may come from two machines. "
         "To measure again, run the command in a copy of the repository.",
     ]
     for path in sorted((root / "benchmarks/results").glob("*.json")):
@@ -49,7 +51,13 @@ def _section(root, path):
         *([f"- More about it: {read}"] if read else []),
     ]
     heading = f"## {path.stem.replace('_', ' ').capitalize()}"
-    return [heading, _sentence(title), *([what] if what else []), "\n".join(lines), *_tables(found)]
+    return [
+        heading,
+        _sentence(title),
+        *([what] if what else []),
+        "\n".join(lines),
+        *_tables(found, path.stem in REPEATED),
+    ]
 
 
 def _title(page):
@@ -72,7 +80,7 @@ def _environment(found):
     return "; ".join(told)
 
 
-def _tables(found):
+def _tables(found, repeated):
     """Return the tables of a file, each with its name; tables of the same columns are one."""
     tables = {}
     for key, value in found.items():
@@ -85,15 +93,14 @@ def _tables(found):
         if all("medians" in row for row in value):
             value = [{"set": row["set"], **one} for row in value for one in row["medians"]]
         rows = [_scalars(row) for row in value]
-        shared = next((name for name, others in tables.items() if set(others[0]) - {"set"} == set(rows[0])), None)
-        if shared is None:
+        alike = next((name for name, others in tables.items() if set(others[0]) - {"set"} == set(rows[0])), None)
+        if alike is None:
             tables[key] = rows
         else:
-            tables[shared] = (
-                [{"set": shared, **row} for row in tables[shared]] if "set" not in tables[shared][0] else tables[shared]
-            )
-            tables[shared] += [{"set": key, **row} for row in rows]
-    return [part for name, rows in tables.items() for part in _table(name, rows)]
+            told = tables.pop(alike)
+            told = told if "set" in told[0] else [{"set": alike, **row} for row in told]
+            tables["all sets"] = [*told, *({"set": key, **row} for row in rows)]
+    return [part for name, rows in tables.items() for part in _table(name, rows, repeated)]
 
 
 def _scalars(row):
@@ -102,37 +109,46 @@ def _scalars(row):
     for key, value in row.items():
         if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
             value = ", ".join(value)
-        if key not in RUNS and (value is None or isinstance(value, str | int | float)) and len(str(value)) <= 60:
+        if (value is None or isinstance(value, str | int | float)) and len(str(value)) <= 60:
             kept[key] = value
     return kept
 
 
-def _table(name, rows):
-    columns = [key for key in dict.fromkeys(key for row in rows for key in row)]
-    if len(rows) > MOST_ROWS:
-        rows = _medians(rows, columns)
+def _table(name, rows, repeated):
+    rows = _medians(rows, repeated)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
     shown = rows[:MOST_ROWS]
     lines = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     lines += [f"| {' | '.join(_cell(row.get(key)) for key in columns)} |" for row in shown]
-    more = [f"The first {len(shown)} of {len(rows)} settings; the file has all."] if len(rows) > len(shown) else []
+    more = [f"The first {len(shown)} of {len(rows)} lines; the file has all."] if len(rows) > len(shown) else []
     return [f"### {name.replace('_', ' ')}", "\n".join(lines), *more]
 
 
-def _medians(rows, columns):
-    """Return one row for each setting, with the medians of what was measured in fractions."""
+def _medians(rows, repeated=False):
+    """Return one row for runs of one setting, with the medians of what was measured in fractions.
+
+    Runs of one setting have the same text and whole numbers, and different seeds. Where two of them have one seed, a
+    fraction is a setting, too, and all rows stay.
+    """
     settings = {}
     for row in rows:
-        key = tuple(str(row.get(name)) for name in columns if not isinstance(row.get(name), float))
+        key = tuple((name, _is_fraction(value) or str(value)) for name, value in row.items() if name not in RUNS)
         settings.setdefault(key, []).append(row)
-    return [
-        {
-            name: median(row[name] for row in group)
-            if all(isinstance(row.get(name), float) for row in group)
-            else value
-            for name, value in group[0].items()
-        }
-        for group in settings.values()
-    ]
+    found = []
+    for group in settings.values():
+        seeds = [tuple(row.get(name) for name in RUNS) for row in group]
+        alike = repeated or len(set(seeds)) == len(group)
+        found += [_median(group)] if alike and len(group) > 1 else group
+    return found
+
+
+def _median(group):
+    kept = {name: value for name, value in group[0].items() if name not in RUNS}
+    return {name: median(row[name] for row in group) if _is_fraction(value) else value for name, value in kept.items()}
+
+
+def _is_fraction(value):
+    return isinstance(value, float)
 
 
 def _cell(value):
