@@ -60,7 +60,7 @@ def with_sections(text):
         found = re.search(rf"^## {re.escape(match[1])}\n(.*?)(?=^## |\Z)", readme, re.MULTILINE | re.DOTALL)
         if found is None:
             raise ValueError(f"README.md has no section {match[1]!r}, which a page of docs/site names.")
-        return found[1].strip()
+        return found[1].strip("\n")
 
     return SECTION.sub(section, text)
 
