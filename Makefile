@@ -1,9 +1,10 @@
 # make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+# make docs: the documentation site, in build/site/html; a warning or a broken link fails it.
 # make gallery: the images of docs/plots.md.   make notebooks: run the notebooks, and keep their outputs.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check gallery notebooks clean
+.PHONY: compare test check docs gallery notebooks clean
 
 compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
@@ -16,6 +17,9 @@ check: .venv/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/.installed
+	$(BIN)/python docs/site/build.py
+
 gallery: .venv/.installed
 	$(BIN)/python docs/gallery.py
 
@@ -24,7 +28,7 @@ notebooks: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,docs]"
 	touch $@
 
 clean:
