@@ -339,10 +339,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
     def _check_plausible(self, X: Floats, mean: Floats) -> None:
         told = implausible(mean, self._fitted.farthest_target, lambda far: self._expectations(X[far]))
         if told is not None:
-            warnings.warn(f"{told} {self._cure()}", ImplausibleMeanWarning, stacklevel=3)
+            warnings.warn(f"{told} {self._cure(X)}", ImplausibleMeanWarning, stacklevel=3)
 
-    def _cure(self) -> str:
-        """Say what makes the predictions plausible."""
+    def _cure(self, X: Floats) -> str:
+        """Say what makes the predictions of rows plausible."""
         return (
             f"The noise variance {self.noise_variance_:.3g} is too small for the rows, or for the kernel: average rows "
             "that repeat each other, or give a larger noise_variance."
