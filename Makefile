@@ -1,8 +1,9 @@
 # make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+# make gallery: the images of docs/plots.md.   make notebooks: run the notebooks, and keep their outputs.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check clean
+.PHONY: compare test check gallery notebooks clean
 
 compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
@@ -14,6 +15,12 @@ check: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+gallery: .venv/.installed
+	$(BIN)/python docs/gallery.py
+
+notebooks: .venv/.installed
+	$(BIN)/python notebooks/run.py
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

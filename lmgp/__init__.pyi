@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, metrics
+from . import bounds, catalogue, datasets, errors, gpytorch, metrics, plots
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -19,6 +19,7 @@ from .features.nystroem import NystroemFeatures
 from .features.polynomial import PolynomialMaclaurinFeatures
 from .features.spherical import SphericalFourierFeatures
 from .features.taylor import TaylorFeatures
+from .grids import predict_grid
 from .kernels.composite import ProductKernel, ScaledKernel, SumKernel
 from .kernels.dot_product import ExponentialKernel, LinearKernel, ModulatedKernel
 from .kernels.rational_quadratic import RationalQuadraticKernel
@@ -91,11 +92,14 @@ __all__ = [
     "exact_features",
     "farthest_point_clustering",
     "gamma_max",
+    "gpytorch",
     "learn",
     "learn_from_sums",
     "load",
     "load_dataset",
     "metrics",
+    "plots",
+    "predict_grid",
     "rbf_expansion",
     "read_libsvm",
 ]

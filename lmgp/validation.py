@@ -1,5 +1,6 @@
 """What every estimator does with its input at the boundary: random state, tensors, rows and their weights."""
 
+import math
 import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -113,6 +114,20 @@ class Rows:
     def mean(self) -> float:
         """The weighted mean of y."""
         return float(np.average(self.y, weights=self.weights))
+
+    def center(self, known: Any) -> float:
+        """Return the mean of y that is known, or the weighted one for None.
+
+        Raises
+        ------
+        InputError
+            If it is no finite number.
+        """
+        if known is None:
+            return self.mean
+        if not isinstance(known, Real) or isinstance(known, bool) or not math.isfinite(known):
+            raise InputError(f"center must be a finite number, the known mean of y; got {known!r}.")
+        return float(known)
 
 
 def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:

@@ -37,6 +37,8 @@ def loaded_by(code: str) -> set[str]:
         ("from lmgp.cli import main\ntry: main(['compare', '--help'])\nexcept SystemExit: pass", set()),
         ("from lmgp.cli import main\ntry: main(['fit', '--help'])\nexcept SystemExit: pass", set()),
         ("from lmgp.cli import main\nmain(['predict', 'model', 'table', '--out', 'nowhere/out'])", set()),
+        ("from lmgp.cli import main\ntry: main(['plot', '--help'])\nexcept SystemExit: pass", set()),
+        ("from lmgp.cli import main\nmain(['plot', 'model', '--out', 'nowhere/out'])", set()),
         ("from lmgp.cli import main\nmain(['compare', 'sinc', '--no-such-option'])", set()),
         ("from lmgp.cli import main\nmain(['datasets'])", {"scipy", "sklearn"}),
         ("import lmgp; lmgp.load_dataset('sinc')", {"scipy", "sklearn"}),

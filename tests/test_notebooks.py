@@ -1,24 +1,36 @@
-"""Every notebook runs, in its quick settings, and is kept without outputs."""
+"""Every notebook runs, in its quick settings, and is kept with small outputs of its full ones."""
 
+import base64
+import io
 import os
 import re
+import runpy
 import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
+from matplotlib.image import imread
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
 from lmgp.catalogue import CATALOGUE
+from lmgp.experiments.drawing import new_figure
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NEEDS = {"03_uk_prices.ipynb": "uk_flats_2020-12"}
 TIMEOUT = 300  # seconds a notebook
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+SMALL = 300_000  # bytes
+# The first line of a cell whose output is not kept, see notebooks/run.py.
+TIMED = "# Seconds are those of your machine: run this cell."
+# A number of seconds, and the columns of seconds in the tables of what was tried.
+SECONDS = re.compile(r"\d s(?![.\w])|\bseconds\b|\btrial s\b| s$", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#]+)\)")
 # At the start of a word: a slash, a home folder or a drive, as in /data, ~/data or C:\data.
 ABSOLUTE = re.compile(r"""(?:^|[\s"'`(=:])(?:/\w|~[/\\]|[A-Za-z]:\\)""", re.MULTILINE)
 
@@ -93,7 +105,7 @@ def test_the_kernel_is_the_interpreter_of_the_tests(tmp_path: Path) -> None:
 
 
 @each_notebook
-def test_is_valid_and_stripped(path: Path) -> None:
+def test_is_valid_and_tidy(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(text, as_version=nbformat.NO_CONVERT)
     nbformat.validate(notebook)
@@ -104,10 +116,88 @@ def test_is_valid_and_stripped(path: Path) -> None:
     for cell in notebook.cells:
         assert cell.metadata == {}
         assert not ABSOLUTE.search(cell.source), cell.source
-        if cell.cell_type == "code":
-            assert cell.outputs == []
-            assert cell.execution_count is None
     assert any("LMGP_QUICK" in cell.source for cell in notebook.cells)
+
+
+@each_notebook
+def test_is_kept_with_small_outputs(path: Path) -> None:
+    assert path.stat().st_size <= SMALL
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    for number, cell in enumerate(cells, start=1):
+        timed = cell.source.startswith(TIMED)
+        assert cell.execution_count == (None if timed else number), "run notebooks/run.py"
+        assert not (timed and cell.outputs)
+        if not timed and ("print(" in cell.source or "plt.subplots" in cell.source) and "def " not in cell.source:
+            assert cell.outputs, cell.source
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert {output.output_type for output in outputs} <= {"stream", "display_data", "execute_result"}
+    assert {kind for output in outputs for kind in output.get("data", {})} <= {
+        "text/plain",
+        "text/markdown",
+        "image/png",
+    }
+
+
+@each_notebook
+def test_outputs_are_of_no_machine(path: Path) -> None:
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    for output in (output for cell in cells for output in cell.outputs):
+        assert output.get("name") != "stderr"
+        for text in (
+            output.get("text", ""),
+            *(output.get("data", {}).get(f"text/{kind}", "") for kind in ("plain", "markdown")),
+        ):
+            assert not ABSOLUTE.search(text), text
+            assert not SECONDS.search(text), text
+            assert " at 0x" not in text, text
+
+
+@each_notebook
+def test_ends_with_what_to_read_next(path: Path) -> None:
+    last = nbformat.read(path, as_version=4).cells[-1]
+    assert last.cell_type == "markdown"
+    assert last.source.startswith("## What to read next\n")
+    links = LINK.findall(last.source)
+    assert len(links) >= 2
+    assert [link for link in links if not (FOLDER / link).exists()] == []
+
+
+@pytest.mark.parametrize("text", ["0.52 s", "took 3 s\n", "12 seconds", "  probes  s  trial s", "neighbours  s\n"])
+def test_seconds_are_found(text: str) -> None:
+    assert SECONDS.search(text)
+
+
+@pytest.mark.parametrize("text", ["2 s.d.", "rows", "0.5 sd", "3 steps", "s.e.  probes"])
+def test_other_text_is_no_seconds(text: str) -> None:
+    assert not SECONDS.search(text)
+
+
+def test_the_script_keeps_what_is_read_of_the_outputs() -> None:
+    script = runpy.run_path(str(FOLDER / "run.py"))
+    assert script["SECONDS"] == TIMED
+    buffer = io.BytesIO()
+    figure = new_figure(3.0, 2.0)
+    figure.subplots().plot([1, 2])
+    figure.savefig(buffer)
+    data = {
+        "image/png": base64.b64encode(buffer.getvalue()).decode(),
+        "text/plain": "<Figure at 0x7f>",
+        "text/html": "<p>",
+    }
+    made = nbformat.v4.new_output("display_data", data=data, metadata={"needs_background": "light"})
+    cells = [nbformat.v4.new_code_cell("draw()", outputs=[made]), nbformat.v4.new_code_cell(f"{TIMED}\nprint(1)")]
+    cells[1].outputs = [nbformat.v4.new_output("stream", text="1 s")]
+    address = nbformat.v4.new_output("execute_result", data={"text/plain": "<Legend at 0x7f>"})
+    printed = [nbformat.v4.new_output("stream", text=text) for text in "ab"]
+    kept, timed = script["tidy"](nbformat.v4.new_notebook(cells=cells)).cells
+    assert (kept.id, kept.execution_count, timed.execution_count, timed.outputs) == ("cell-01", 1, None, [])
+    assert script["joined"]([address, *printed]) == [nbformat.v4.new_output("stream", text="ab")]
+    (output,) = kept.outputs
+    assert set(output.data) == {"image/png", "text/plain"}
+    assert output.data["text/plain"] == "<Figure>"
+    image = imread(io.BytesIO(base64.b64decode(output.data["image/png"])))[..., :3]
+    np.testing.assert_allclose(image, imread(io.BytesIO(buffer.getvalue()))[..., :3], atol=0.03)
 
 
 @pytest.mark.parametrize(("name", "dataset"), NEEDS.items())

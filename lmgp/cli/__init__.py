@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lmgp.cli import comparisons, models
+from lmgp.cli import comparisons, models, plotting
 from lmgp.cli.messages import messages
 from lmgp.cli.parsing import Parser
 from lmgp.errors import LmgpError
@@ -75,5 +75,6 @@ def _parser() -> Parser:
     quiet = Parser(add_help=False)
     quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
     models.add(commands, quiet)
+    plotting.add(commands, quiet)
     comparisons.add(commands, quiet)
     return parser

@@ -20,6 +20,11 @@ def described(model: Any, notes: dict[str, Any]) -> str:
     notes : dict
         What `lmgp fit` says of the data.
     """
+    return _written(facts(model, notes))
+
+
+def facts(model: Any, notes: dict[str, Any]) -> dict[str, str]:
+    """Describe a fitted model or map: what there is to say of it, by name; see `described`."""
     process = getattr(model, "regressor_", model)  # of a model of log y, that of log y
     inner = getattr(process, "model_", None)
     lines = {"model": type(process).__name__ + ("" if inner is None else f", which chose {type(inner).__name__}")}
@@ -40,7 +45,7 @@ def described(model: Any, notes: dict[str, Any]) -> str:
             lines["noise"] += f" of the logarithm: {100 * relative:.3g}% of the target"
     else:
         lines["parameters"] = " ".join(repr(model).split())
-    return _written(lines)
+    return lines
 
 
 def _described(scale: Any) -> str:
@@ -79,12 +84,15 @@ def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
         "rows kept": f"{kept:,}" if kept else "none: the model needs no training rows",
         "file": f"{path.stat().st_size:,} bytes, written by lmgp {header.get('lmgp')} with {packages}",
     }
-    text = _written(lines)
-    for attribute, title in (("learning_", "Learning the kernel"), ("selection_", "Choosing the model")):
-        table = getattr(getattr(model, "regressor_", model), attribute, None)
-        if table is not None and len(table):
-            text += f"\n{title}:\n\n{table}\n"
-    return text
+    return _written(lines) + "".join(f"\n{title}:\n\n{table}\n" for title, table in tables(model).items())
+
+
+def tables(model: Any) -> dict[str, str]:
+    """Return the tables of what was tried to make a model, as plain text by title."""
+    process = getattr(model, "regressor_", model)
+    titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model"}
+    found = {title: getattr(process, attribute, None) for attribute, title in titles.items()}
+    return {title: str(table) for title, table in found.items() if table is not None and len(table)}
 
 
 def _written(lines: dict[str, str]) -> str:

@@ -3,9 +3,9 @@
 import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model, dialect_of, number
 from lmgp.errors import DatasetError, InputError, nearest_names
@@ -21,6 +21,27 @@ STANDARD = "-"
 # Predictions of this many rows or more are announced.
 LONG = 10_000
 TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
+
+
+class Scored(NamedTuple):
+    """What a model predicts of a table that has the target.
+
+    Attributes
+    ----------
+    target : str
+    X : ndarray of shape (n, d)
+    y, mean, std : ndarray of shape (n,)
+        Noise included.
+    lines : dict of str to str
+        The scores, by name.
+    """
+
+    target: str
+    X: "Floats"
+    y: "Floats"
+    mean: "Floats"
+    std: "Floats"
+    lines: dict[str, str]
 
 
 def add(commands: Any, quiet: Parser) -> None:
@@ -82,6 +103,12 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
         help="show each kernel and each model that is tried",
     )
     add_drop(fit, "leave out rows with missing values")
+    argument(
+        "--duplicates",
+        choices=("keep", "average", "drop"),
+        default="keep",
+        help="of rows with equal inputs: keep all, average them, or drop copies with an equal target (default: keep)",
+    )
     add_dialect(fit)
     fit.set_defaults(run=_fit)
 
@@ -107,7 +134,7 @@ def _add_predict(commands: Any, quiet: Parser) -> None:
         "--out",
         default=STANDARD,
         metavar="FILE",
-        help="what to write: a name in .csv, .csv.gz or .parquet (default: -, CSV on standard output)",
+        help="what to write: a name in .csv, .csv.gz, .parquet or, of a grid, .nc (default: -, CSV on standard output)",
     )
     argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
     add_of_model(predict)
@@ -130,6 +157,7 @@ def _add_score(commands: Any, quiet: Parser) -> None:
     argument("--target", metavar="COLUMN", help="the column that was predicted (default: that of 'lmgp fit')")
     add_of_model(score)
     add_drop(score, "leave out rows with missing values")
+    argument("--report", metavar="FILE", help="write a page with the scores and figures too, such as report.html")
     add_dialect(score)
     score.set_defaults(run=_score)
 
@@ -167,9 +195,11 @@ def _fit(arguments: argparse.Namespace) -> None:
     )
     if arguments.target_transform is not None:
         model = TransformedTargetGPRegressor(model, arguments.target_transform)
-    model.fit(NamedColumns.of(table[:, :-1].copy(), inputs), table[:, -1].copy())
+    rows = NamedColumns.of(table[:, :-1].copy(), inputs)
+    model.fit(rows, table[:, -1].copy(), duplicates=arguments.duplicates)
     of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
-    notes: dict[str, str | int] = {"target": target, "rows": len(table), "table": of}
+    ranges = list(zip(table[:, :-1].min(axis=0).tolist(), table[:, :-1].max(axis=0).tolist(), strict=True))
+    notes: dict[str, Any] = {"target": target, "rows": len(table), "table": of, "ranges": ranges}
     save_with_notes(model, arguments.out, notes)
     sys.stdout.write(described(model, notes))
     _LOG.info("wrote %s", arguments.out)
@@ -182,31 +212,64 @@ def _predict(arguments: argparse.Namespace) -> None:
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
-    from lmgp.cli.grids import grid, write_table
+    from lmgp.cli.grids import NETCDF, axes_of, check_format, write_netcdf, write_table
 
-    model, _ = _loaded(arguments.model)
-    dialect, columns = _dialect(arguments), {}
+    check_format(arguments.out, arguments.grid is not None)
+    model, notes = _loaded(arguments.model)
+    dialect, with_noise = _dialect(arguments), not arguments.latent
     if arguments.grid is not None:
-        names = _names(model) or tuple(f"x{j}" for j in range(model.n_features_in_))
-        columns = grid(arguments.grid, names)
-        X = _stacked(list(columns.values()))
-        complete = None
+        from lmgp.grids import column_names, predict_grid
+
+        axes = axes_of(arguments.grid, column_names(model))
+        if Path(arguments.out).suffix == NETCDF:
+            grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level)
+            write_netcdf(arguments.out, grid, notes.get("target"))
+            _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid.shape)), arguments.out)
+            return
+        tables = _parts_of_grid(model, axes, with_noise, arguments.level)
     else:
         from lmgp.tables import read_table
 
         choose = _chooser(model, arguments.columns, None)
         X, complete = read_table(_source(arguments.table), choose, dialect, incomplete=arguments.drop, least=1)
-    columns |= _predictions(model, X, complete, arguments.level, include_noise=not arguments.latent)
-    write_table(arguments.out, columns, dialect)
+        tables = iter([_predictions(model, X, complete, arguments.level, with_noise)])
+    n_rows = write_table(arguments.out, tables, dialect)
     if arguments.out != STANDARD:
-        _LOG.info("wrote %d rows to %s", len(X), arguments.out)
+        _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
+
+
+def _parts_of_grid(
+    model: Any, axes: "dict[str, Floats]", include_noise: bool, level: float
+) -> "Iterator[dict[str, Floats]]":
+    """Predict a grid, part by part: the columns of the model, then the predictions."""
+    from lmgp.grids import column_names, grid_rows
+
+    names = column_names(model)
+    for X in grid_rows(axes, names):
+        yield dict(zip(names, X.T.copy(), strict=True)) | _predictions(model, X, None, level, include_noise)
 
 
 def _score(arguments: argparse.Namespace) -> None:
+    if arguments.report is not None:
+        from lmgp.cli.plotting import check_report
+
+        check_report(arguments.report, arguments.model, arguments.table)  # before the work
+    model, notes = _loaded(arguments.model)
+    scored = score(model, notes, arguments)
+    width = max(map(len, scored.lines))
+    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in scored.lines.items()))
+    if arguments.report is not None:
+        from lmgp.cli.plotting import write_report
+
+        write_report(arguments.report, arguments.model, model, notes, scored, arguments.level)
+        _LOG.info("wrote %s", arguments.report)
+
+
+def score(model: "GaussianProcess", notes: "dict[str, Any]", arguments: argparse.Namespace) -> Scored:
+    """Compare predictions with a table, as the arguments of ``lmgp score`` say."""
     from lmgp import metrics
     from lmgp.tables import read_table
 
-    model, notes = _loaded(arguments.model)
     target = arguments.target or notes.get("target")
     if target is None:
         raise InputError(f"{arguments.model} does not say which column it predicts; name it (--target).")
@@ -226,9 +289,8 @@ def _score(arguments: argparse.Namespace) -> None:
         "CRPS": model.crps_rows(named, y).mean() if of_model else metrics.crps(y, mean, std**2),
         f"coverage of {100 * arguments.level:g}% intervals": ((lower <= y) & (y <= upper)).mean(),
     }
-    lines = [("rows", f"{len(y)}"), *((name, f"{value:.6g}") for name, value in scores.items())]
-    width = max(len(name) for name, _ in lines)
-    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines))
+    lines = {"rows": f"{len(y)}", **{name: f"{value:.6g}" for name, value in scores.items()}}
+    return Scored(target, X, y, mean, std, lines)
 
 
 def _info(arguments: argparse.Namespace) -> None:
@@ -303,19 +365,14 @@ def _predictions(model: Any, X: "Floats", complete: Any, level: float, include_n
     """Return means, standard deviations and intervals of rows; NaN of those that are not complete."""
     import numpy as np
 
+    from lmgp.grids import predicted
+
     rows = X if complete is None else X[complete]
     if len(rows) >= LONG:
         _LOG.info("predicting %s rows", f"{len(rows):,}")
     found = np.full((4, len(X)), np.nan)
     if len(rows):
-        named = _named(model, rows)
-        mean, std = model.predict(named, return_std=True, include_noise=include_noise)
-        if hasattr(model, "scale_"):
-            lower, upper = model.predict_interval(named, level, include_noise)
-        else:
-            half = _quantile(level) * std
-            lower, upper = mean - half, mean + half
-        found[:, slice(None) if complete is None else complete] = mean, std, lower, upper
+        found[:, slice(None) if complete is None else complete] = predicted(model, rows, True, include_noise, level)
     return dict(zip(("mean", "std", "lower", "upper"), found, strict=True))
 
 
@@ -327,16 +384,3 @@ def _named(model: Any, rows: "Floats") -> "Floats":
 
     names = _names(model)
     return rows if names is None else NamedColumns.of(np.ascontiguousarray(rows), names)
-
-
-def _stacked(columns: "list[Floats]") -> "Floats":
-    import numpy as np
-
-    return np.column_stack(columns)
-
-
-def _quantile(level: float) -> float:
-    """Return how many standard deviations to both sides have this probability."""
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + 0.5 * level))

@@ -1,11 +1,16 @@
-"""Exact copies of rows, which look like measurements without noise."""
+"""Rows that repeat each other: exact copies, which look like measurements without noise, and several at one place."""
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.errors import InputError
 from lmgp.validation import Rows
+
+# What becomes of rows with equal X: they are kept, averaged, or copies of X and y are dropped.
+Duplicates = Literal["keep", "average", "drop"]
 
 # The constants of the generator SplitMix64, whose last step makes 64 random bits of any 64 bits.
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
@@ -131,3 +136,77 @@ def merged_copies(rows: Rows) -> Rows:
     first = np.flatnonzero(starts)
     kept = rows.take(order[first])
     return Rows(kept.X, kept.y, np.add.reduceat(weights[order], first), kept.noise_variances)
+
+
+def averaged(rows: Rows) -> Rows:
+    """Replace rows of equal X by their mean: at given hyper-parameters, the posterior stays the same.
+
+    For w₁, …, w_c measurements at one place with one noise variance σ², the likelihood of the value f there depends on
+    f through their weighted mean alone, which has the noise variance σ²/Σw.
+
+    Parameters
+    ----------
+    rows : Rows
+
+    Returns
+    -------
+    Rows
+        One for each X, or for each pair of X and noise variance where rows have their own, in the order of the first
+        ones. The weight is the sum of the weights, so that the weighted mean of all y stays the same. Rows of a single
+        place are returned as they are: a fit takes two rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp.validation import Rows
+    >>> averaged(Rows(np.array([[2.0], [1.0], [2.0]]), np.array([5.0, 7.0, 6.0])))
+    Rows(X=array([[2.], [1.]]), y=array([5.5, 7. ]), weights=array([2., 1.]), noise_variances=None)
+    """
+    own = () if rows.noise_variances is None else (rows.noise_variances,)
+    # + 0.0 makes 0 of −0, which is the same place.
+    _, first, group = np.unique(np.column_stack((rows.X, *own)) + 0.0, axis=0, return_index=True, return_inverse=True)
+    if len(first) == 1:
+        return rows
+    weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
+    totals = np.asarray(np.bincount(group.ravel(), weights=weights), dtype=np.float64)
+    means = np.bincount(group.ravel(), weights=weights * rows.y) / totals
+    order = np.argsort(first)
+    kept = rows.take(first[order])
+    return Rows(kept.X, means[order], totals[order], kept.noise_variances)
+
+
+def check_duplicates(duplicates: Any) -> None:
+    """Refuse what is no way to treat rows that repeat each other.
+
+    Raises
+    ------
+    InputError
+    """
+    if duplicates not in get_args(Duplicates):
+        raise InputError(f"duplicates must be {', '.join(map(repr, get_args(Duplicates)))}; got {duplicates!r}.")
+
+
+def dropped(rows: Rows) -> Rows:
+    """Leave out the rows that repeat X and y of an earlier one.
+
+    Parameters
+    ----------
+    rows : Rows
+
+    Returns
+    -------
+    Rows
+        In their order; of weight 1 at most, where they have weights.
+
+    Raises
+    ------
+    InputError
+        If one row remains.
+    """
+    _, first = np.unique(np.column_stack((rows.X, rows.y)) + 0.0, axis=0, return_index=True)
+    if len(first) < 2:
+        raise InputError(
+            f"All {len(rows.y)} rows have the same X and y: duplicates='drop' leaves one, and at least 2 are needed."
+        )
+    kept = rows.take(np.sort(first))
+    return kept if kept.weights is None else replace(kept, weights=np.minimum(kept.weights, 1.0))

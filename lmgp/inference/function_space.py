@@ -212,6 +212,38 @@ class RowPosterior:
             self._coefficients = self._conditional.coefficients()
         return self._coefficients.numpy()
 
+    @property
+    def factor(self) -> torch.Tensor:
+        """The Cholesky factor of K + Σ, shape (n, n)."""
+        return torch.empty((0, 0), dtype=torch.float64) if self._conditional is None else self._conditional.factor
+
+    @property
+    def log_density(self) -> float:
+        """Log N(y | 0, K + Σ) of the targets, less the estimated trend, in nats."""
+        n, log_determinant = len(self.X), 2.0 * float(self.factor.diagonal().log().sum())
+        return -0.5 * (n * self.surprise + log_determinant + n * math.log(2.0 * math.pi))
+
+    def whiten(self, X: Floats) -> torch.Tensor:
+        """Return L⁻¹k of each row, as columns of shape (n, m)."""
+        if self._conditional is None:
+            return torch.empty((0, len(X)), dtype=torch.float64)
+        tests, of = as_tensor(X), self._conditional
+        return solve_lower(of.factor, self.kernel.evaluate(of.X, tests))
+
+    def columns_left(self, X: Floats, whitened: torch.Tensor) -> Floats | None:
+        """Return what the process leaves of the columns of the trend, shape (m, p); None of no trend."""
+        if self.trend is None:
+            return None
+        H = None if self._conditional is None else self._conditional.whitened_columns
+        return self.trend.columns(X) - (0.0 if H is None else (whitened.T @ H).numpy())
+
+    def solve(self, targets: Floats) -> Floats:
+        """Return (K + Σ)⁻¹ times targets of shape (n, t)."""
+        if self._conditional is None:
+            return targets
+        factor = self._conditional.factor
+        return solve_upper(factor.mT, solve_lower(factor, as_tensor(targets))).numpy()
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 

@@ -292,6 +292,23 @@ class IterativePosterior:
             found += self.trend.variance(X, means[:, 1:])
         return means[:, 0], found
 
+    def leave_one_out(self, rows: Rows, noise: Noise) -> tuple[Floats, Floats]:
+        """Predict each training row without itself: with the variance of the nearest rows and the map without it.
+
+        Parameters
+        ----------
+        rows : Rows
+            These, with y less the trend.
+        noise : Noise
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+        """
+        _, variance = self._local.leave_one_out()
+        # Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ.
+        return rows.y - self.coefficients * (variance + noise.of_weighted_rows(rows).numpy()), variance
+
     @property
     def n_bytes(self) -> int:
         """The memory that this posterior holds, in bytes."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
+from lmgp.features.projection import Projection
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior
 from lmgp.inference.trend import TrendFit
@@ -41,6 +42,9 @@ PRUNE = 1e-3
 
 # Training rows that stand for test rows which are not known yet, when a map is fitted around its centroids.
 STAND_INS = 500
+
+# Rows whose means are computed at a time, of one centroid or of several.
+RUN = 2**12
 
 # The key of the posterior of all rows, beside the indices of the centroids.
 ALL = "all rows"
@@ -100,9 +104,11 @@ def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int,
     if not len(centroids) or not len(X):
         return []
     labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
-    order = np.argsort(labels, kind="stable")
-    used, starts = np.unique(labels[order], return_index=True)
-    return list(zip(used.tolist(), np.split(order, starts[1:]), strict=True))
+    if len(centroids) <= np.iinfo(np.uint16).max:
+        labels = labels.astype(np.uint16)  # numpy sorts these by their digits
+    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=len(centroids))
+    (used,) = np.nonzero(counts)
+    return list(zip(used.tolist(), np.split(order, np.cumsum(counts[used])[:-1]), strict=True))
 
 
 class LocalPosterior:
@@ -182,6 +188,14 @@ class LocalPosterior:
         self._neighbourhoods = neighbourhoods
         self._solved: Cache[Posterior] = Cache(np.inf if max_memory_gib is None else max_memory_gib * 2**30)
 
+    @property
+    def rows(self) -> Rows:
+        """The training rows, with y less the trend."""
+        rows, trend = self._rows, self.trend
+        if trend is None:
+            return rows
+        return Rows(rows.X, rows.y - trend.changes(rows.X), rows.weights, rows.noise_variances)
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 
@@ -197,19 +211,49 @@ class LocalPosterior:
         variance : ndarray of shape (n,) or None
         """
         mean, found = np.empty(len(X)), np.empty(len(X))
+        projection = None if variance or self.features is None else Projection(self.features)
+        if projection is not None and projection.by_halves and self._solver == "primal" and len(self.centroids):
+            return self._means(X, projection), None
 
         def predict(posterior: Posterior, centroid: Floats, part: Indices) -> None:
+            rows = X.take(part, axis=0)
             if isinstance(posterior, RowPosterior):
-                of_part = posterior.predict(X[part], variance)
+                of_part = posterior.predict(rows, variance)
             else:
                 assert self.features is not None  # for the type checker: there are no weights without a map
-                of_part = evaluate(posterior, self.features, X[part], centroid, self.noise, variance)
+                of_part = evaluate(posterior, self.features, rows, centroid, self.noise, variance, projection)
             mean[part] = of_part[0]
             if of_part[1] is not None:
                 found[part] = of_part[1]
 
-        self._with_posteriors(X, predict)
+        self.use_posteriors(X, predict)
         return mean, found if variance else None
+
+    def _means(self, X: Floats, projection: Projection) -> Floats:
+        """Return the means of rows, of several centroids at a time: most have few rows."""
+        mean, runs, n_rows = np.empty(len(X)), [], RUN
+        for cell in by_centroid(self.kernel, X, self.centroids):
+            n_rows += len(cell[1])
+            if n_rows > RUN:
+                runs.append([cell])
+                n_rows = len(cell[1])
+            else:
+                runs[-1].append(cell)
+
+        def predict(run: list[tuple[int, Indices]]) -> None:
+            weights = [
+                posterior.weights
+                for index, _ in run
+                if isinstance(posterior := self._posterior(index), WeightPosterior)
+            ]
+            sizes, members = [len(part) for _, part in run], np.concatenate([part for _, part in run])
+            centres = self.centroids[[index for index, _ in run]].repeat(sizes, axis=0)
+            rows = as_tensor(X.take(members, axis=0) - centres)
+            found = projection(rows, weights[0]) if len(run) == 1 else projection.of_groups(rows, weights, sizes)
+            mean[members] = found.numpy()
+
+        parallel_map(predict, runs)
+        return mean
 
     def expected_divergence(self, X: Floats, beyond: Floats) -> Floats:
         """Estimate the divergence of the predictions from the exact ones, see `lmgp.inference.truncation`.
@@ -233,7 +277,7 @@ class LocalPosterior:
                     posterior, self.features, X[part] - centroid, beyond[part], self.noise
                 )
 
-        self._with_posteriors(X, estimate)
+        self.use_posteriors(X, estimate)
         return error
 
     def expectations(self, X: Floats) -> tuple[Floats, Floats]:
@@ -257,7 +301,7 @@ class LocalPosterior:
             prior[part] = prior_variance(features, self.kernel, X[part], centroid)
             surprise[part] = posterior.surprise
 
-        self._with_posteriors(X, look)
+        self.use_posteriors(X, look)
         return prior, surprise
 
     def missing(self, X: Floats) -> Floats:
@@ -274,7 +318,7 @@ class LocalPosterior:
                 missing[members] = 0.0 if left_out is None else left_out.numpy()
         return missing
 
-    def _with_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
+    def use_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
         """Hand each posterior, with its centroid, to a function, together with the rows of X that it is for."""
         keep = len(self.centroids) > 0
         centroids = self.centroids if keep else np.unique(X, axis=0)

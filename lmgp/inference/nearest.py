@@ -9,7 +9,7 @@ from lmgp.errors import InputError
 from lmgp.inference.function_space import factorise, max_rows_within
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
-from lmgp.linalg import solve_lower
+from lmgp.linalg import solve_lower, solve_upper
 from lmgp.locality.cells import SHARING, Cell, Cells, sharing_pays
 from lmgp.memory import check_memory, chunks
 from lmgp.noise import Noise
@@ -102,7 +102,7 @@ class NearestPosterior:
         # The columns of a trend are further targets, which share the factorisation.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
-        self._noise = noise.of_weighted_rows(rows)
+        self._noise, self._weights = noise.of_weighted_rows(rows), rows.weights
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._tree = tree_of_rows(kernel, rows.X)
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= SHARING.most * self.n_neighbors
@@ -114,6 +114,32 @@ class NearestPosterior:
         """The number of training rows."""
         return len(self._X)
 
+    @property
+    def rows(self) -> Rows:
+        """The training rows, with y less the trend."""
+        return rows_of(self._X, self._targets, self._noise, self._weights)
+
+    def leave_one_out(self) -> tuple[Floats, Floats]:
+        """Predict each training row from the rows nearest to it without itself: each has its own.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Of the latent function.
+        """
+        n = len(self._X)
+        mean, variance = np.empty(n), self.kernel.diagonal(self._X.numpy())
+
+        def solve(part: slice) -> None:
+            near = others(self._tree, np.arange(part.start, part.stop), self.n_neighbors)
+            means, reduction, _ = self._of_rows(torch.from_numpy(near), self._X[part, None])
+            mean[part], variance[part] = means[:, 0], np.maximum(variance[part] - reduction, 0.0)
+            if self.trend is not None:
+                variance[part] += self.trend.variance(self._X[part].numpy(), means[:, 1:])
+
+        parallel_map(solve, list(chunks(n, self.n_neighbors**2, BATCH_BYTES)))
+        return mean, variance
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
 
@@ -121,7 +147,7 @@ class NearestPosterior:
         ----------
         X : ndarray of shape (m, d)
         variance : bool, default=True
-            Whether to return variances. They take a small part of the time.
+            Whether to compute variances: O(k²) a row.
 
         Returns
         -------
@@ -164,10 +190,10 @@ class NearestPosterior:
             """Predict `members` from one set of rows, shape (n,), or each from its own, shape (n_members, n)."""
             tests = as_tensor(X[members])
             means, reduction, surprise = self._of_rows(
-                torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None]
+                torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None], variance
             )
             solved[:, members] = means[:, 0], np.maximum(prior[members] - reduction, 0.0), surprise
-            if self.trend is not None:
+            if self.trend is not None and variance:
                 solved[1, members] += self.trend.variance(X[members], means[:, 1:])
 
         def solve_cell(cell: Cell) -> Indices:
@@ -191,7 +217,7 @@ class NearestPosterior:
         return solved
 
     @torch.no_grad()
-    def _of_rows(self, near: torch.Tensor, tests: torch.Tensor) -> tuple[Floats, Floats, Floats]:
+    def _of_rows(self, near: torch.Tensor, tests: torch.Tensor, variance: bool = True) -> tuple[Floats, Floats, Floats]:
         """Predict tests of shape (..., m, d) from rows of shape (..., n).
 
         Returns
@@ -199,13 +225,18 @@ class NearestPosterior:
         means : ndarray of shape (number of tests, 1 + p)
             From y, and from the p columns of the trend.
         reduction : ndarray of shape (number of tests,)
-            By how much the rows reduce the variance.
+            By how much the rows reduce the variance; 0 where it is not asked for.
         surprise : ndarray of shape (number of tests,)
         """
         X, n = self._X[near], near.shape[-1]
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
         joint = self.kernel.evaluate_at(torch.cat((X, tests), dim=-2), X, self._values)
         factor = factorise(joint[..., :n, :], self._noise[near])
+        if not variance:
+            whitened = solve_lower(factor, self._targets[near])
+            means = joint[..., n:, :] @ solve_upper(factor.mT, whitened)
+            surprise = whitened[..., :1].square().mean(dim=-2).expand(means.shape[:-1])
+            return means.flatten(0, -2).numpy(), np.zeros(surprise.numel()), surprise.flatten().numpy()
         solved = solve_lower(factor, torch.cat((self._targets[near], joint[..., n:, :].mT), dim=-1))
         targets, columns = solved[..., : self._targets.shape[1]], solved[..., self._targets.shape[1] :]
         means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
@@ -230,3 +261,21 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
             f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
         )
     return KDTree(scaled)
+
+
+def rows_of(X: torch.Tensor, targets: torch.Tensor, noise: torch.Tensor, weights: Floats | None) -> Rows:
+    """Return rows with a noise variance each, from the noise over the weight of each, and the first target."""
+    own = noise.numpy() if weights is None else noise.numpy() * weights
+    return Rows(X.numpy(), targets[:, 0].numpy(), weights, own)
+
+
+def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
+    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
+
+    k is `n_neighbors`, or one less than the number of rows, if that is less.
+    """
+    k = min(n_neighbors, tree.n - 1)
+    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
+    own = found == rows[:, None]
+    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
+    return found[~own].reshape(len(found), k)

@@ -1,5 +1,6 @@
 """The covariance of all rows, as a map sees it between blocks and as it is within them: its inverse times vectors."""
 
+from collections.abc import Iterator
 from copy import copy
 from typing import Self
 
@@ -86,6 +87,21 @@ class BlockCovariance:
     def solve(self, V: torch.Tensor) -> torch.Tensor:
         """Return C⁻¹V, for V of shape (n, t)."""
         return self._within_blocks(V - self._mapped @ self.weights(V))
+
+    @property
+    def log_determinant(self) -> float:
+        """Log det C."""
+        halves = [float(factor.diagonal().log().sum()) for factor in (self.factor, *self._factors)]
+        return 2.0 * sum(halves)
+
+    @torch.no_grad()
+    def of_each_row(self) -> Iterator[tuple[Indices, torch.Tensor, torch.Tensor]]:
+        """Yield, for each block, its rows, their diagonal of C⁻¹, and their columns of ΦᵀC⁻¹, shape (D, n)."""
+        for block, factor in zip(self._blocks, self._factors, strict=True):
+            inverse = torch.cholesky_inverse(factor)
+            seen = self._mapped[block].T @ inverse
+            pulls = _solve(self.factor, seen)
+            yield block.numpy(), inverse.diagonal() - (seen * pulls).sum(dim=0), pulls
 
     def _within_blocks(self, V: torch.Tensor) -> torch.Tensor:
         """Return B⁻¹V."""

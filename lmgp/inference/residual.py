@@ -1,5 +1,6 @@
 """A global map for the long part of a kernel, and what it leaves out from the rows near to each other."""
 
+import math
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.inference.function_space import factorise
-from lmgp.inference.nearest import FARTHEST, tree_of_rows
+from lmgp.inference.nearest import FARTHEST, others, rows_of, tree_of_rows
 from lmgp.inference.partial import BlockCovariance
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import Kernel, require
@@ -104,6 +105,7 @@ class ResidualPosterior:
         self._features, self._centre, self._block_size = features, centre, block_size
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
         self._X, self._noise = as_tensor(rows.X), noise.of_weighted_rows(rows)
+        self._row_weights = rows.weights
         y = rows.y if trend is None else rows.y - trend.changes(rows.X)
         # The columns of a trend are further targets, which share all factorisations.
         targets = [y[:, None]] if trend is None else [y[:, None], trend.columns(rows.X)]
@@ -126,7 +128,7 @@ class ResidualPosterior:
     @cached_property
     def covariance(self) -> BlockCovariance:
         """The covariance of the training rows, from which the weights are."""
-        blocks = _blocks(np.asarray(self._tree.data), self._block_size)
+        blocks = blocks_of(np.asarray(self._tree.data), self._block_size)
         return BlockCovariance(self.kernel, self._X, self._mapped, self._noise, self.noise.variance, blocks)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,8 +174,10 @@ class ResidualPosterior:
 
         def solve(part: slice) -> None:
             near = torch.from_numpy(self._tree.query(points[part], k=k)[1])
-            mean, found = self._given(near, X[part, None])
-            means[part], variances[part] = mean[:, 0].numpy(), found[:, 0].numpy()
+            mean, found, _ = self._given(near, X[part, None], variance)
+            means[part] = mean[:, 0].numpy()
+            if variance:
+                variances[part] = found[:, 0].numpy()
 
         parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * self._mapped.shape[1], BATCH_BYTES)))
         if not variance:
@@ -181,6 +185,49 @@ class ResidualPosterior:
         if self.trend is not None:
             variances += self.trend.variance(X, means[:, 1:])
         return means[:, 0], variances
+
+    @property
+    def rows(self) -> Rows:
+        """The training rows, with y less the trend."""
+        return rows_of(self._X, self._targets, self._noise, self._row_weights)
+
+    @property
+    def log_density(self) -> float:
+        """Log N(y | 0, C) under the model of the blocks, in nats."""
+        n = len(self._X)
+        return -0.5 * (n * self.surprise + self.covariance.log_determinant + n * math.log(2.0 * math.pi))
+
+    def leave_one_out(self) -> tuple[Floats, Floats]:
+        """Predict each training row from all others: its nearest rows, and weights that do not know it.
+
+        The blocks and the map stay as they are.
+
+        Returns
+        -------
+        mean, variance : ndarray of shape (n,)
+            Of the latent function.
+        """
+        n, k = len(self._X), min(self.n_neighbors, len(self._X) - 1)
+        mean, variance = np.empty(n), np.empty(n)
+        alpha = self.covariance.solve(self._targets[:, :1])[:, 0]
+
+        def solve(task: tuple[Indices, torch.Tensor, torch.Tensor]) -> None:
+            block, diagonal, pulls = task
+            # Without row i, the weights are w − gᵢαᵢ/[C⁻¹]ᵢᵢ, and have the variance gᵢgᵢᵀ/[C⁻¹]ᵢᵢ more; g = ΦᵀC⁻¹.
+            change = (alpha[torch.from_numpy(block)] / diagonal).numpy()
+            for part in chunks(len(block), (k + 1) * self._mapped.shape[1], BATCH_BYTES):
+                some = block[part]
+                near = torch.from_numpy(others(self._tree, some, k))
+                means, found, left = self._given(near, self._X.numpy()[some, None])
+                pulled = (left[:, 0] * pulls.T[part]).sum(dim=1)
+                mean[some] = (means[:, 0, 0] - pulled * torch.from_numpy(change[part])).numpy()
+                variance[some] = (found[:, 0] + pulled.square() / diagonal[part]).numpy()
+                if self.trend is not None:
+                    variance[some] += self.trend.variance(self._X.numpy()[some], means[:, 0, 1:].numpy())
+
+        for task in self.covariance.of_each_row():
+            solve(task)
+        return mean, variance
 
     @property
     def rows_kept(self) -> int:
@@ -200,23 +247,30 @@ class ResidualPosterior:
         -------
         mean, variance : ndarray of shape (m,)
         """
-        means, variance = self._given(torch.from_numpy(near), X)
+        means, variance, _ = self._given(torch.from_numpy(near), X)
         return means[:, 0].numpy(), variance.numpy()
 
     @torch.no_grad()
-    def _given(self, near: torch.Tensor, X: Floats) -> tuple[torch.Tensor, torch.Tensor]:
+    def _given(
+        self, near: torch.Tensor, X: Floats, variance: bool = True
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Predict from the residuals of training rows: of one set of rows, or of a batch of sets.
 
         Parameters
         ----------
         near : Tensor of int of shape (..., n)
         X : ndarray of shape (..., m, d)
+        variance : bool, default=True
+            Whether to compute variances: O(D²) a row.
 
         Returns
         -------
         means : Tensor of shape (..., m, 1 + p)
             From y, and from the p columns of the trend.
         variance : Tensor of shape (..., m)
+            Of no rows where it is not asked for.
+        remaining : Tensor of shape (..., m, D)
+            ψ.
         """
         shape, flat = X.shape[:-1], X.reshape(-1, X.shape[-1])
         own = self._features.evaluate(as_tensor(flat - self._centre)).reshape(*shape, -1)
@@ -230,14 +284,16 @@ class ResidualPosterior:
         weights = solve_upper(factor.mT, solved)
         remaining = own - weights.mT @ mapped
         means = remaining @ self._weights + weights.mT @ self._targets[near]
+        if not variance:
+            return means, torch.empty(0), remaining
         prior = as_tensor(self.kernel.diagonal(flat)).reshape(shape)
         left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
         whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
         found = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)
-        return means, torch.minimum(found, prior)
+        return means, torch.minimum(found, prior), remaining
 
 
-def _blocks(scaled: Floats, size: int) -> list[Indices]:
+def blocks_of(scaled: Floats, size: int) -> list[Indices]:
     """Part rows into blocks of near rows: by halves, along the widest column."""
     blocks, open_ = [], [np.arange(len(scaled))]
     while open_:

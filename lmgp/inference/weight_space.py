@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
+from lmgp.features.projection import Projection
 from lmgp.features.sparse import as_float
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
@@ -143,6 +144,12 @@ class WeightPosterior:
         if self.trend is None or self._of_columns is None:
             return 0.0
         return self.trend.variance(X, (features @ self._of_columns).numpy())
+
+    def columns_left(self, X: Floats, features: torch.Tensor) -> Floats | None:
+        """Return what the process leaves of the columns of the trend, shape (n, p); None of no trend."""
+        if self.trend is None or self._of_columns is None:
+            return None
+        return self.trend.columns(X) - (features @ self._of_columns).numpy()
 
 
 def prior_variance(features: KernelMap | None, kernel: Kernel, X: Floats, centre: Floats) -> Floats:
@@ -299,11 +306,13 @@ def evaluate(
 ) -> tuple[Floats, Floats]: ...
 @overload
 def evaluate(
-    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool
-) -> tuple[Floats, Floats | None]: ...
+    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool,
+    projection: Projection | None = None,
+) -> tuple[Floats, Floats | None]: ...  # fmt: skip
 def evaluate(
-    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool = True
-) -> tuple[Floats, Floats | None]:
+    posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool = True,
+    projection: Projection | None = None,
+) -> tuple[Floats, Floats | None]:  # fmt: skip
     """Predict the latent function at rows with one model around a centre.
 
     Parameters
@@ -318,6 +327,8 @@ def evaluate(
         Says whether the variance that the map leaves out is part of the prediction's.
     variance : bool, default=True
         Whether to compute the variance as well: O(D²) a row, where the mean takes O(D).
+    projection : Projection, optional
+        Of the map, where it is made already.
 
     Returns
     -------
@@ -325,13 +336,13 @@ def evaluate(
         Less the center of y.
     variance : ndarray of shape (n,) or None
     """
-    means, variances = np.empty(len(X)), np.empty(len(X)) if variance else None
+    if not variance:
+        project = Projection(features) if projection is None else projection
+        return project(as_tensor(X - centre), posterior.weights).numpy(), None
+    means, variances = np.empty(len(X)), np.empty(len(X))
     for part in chunks(len(X), features.n_features_out_):
         rows = as_tensor(X[part] - centre)
         columns = features.evaluate(rows)
-        if variances is None:
-            means[part] = posterior.predict_mean(columns).numpy()
-            continue
         mean, own = posterior.predict(columns)
         missing = features.missing_variance(rows, columns) if noise.predicts_missing else None
         means[part], variances[part] = mean.numpy(), noise.predicted(own, missing).numpy()

@@ -325,7 +325,7 @@ class Kernel(Parametrized, ABC):
     def to_gpytorch(self) -> "gpytorch.kernels.Kernel":
         """Make the kernel's counterpart in GPyTorch, in float64, with the same values of the parameters.
 
-        `lmgp.kernels.gpytorch.from_gpytorch` leads back.
+        `lmgp.gpytorch.from_gpytorch` leads back.
 
         Returns
         -------

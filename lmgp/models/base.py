@@ -1,7 +1,6 @@
 """What all Gaussian-process regressors share."""
 
-import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -11,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.errors import InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.inference.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
@@ -23,10 +22,10 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
 from lmgp.learning.record import Learned, Learning
-from lmgp.models.plausible import implausible
+from lmgp.models.prediction import Predictions
 from lmgp.noise import Noise
 from lmgp.progress import shown
-from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated, validated_pair
+from lmgp.validation import RandomState, Rows, check_rows, generator, spawn, validated_pair
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
@@ -61,10 +60,10 @@ class GPFit:
     column_scales: Floats
 
 
-class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
+class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
     """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
-    Subclasses implement `_fit` and `_predict`, and add their parameters.
+    Subclasses implement `_fit` and what `lmgp.models.prediction.Predictions` needs, and add their parameters.
 
     Parameters
     ----------
@@ -115,7 +114,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
     # No metadata but options: pipelines pass them on where metadata are routed.
     __metadata_request__fit: ClassVar = {"verbose": True}
-    __metadata_request__predict: ClassVar = dict.fromkeys(("return_std", "include_noise", "return_error"), True)
 
     kernel: Wanted
     noise_variance: float | None
@@ -159,6 +157,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        duplicates: Duplicates = "keep",
+        center: float | None = None,
         verbose: bool | int = False,
     ) -> Self:
         """Fit the model to training rows.
@@ -173,6 +173,13 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
+        duplicates : {"keep", "average", "drop"}, default="keep"
+            What becomes of rows with equal X. "average": one row each, with the mean of their y and the noise of a mean
+            of this number. Hyper-parameters are learned from all rows before, and the predictions are those of "keep",
+            from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
+            learned: for copies by accident.
+        center : float, optional
+            A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
         verbose : bool or int, default=False
             Whether what is tried to learn the kernel, and to choose a model, is shown on standard error as it goes.
 
@@ -195,19 +202,22 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
         """
         with unchanged_on_failure(self), shown(verbose or getattr(self, "verbose", False)):
             self._validate_params()
+            check_duplicates(duplicates)
             rows = self._checked_rows(X, y, sample_weight, noise_variances)
-            center = rows.mean
-            rows = Rows(rows.X, rows.y - center, rows.weights, rows.noise_variances)
+            rows = dropped(rows) if duplicates == "drop" else rows
+            mean = rows.center(center)
+            rows = Rows(rows.X, rows.y - mean, rows.weights, rows.noise_variances)
             trend, rows = without_trend(rows, self._trend_columns(), self._names())
             # Two streams, so that a map is the same whether the hyper-parameters were learned or given.
             learning, drawing = spawn(generator(self.random_state), 2)
             if trend is not None and self._learns(rows):
                 trend.check_residuals(rows)
             learned = self._learn(rows, learning)
+            rows = averaged(rows) if duplicates == "average" else rows
             common = GPFit(
                 learned.kernel,
                 learned.noise_variance,
-                center,
+                mean,
                 farthest_target=float(np.abs(rows.y).max()),
                 trend=trend,
                 learning=learned.learning,
@@ -215,58 +225,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             )
             self._fitted = self._fit(rows, learned, common, drawing)
         return self
-
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, include_noise: bool = False, return_error: bool = False
-    ) -> Floats | tuple[Floats, ...]:
-        """Predict at new rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        return_std : bool, default=False
-            Whether to return the standard deviation as well. The mean alone takes a small part of the time.
-        include_noise : bool, default=False
-            Whether that is of a new observation y instead of the latent function f.
-        return_error : bool, default=False
-            Whether to return an estimate of the divergence from the exact prediction as well. For models with
-            `TaylorFeatures` or on Fourier modes. Of the exact one it is zero, or what iterations leave of the mean.
-            `GPRegressor` gives what its model states, or the mean of what was measured when it was chosen.
-
-        Returns
-        -------
-        mean : ndarray of shape (n,)
-            In units of y.
-        std : ndarray of shape (n,)
-            In units of y; only with `return_std`.
-        error : ndarray of shape (n,)
-            The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
-            expectation, best averaged over rows: see the notes of `lmgp.inference.truncation.expected_divergence`.
-
-        Raises
-        ------
-        ValueError
-            If X is not finite and numeric, or has another number of columns than the training rows.
-            `lmgp.errors.NoEstimateError`, which is one, if there is no such estimate for the model's features.
-
-        Warns
-        -----
-        ImplausibleMeanWarning
-            If means are impossible under the model itself, see `lmgp.models.plausible`; the message names the cure.
-        """
-        check_is_fitted(self)
-        rows = self._coordinates(validated(self, X, reset=False))
-        # First, so that a model without one says so before it predicts.
-        error = self._expected_divergence(rows) if return_error else None
-        mean, variance = self._predict(rows, return_std)
-        self._check_plausible(rows, mean)
-        trend = self._estimated_trend()
-        result = [(mean if trend is None else mean + trend.values(rows)) + self.center_]
-        if variance is not None:
-            result.append(np.sqrt(variance + self.noise_variance_ if include_noise else variance))
-        if error is not None:
-            result.append(error)
-        return result[0] if len(result) == 1 else tuple(result)
 
     def _checked_rows(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
@@ -336,11 +294,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
             max_memory_gib=self.max_memory_gib,
         )
 
-    def _check_plausible(self, X: Floats, mean: Floats) -> None:
-        told = implausible(mean, self._fitted.farthest_target, lambda far: self._expectations(X[far]))
-        if told is not None:
-            warnings.warn(f"{told} {self._cure(X)}", ImplausibleMeanWarning, stacklevel=3)
-
     def _cure(self, X: Floats) -> str:
         """Say what makes the predictions of rows plausible."""
         return (
@@ -363,15 +316,3 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator, ABC):
 
         y is centred; of a trend, `common.trend`, it is the residuals of the least-squares fit.
         """
-
-    @abstractmethod
-    def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
-        """Return each row's prior variance, and yᵀC⁻¹y/n of the training rows of the posterior that predicts it."""
-
-    @abstractmethod
-    def _expected_divergence(self, X: Floats) -> Floats:
-        """Return an estimate of the divergence from the exact prediction at each row."""
-
-    @abstractmethod
-    def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
-        """Return the mean without centre and trend, and the variance, with the trend's, where it is asked for."""

@@ -273,11 +273,11 @@ ResidualGPRegressor or SpectralGPRegressor
         model = self._regressor(choice, common, seed)
         STAGES.info("fitting %s to %s rows", type(model).__name__, f"{n_rows:,}")
         trend = 0.0 if common.trend is None else common.trend.least_squares(rows.X)
-        model.fit(rows.X, rows.y + trend + common.center, rows.weights, rows.noise_variances)
+        y = rows.y + trend + common.center
+        model.fit(rows.X, y, rows.weights, rows.noise_variances, center=common.center)
         if isinstance(model, SpectralGPRegressor):
             selection = selection.stating(model.error_.divergence, model.variance_by_)
-        # The model's own center, which differs by rounding: predictions of both are the same to the last digit.
-        return ChosenFit(**{**vars(common), "center": model.center_}, selection=selection, model=model)
+        return ChosenFit(**vars(common), selection=selection, model=model)
 
     def _choose(
         self, probes: Probes, allowed: Allowed, n_rows: int, n_predict: int, kernel: Kernel, noise: Noise, seed: int
@@ -355,6 +355,21 @@ ResidualGPRegressor or SpectralGPRegressor
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self.model_._predict(X, variance)
+
+    def _covariance(self, X: Floats) -> Floats:
+        return self.model_._covariance(X)
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        return self.model_._samples(X, n_samples, rng)
+
+    def _log_likelihood(self) -> float:
+        return self.model_._log_likelihood()
+
+    def _training_rows(self) -> Rows:
+        return self.model_._training_rows()
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self.model_._left_out(rows)
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.model_._expectations(X)

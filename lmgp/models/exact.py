@@ -14,13 +14,17 @@ from lmgp.fitted import OfFit
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior, max_rows_within
 from lmgp.inference.iterative import Iterations, IterativePosterior
+from lmgp.inference.joint import row_covariance, row_samples
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.leave_one_out import of_rows
+from lmgp.inference.likelihood import noise_and_weights, repetitions
 from lmgp.inference.trend import TrendFit
 from lmgp.kernels.base import require
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted, learn_rows
 from lmgp.learning.record import Learned
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.evidence import less_trend
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
@@ -231,6 +235,32 @@ class ExactGPRegressor(GaussianProcess):
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._posterior().predict(X, variance)
+
+    def _covariance(self, X: Floats) -> Floats:
+        posterior = self._posterior()
+        return row_covariance(posterior, X) if isinstance(posterior, RowPosterior) else super()._covariance(X)
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        posterior, fit = self._posterior(), self._fitted
+        if not isinstance(posterior, RowPosterior):
+            return super()._samples(X, n_samples, rng)
+        errors = row_samples(posterior, fit.rows, Noise(fit.noise_variance), X, n_samples, rng)
+        return errors + posterior.predict(X, False)[0][:, None]
+
+    def _training_rows(self) -> Rows:
+        return less_trend(self._fitted.rows, self._estimated_trend())
+
+    def _log_likelihood(self) -> float:
+        posterior, rows = self._posterior(), self._fitted.rows
+        if not isinstance(posterior, RowPosterior):
+            return super()._log_likelihood()
+        return posterior.log_density - 0.5 * float(repetitions(*noise_and_weights(rows, self._fitted.noise_variance)))
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        posterior, noise = self._posterior(), Noise(self._fitted.noise_variance)
+        if isinstance(posterior, RowPosterior):
+            return of_rows(posterior, rows, noise)
+        return posterior.leave_one_out(rows, noise)
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.kernel_.diagonal(X), np.full(len(X), self._posterior().surprise)

@@ -14,7 +14,9 @@ from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
+from lmgp.inference.joint import weight_covariance, weight_samples
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.leave_one_out import of_weights
 from lmgp.inference.truncation import check_series, expected_divergence
 from lmgp.inference.weight_space import (
     WeightPosterior,
@@ -28,6 +30,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.evidence import KeptRows, less_trend
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
 
@@ -43,6 +46,7 @@ class FeaturizedFit(GPFit):
     map_centre: Floats
     posterior: WeightPosterior
     box: tuple[Floats, Floats]
+    kept: KeptRows
 
     @property
     def log_marginal_likelihood(self) -> float:
@@ -157,11 +161,31 @@ class FeaturizedGPRegressor(GaussianProcess):
             map_centre=centre,
             posterior=posterior,
             box=box,
+            kept=KeptRows(rows.copy()),
         )
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         fit = self._fitted
         return evaluate(fit.posterior, fit.features, X, fit.map_centre, fit.noise, variance)
+
+    def _covariance(self, X: Floats) -> Floats:
+        fit = self._fitted
+        return weight_covariance(fit.posterior, fit.features, fit.kernel, X, fit.map_centre, fit.noise)
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        fit = self._fitted
+        errors = weight_samples(fit.posterior, fit.features, fit.kernel, X, fit.map_centre, fit.noise, n_samples, rng)
+        return errors + self._predict(X, False)[0][:, None]
+
+    def _training_rows(self) -> Rows:
+        return less_trend(self._fitted.kept.get(), self._estimated_trend())
+
+    def _log_likelihood(self) -> float:
+        return self._fitted.log_marginal_likelihood
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        fit = self._fitted
+        return of_weights(fit.posterior, fit.features, rows, fit.map_centre, fit.noise)
 
     def _cure(self, X: Floats) -> str:
         return cure(self._fitted.noise, self._fitted.features, X[:1] - self._fitted.map_centre)

@@ -17,6 +17,7 @@ from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.leave_one_out import around_centroids
 from lmgp.inference.local import LocalPosterior, Solver, fitted_map
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.kernels.base import Kernel, require
@@ -250,6 +251,15 @@ class LocalizedGPRegressor(GaussianProcess):
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._fitted.posterior.predict(X, variance)
+
+    def _training_rows(self) -> Rows:
+        return self._fitted.posterior.rows
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        posterior = self._fitted.posterior
+        if isinstance(posterior, NearestPosterior):
+            return posterior.leave_one_out()
+        return around_centroids(posterior, rows)
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self._fitted.posterior.expectations(X)

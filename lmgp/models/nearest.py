@@ -122,6 +122,12 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._fitted.posterior.predict(X, variance)
 
+    def _training_rows(self) -> Rows:
+        return self._fitted.posterior.rows
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self._fitted.posterior.leave_one_out()
+
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self._fitted.posterior.expectations(X)
 

@@ -15,6 +15,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.likelihood import noise_and_weights, repetitions
 from lmgp.inference.residual import ResidualPosterior
 from lmgp.inference.weight_space import fitted_global_map
 from lmgp.learning.forms import Ard
@@ -159,6 +160,18 @@ class ResidualGPRegressor(GaussianProcess):
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         return self._fitted.posterior.predict(X, variance)
+
+    def _log_likelihood(self) -> float:
+        posterior = self._fitted.posterior
+        return posterior.log_density - 0.5 * float(
+            repetitions(*noise_and_weights(posterior.rows, self._fitted.noise_variance))
+        )
+
+    def _training_rows(self) -> Rows:
+        return self._fitted.posterior.rows
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        return self._fitted.posterior.leave_one_out()
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.kernel_.diagonal(X), np.full(len(X), self._fitted.posterior.surprise)

@@ -12,16 +12,21 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.fitted import digest, unchanged_on_failure
+from lmgp.inference.joint import with_variance
 from lmgp.inference.learning import Hyperparameters
+from lmgp.inference.leave_one_out import from_all
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.evidence import less_trend
 from lmgp.models.spectral_fit import Later, SpectralFit
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import SpectralError
+from lmgp.spectral.dense import DenseFactor
+from lmgp.spectral.joint import mode_covariance
 from lmgp.spectral.posterior import SpectralPosterior
 from lmgp.spectral.sums import SpectralSums, check_admitted
-from lmgp.validation import RandomState, Rows, check_rows, generator, validated, validated_pair
+from lmgp.validation import RandomState, Rows, check_rows, validated_pair
 
 Floats = NDArray[np.float64]
 
@@ -287,35 +292,6 @@ class SpectralGPRegressor(GaussianProcess):
         self._fitted = self._fitted.relearned(self.max_memory_gib)
         return self
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0) -> Floats:
-        """Draw functions from the posterior: one draw is one function, in and near the box of the training rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        n_samples : int, default=1
-        random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
-
-        Returns
-        -------
-        ndarray of shape (n, n_samples)
-            Of the latent function, in units of y.
-
-        Raises
-        ------
-        InputError
-            If a row is far from the box of the training rows; the message says how far rows are drawn. If `n_samples`
-            is no positive integer.
-        """
-        check_is_fitted(self)
-        if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
-            raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
-        rows, fit = self._coordinates(validated(self, X, reset=False)), self._fitted
-        drawn = fit.posterior.samples(rows, fit.rows, int(n_samples), generator(random_state))
-        start = 0.0 if fit.posterior.trend is None else fit.posterior.trend.least_squares(rows)
-        samples: Floats = (drawn + start + fit.center).T
-        return samples
-
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> SpectralFit:
         rows, tolerance = rows.copy(), float(self.tolerance)
         posterior = SpectralPosterior(
@@ -373,6 +349,42 @@ class SpectralGPRegressor(GaussianProcess):
         found, served = self.kernel_.diagonal(X), posterior.modes.served(X)
         found[served] = self._fitted.variance.variance(X[served])
         return mean, found + posterior.trend_variance(X)
+
+    def _covariance(self, X: Floats) -> Floats:
+        posterior, served = self._fitted.posterior, self._fitted.posterior.modes.served(X)
+        if not isinstance(self._fitted.variance, DenseFactor):
+            return super()._covariance(X)
+        # Rows out of reach of all training rows are the prior's.
+        found = np.zeros((len(X), len(X)))
+        for some, covariance in ((served, lambda Z: mode_covariance(posterior, Z)), (~served, self.kernel_)):
+            if some.any():
+                found[np.ix_(some, some)] = covariance(X[some])
+        if posterior.trend is not None:
+            left = posterior.columns_left(X)
+            found += left @ posterior.trend.covariance @ left.T
+        return with_variance(found, self._means_and_variances(X)[1])
+
+    def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        fit, trend = self._fitted, self._estimated_trend()
+        drawn = fit.posterior.samples(X, fit.rows, n_samples, rng).T
+        return drawn if trend is None else drawn - trend.changes(X)[:, None]
+
+    def _training_rows(self) -> Rows:
+        return less_trend(self._fitted.rows, self._estimated_trend())
+
+    def _log_likelihood(self) -> float:
+        variance, posterior = self._fitted.variance, self._fitted.posterior
+        if not isinstance(variance, DenseFactor):
+            return super()._log_likelihood()
+        return variance.log_marginal_likelihood + 0.5 * posterior.explained_by_trend
+
+    def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
+        posterior = self._fitted.posterior
+        mean, variance = self._means_and_variances(rows.X)
+        missing = posterior.left_out
+        noise = posterior.noise_of(rows)
+        mean, variance = from_all(rows.y, mean, np.maximum(variance - missing, 0.0), noise)
+        return mean, variance + missing
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self.kernel_.diagonal(X), np.full(len(X), self._fitted.posterior.surprise)

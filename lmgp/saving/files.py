@@ -47,7 +47,7 @@ class Savable:
         save_with_notes(self, path, {})
 
 
-def save_with_notes(model: Savable, path: PathLike, notes: dict[str, str | int]) -> None:
+def save_with_notes(model: Savable, path: PathLike, notes: dict[str, Any]) -> None:
     """Save a model as its method `save` does, with notes for `load_with_header`."""
     from sklearn.utils.validation import check_is_fitted
 

@@ -60,6 +60,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "spectral.sums": ("SpectralSums",),
     "spectral.variance": ("LocalVariance", "NearestVariance", "RowVariance", "TaylorVariance"),
     "learning.record": ("Learning", "Trial"),
+    "models.evidence": ("KeptRows",),
     "models.exact": ("ExactFit", "ExactGPRegressor"),
     "models.featurized": ("FeaturizedFit", "FeaturizedGPRegressor"),
     "models.localized": ("LocalizedFit", "LocalizedGPRegressor"),

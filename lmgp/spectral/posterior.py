@@ -145,7 +145,7 @@ class SpectralPosterior:
         name = "" if self._trend is None else f" and {self._trend.name}"
         origin = self.sums.origin if origin is None else origin
         return SpectralSums.of(
-            self.modes, rows, self.columns(rows.X), self.noise, self._noise_of(rows), self._transform_tolerance,
+            self.modes, rows, self.columns(rows.X), self.noise, self.noise_of(rows), self._transform_tolerance,
             trend=name, origin=origin,
         )  # fmt: skip
 
@@ -221,7 +221,7 @@ class SpectralPosterior:
         self._coefficients = np.sqrt(self._weights) * self._solved.vectors
         self._mean = self._less_trend()
 
-    def _noise_of(self, rows: Rows) -> Floats:
+    def noise_of(self, rows: Rows) -> Floats:
         """Return the noise variance of each row, with the prior variance that the modes leave out."""
         missing = torch.full((len(rows.y),), self.left_out, dtype=torch.float64)
         noise: Floats = self.noise.of_weighted_rows(rows, missing).numpy()
@@ -329,11 +329,20 @@ class SpectralPosterior:
         """Return the posterior mean of each row, without the trend; 0 where no training row is in reach; shape (m,)."""
         return self._evaluate(self._mean[None], X)[0]
 
+    def columns_left(self, X: Floats) -> Floats:
+        """Return what the process leaves of the columns of the trend, shape (m, p)."""
+        return self.columns(X) - self._evaluate(self._coefficients[1:], X).T
+
+    @property
+    def explained_by_trend(self) -> float:
+        """By how much estimating the trend makes yᵀC⁻¹y smaller."""
+        change = np.zeros(self._n_trend) if self.trend is None else self.trend.change
+        return float(change @ (2.0 * self._precise[1:, 0] - self._precise[1:, 1:] @ change))
+
     def trend_variance(self, X: Floats) -> Floats:
         """Return what not knowing the trend adds to the variance of each row, shape (m,)."""
-        if self.trend is None:
-            return np.zeros(len(X))
-        return self.trend.variance(X, self._evaluate(self._coefficients[1:], X).T)
+        trend = self.trend
+        return np.zeros(len(X)) if trend is None else trend.variance(X, self._evaluate(self._coefficients[1:], X).T)
 
     def dense(self) -> DenseFactor:
         """Return the dense factor of the modes: few of them."""
@@ -367,7 +376,7 @@ class SpectralPosterior:
         """
         self._check_drawn(X)
         prior = np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
-        noise = self._noise_of(rows)
+        noise = self.noise_of(rows)
         errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
         targets = rows.y - self._evaluate(prior, rows.X) - errors
         precision = self.noise.variance / noise
@@ -376,10 +385,9 @@ class SpectralPosterior:
         coefficients, found = self._of_cross(cross, self._enough(np.sum(weighted * targets, axis=1), 0))
         drawn = self._evaluate(prior + coefficients, X)
         if self.trend is not None:
-            columns = self.trend.columns(rows.X)
             explained = self._explained(cross, coefficients, found.vectors)[1:].T
-            changes = (weighted @ columns - explained) / self.noise.variance @ self.trend.covariance
-            drawn += changes @ (self.trend.columns(X) - self._evaluate(self._coefficients[1:], X).T).T
+            changes = (weighted @ self.trend.columns(rows.X) - explained) / self.noise.variance @ self.trend.covariance
+            drawn += changes @ self.columns_left(X).T
         return drawn
 
     def _check_drawn(self, X: Floats) -> None:

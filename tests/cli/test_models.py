@@ -6,17 +6,20 @@ import math
 import re
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import xarray
 from scipy.stats import lognorm, norm
 
 import lmgp
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
 from lmgp.cli import main
+from lmgp.grids import grid_rows
 from tests.cli.conftest import FIT, frame, mean, predicted, read
 from tests.conftest import GIVEN, draw
 
@@ -148,6 +151,48 @@ def test_a_grid_in_place_of_a_table(folder: Path, model: Any) -> None:
     assert list(predicted("--grid", "lat=50.5", "lon=-6:2:2")["lat"]) == [50.5, 50.5]
 
 
+def test_a_grid_as_netcdf(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.nc"]) == 0
+    assert "wrote a grid of 3 × 5 to map.nc" in capsys.readouterr().err
+    data, table = xarray.load_dataset("map.nc"), predicted("--grid", "lat=50:52:3", "lon=-6:2:5")
+    assert data["mean"].attrs["long_name"] == "predicted mean of price"
+    for _, row in table.iterrows():
+        for name in ("mean", "std", "lower", "upper"):
+            assert float(data[name].sel(lat=row["lat"], lon=row["lon"])) == pytest.approx(row[name], rel=1e-10)
+
+
+def test_netcdf_without_xarray_is_refused_before_the_work(
+    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
+    monkeypatch.setattr("lmgp.grids.predicted", None)
+    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.nc"]) == 2
+    assert 'map.nc: xarray is not installed, which data sets and netCDF files need: pip install "lmgp[spatial]"' in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_large_grid_is_written_in_parts(folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = predicted("--grid", "lat=50:52:3", "lon=-6:2:5")
+    monkeypatch.setattr("lmgp.grids.grid_rows", partial(grid_rows, chunk=4))
+    pd.testing.assert_frame_equal(predicted("--grid", "lat=50:52:3", "lon=-6:2:5"), whole, rtol=1e-9)
+
+
+def test_rows_of_one_place_are_kept_averaged_or_dropped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train = frame()
+    several = pd.concat([train, train.iloc[:30].assign(price=train["price"] + 0.3), train.iloc[:5]])
+    several.to_csv("train.csv", index=False)
+    found = {}
+    for way in ("keep", "average", "drop"):
+        assert main(["fit", "train.csv", *FIT, "--duplicates", way, "--out", "model.lmgp"]) == 0
+        same = GPRegressor(kernel="matern32", random_state=0)
+        same.fit(several[["lon", "lat"]], several["price"], duplicates=way)
+        found[way] = predicted("test.csv")
+        np.testing.assert_allclose(found[way]["mean"], mean(same, frame(20, seed=1)[["lon", "lat"]]), rtol=1e-12)
+    pd.testing.assert_frame_equal(found["average"], found["keep"], rtol=1e-6)
+    assert abs(found["drop"]["std"] - found["keep"]["std"]).max() > 1e-4
+
+
 def test_rows_with_missing_values_can_be_dropped(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     expected, test = predicted("test.csv"), frame(20, seed=1)
     test.loc[[3, 7], "lat"], test.loc[9, "price"] = math.nan, math.inf
@@ -263,7 +308,7 @@ def test_the_commands_of_the_pages_run(
 
 def test_the_page_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     text = (ROOT / "docs" / "command_line.md").read_text(encoding="utf-8")
-    for command in ("fit", "predict", "score"):
+    for command in ("fit", "predict", "score", "plot"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--quiet", "--out"}

@@ -103,6 +103,8 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
         "no column is named 'price'",
     ),
     "level": (says(*PREDICT, "test.csv", "--level", "95"), "between 0 and 1; got '95'"),
+    "GeoTIFF": (says(*PREDICT, "--grid", "lon=1", "lat=1", "--out", "map.tif"), "give a name in .nc"),
+    "netCDF of a table": (says(*PREDICT, "test.csv", "--out", "map.nc"), "netCDF files are for a --grid"),
     "a grid without numbers": (says(*PREDICT, "--grid", "lon", "lat=1"), "such as lon=-6:2:200; got 'lon'"),
     "a grid with text": (says(*PREDICT, "--grid", "lon=a:b:3", "lat=1"), "COLUMN=VALUE; got 'lon=a:b:3'"),
     "a grid with part of an axis": (says(*PREDICT, "--grid", "lon=1:2", "lat=1"), "COLUMN=VALUE; got 'lon=1:2'"),

@@ -101,8 +101,11 @@ OF_OPTION: dict[str, tuple[str, ...]] = {
         ".",
         "",
         "rows.csv",
-    )
-    + ("nowhere/out.csv", "rows.csv/out.csv", "\0", "x" * 300),
+        "nowhere/out.csv",
+        "rows.csv/out.csv",
+        "\0",
+        "x" * 300,
+    ),
 }
 # What takes seconds is tried seldom: the last of an option counts.
 QUICK: dict[str, list[str]] = {

@@ -5,9 +5,18 @@ import warnings
 import numpy as np
 import pytest
 
-from lmgp import ExactGPRegressor, GaussianKernel, learn
-from lmgp.errors import DuplicateRowsWarning
-from lmgp.inference.duplicates import count_copies, merged_copies, without_copies
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    GPRegressor,
+    LocalizedGPRegressor,
+    NystroemFeatures,
+    TaylorFeatures,
+    learn,
+)
+from lmgp.errors import DuplicateRowsWarning, InputError
+from lmgp.inference.duplicates import averaged, count_copies, dropped, merged_copies, without_copies
 from lmgp.validation import Rows
 
 
@@ -161,3 +170,103 @@ def test_a_weight_counts_as_copies_of_its_row() -> None:
     X, y = rows(4)
     assert count_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == (3, 3)
     assert without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5])))[1] == 3
+
+
+# -------------------------------------------------------------------------------------------- rows of one place
+
+
+GIVEN = {"kernel": GaussianKernel(0.4, 1.5), "noise_variance": 0.02}
+
+
+def repeated(n: int = 30) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows at 30 places, one to four of each in a random order, a weight of each row, and rows to predict."""
+    rng = np.random.default_rng(3)
+    X = np.repeat(rows(n)[0], rng.integers(1, 5, n), axis=0)
+    X = X[rng.permutation(len(X))]
+    return X, 2.0 + np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=len(X)), rng.uniform(0.5, 2.0, len(X))
+
+
+NEW = np.random.default_rng(4).uniform(-1.5, 1.5, (20, 2))
+
+
+@pytest.mark.parametrize("trend", ["constant", "linear"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        ExactGPRegressor(**GIVEN),
+        FeaturizedGPRegressor(NystroemFeatures(12, random_state=0), **GIVEN),
+        LocalizedGPRegressor(TaylorFeatures(28), centroids=rows(5)[0], **GIVEN),
+        GPRegressor(**GIVEN),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_averages_predict_as_all_rows_do(model: ExactGPRegressor, trend: str) -> None:
+    X, y, weights = repeated()
+    model.set_params(trend=trend)
+    if isinstance(model, FeaturizedGPRegressor):  # the same landmarks of both
+        model.set_params(features__landmarks=X[:12])
+    for options in ({}, {"sample_weight": weights}, {"noise_variances": np.where(X[:, 0] > 0, 0.01, 0.03)}):
+        kept = model.fit(X, y, **options).predict(NEW, return_std=True)
+        found = model.fit(X, y, **options, duplicates="average").predict(NEW, return_std=True)
+        np.testing.assert_allclose(found, kept, rtol=1e-6)
+
+
+def test_averages_are_the_dense_process_of_means_with_the_noise_of_means() -> None:
+    X, y, _ = repeated()
+    places, place = np.unique(X, axis=0, return_inverse=True)
+    counts = np.bincount(place.ravel())
+    means = np.array([y[place.ravel() == i].mean() for i in range(len(places))])
+    kernel, noise = GIVEN["kernel"], GIVEN["noise_variance"]
+    covariance = kernel(places)
+    solve = np.linalg.solve(
+        covariance + np.diag(noise / counts), np.column_stack((means - y.mean(), kernel(places, NEW)))
+    )
+    mean = y.mean() + kernel(NEW, places) @ solve[:, 0]
+    variance = 1.5 - np.einsum("ij,ij->j", kernel(places, NEW), solve[:, 1:])
+    found = ExactGPRegressor(**GIVEN).fit(X, y, duplicates="average").predict(NEW, return_std=True)
+    np.testing.assert_allclose(found, (mean, np.sqrt(variance)), rtol=1e-8)
+
+
+def test_averages_are_in_the_order_of_the_first_rows_and_keep_the_mean() -> None:
+    X = np.array([[1.0], [-0.0], [1.0], [0.0], [7.0]])
+    found = averaged(Rows(X, np.arange(5.0), np.array([1.0, 2.0, 3.0, 0.5, 1.0])))
+    np.testing.assert_array_equal(found.X[:, 0], [1.0, 0.0, 7.0])
+    np.testing.assert_allclose(found.y, [1.5, (2.0 + 1.5) / 2.5, 4.0])
+    np.testing.assert_allclose(found.weights, [4.0, 2.5, 1.0])
+
+
+def test_rows_of_one_place_alone() -> None:
+    X, y = np.ones((4, 2)), np.arange(4.0)
+    for model in (ExactGPRegressor(**GIVEN), GPRegressor(**GIVEN)):
+        kept = model.fit(X, y).predict(NEW, return_std=True)
+        np.testing.assert_allclose(model.fit(X, y, duplicates="average").predict(NEW, return_std=True), kept)
+
+
+def test_hyper_parameters_of_averages_are_those_of_all_rows() -> None:
+    X, y, _ = repeated()
+    kept = ExactGPRegressor(random_state=0).fit(X, y)
+    found = ExactGPRegressor(random_state=0).fit(X, y, duplicates="average")
+    assert found.noise_variance_ == kept.noise_variance_
+    assert repr(found.kernel_) == repr(kept.kernel_)
+    np.testing.assert_allclose(found.predict(NEW), kept.predict(NEW), rtol=1e-6)
+
+
+def test_dropped_copies_are_as_if_they_had_not_been_there() -> None:
+    X, y = rows(60)
+    once = ExactGPRegressor(random_state=0).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = ExactGPRegressor(random_state=0).fit(np.tile(X, (3, 1)), np.tile(y, 3), duplicates="drop")
+    assert found.noise_variance_ == once.noise_variance_
+    np.testing.assert_array_equal(found.predict(NEW), once.predict(NEW))
+    X, y, _ = repeated()  # with other y at one place: nothing is dropped
+    assert len(dropped(Rows(X, y)).y) == len(y)
+    assert dropped(Rows(X[:3], y[:3], np.array([0.5, 3.0, 1.0]))).weights.tolist() == [0.5, 1.0, 1.0]
+
+
+def test_ways_to_treat_duplicates_that_are_refused() -> None:
+    X, y = rows(10)
+    with pytest.raises(InputError, match=r"duplicates must be 'keep', 'average', 'drop'; got 'mean'"):
+        ExactGPRegressor(**GIVEN).fit(X, y, duplicates="mean")
+    with pytest.raises(InputError, match=r"All 4 rows have the same X and y"):
+        ExactGPRegressor(**GIVEN).fit(X[[0] * 4], y[[0] * 4], duplicates="drop")

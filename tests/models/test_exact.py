@@ -1,14 +1,16 @@
 """The exact Gaussian process against dense algebra, and what it keeps."""
 
+import math
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from lmgp import ExactGPRegressor, GaussianKernel
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor
+from lmgp.errors import InputError
 from lmgp.inference.function_space import RowPosterior
-from tests.conftest import dense_gp, gaussian
+from tests.conftest import dense_gp, draw, gaussian
 from tests.problems import SETS, given
 
 
@@ -171,3 +173,16 @@ class TestPickle:
         Z, alpha = model.dual_coefficients()
         mean = model.center_ + gaussian(T, Z, lengthscale, variance) @ alpha
         np.testing.assert_allclose(model.predict(T), mean, rtol=1e-10)
+
+
+def test_a_known_mean_takes_the_place_of_that_of_the_rows() -> None:
+    X, y, T = draw()
+    kernel, noise = GaussianKernel([1.1, 0.6], 1.7), 0.05
+    expected = dense_gp(kernel(X), kernel(X, T), kernel.diagonal(T), y, np.full(len(y), noise), center=7.5)
+    for model in (ExactGPRegressor(kernel, noise), GPRegressor(kernel=kernel, noise_variance=noise)):
+        mean, std = model.fit(X, y, center=7.5).predict(T, return_std=True)
+        assert model.center_ == 7.5
+        np.testing.assert_allclose(mean, expected[0], rtol=1e-9)
+        np.testing.assert_allclose(std**2, expected[1], rtol=1e-6)
+    with pytest.raises(InputError, match=r"center must be a finite number, the known mean of y; got nan"):
+        ExactGPRegressor(kernel, noise).fit(X, y, center=math.nan)

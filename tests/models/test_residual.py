@@ -16,7 +16,7 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.errors import InputError, MemoryLimitError
-from lmgp.inference.residual import _blocks
+from lmgp.inference.residual import blocks_of
 from lmgp.metrics import kl_divergence
 from tests.conftest import counts_and_noises, draw
 
@@ -31,7 +31,7 @@ def dense(model: ResidualGPRegressor, X, y, T) -> tuple[np.ndarray, np.ndarray]:
     mapped, own, y = phi(X - center), phi(T - center), y - y.mean()
     residual = kernel(X) - mapped @ mapped.T
     blocks = np.zeros_like(residual)
-    for block in _blocks(kernel.scale(X), model.block_size):
+    for block in blocks_of(kernel.scale(X), model.block_size):
         blocks[np.ix_(block, block)] = residual[np.ix_(block, block)]
     within = np.linalg.inv(blocks + NOISE * np.eye(len(y)))
     covariance = np.linalg.inv(np.eye(mapped.shape[1]) + mapped.T @ within @ mapped)
@@ -99,11 +99,11 @@ def test_variances_lie_between_zero_and_the_prior(noise: float) -> None:
 
 def test_blocks_part_the_rows_into_near_ones() -> None:
     X = np.random.default_rng(0).uniform(size=(1000, 3))
-    blocks = _blocks(X, 64)
+    blocks = blocks_of(X, 64)
     np.testing.assert_array_equal(np.sort(np.concatenate(blocks)), np.arange(1000))
     assert max(map(len, blocks)) <= 64
     assert np.mean([np.ptp(X[block], axis=0).max() for block in blocks]) < 0.6
-    assert len(_blocks(np.zeros((10, 2)), 3)) >= 4  # rows that are all equal can be parted, too
+    assert len(blocks_of(np.zeros((10, 2)), 3)) >= 4  # rows that are all equal can be parted, too
 
 
 class TestRefused:

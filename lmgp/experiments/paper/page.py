@@ -1,6 +1,5 @@
 """The report: one HTML page that needs no network, with the figures as PNG and PDF and the tables as CSV beside it."""
 
-import base64
 import csv
 import io
 from collections.abc import MutableMapping, Sequence
@@ -11,25 +10,12 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from lmgp.experiments import html
 from lmgp.experiments.drawing import render
 from lmgp.experiments.paper.section import Section, Table, Value
 from lmgp.experiments.results import replace as replace_file
 
 LARGEST = 2_000  # rows of a table on the page; a larger one is a file only
-_STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1250px; margin: 2em auto; padding: 0 1em; color: #111; }
-h1 { font-size: 1.6em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #bbb; }
-img { max-width: 100%; height: auto; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; margin: .5em 0 1em; }
-caption { text-align: left; padding: .3em 0; color: #444; }
-th, td { padding: .15em .6em; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th { vertical-align: bottom; white-space: normal; border-bottom: 2px solid #888; }
-td.text, th.text { text-align: left; }
-tr.marked { background: #fbe3d6; } tr.marked td:first-child::before { content: "✗ "; }
-summary { cursor: pointer; color: #0b57a4; }
-code { background: #f2f2f2; padding: .1em .3em; }
-"""
 
 
 def save(
@@ -38,6 +24,8 @@ def save(
     introduction: Sequence[str],
     out: Path,
     drawn: MutableMapping[Figure, bytes] | None = None,
+    *,
+    first: Section | None = None,
 ) -> Path:
     """Write the figures, the tables and the report.
 
@@ -46,12 +34,14 @@ def save(
     sections : sequence of Section
     heading : str
     introduction : sequence of str
-        Paragraphs above the first figure.
+        Paragraphs above the first figure, on how it was made.
     out : Path
         An existing folder.
     drawn : dict of Figure to bytes, optional
         The figures that are in the folder already, with their PNG; those drawn now are added. A report that is written
         again and again, as more is measured, draws each figure once.
+    first : Section, optional
+        What stands above the introduction: the verdict.
 
     Returns
     -------
@@ -59,26 +49,29 @@ def save(
         That of the report.
     """
     drawn = {} if drawn is None else drawn
-    parts = [f"<h1>{escape(heading)}</h1>", *_paragraphs(introduction)]
+    parts = [f"<h1>{escape(heading)}</h1>"]
+    if first is not None:
+        parts += [*_section(first, out, drawn), '<h2 id="how">How this was made</h2>']
+    parts += html.paragraphs(introduction)
     for section in sections:
-        parts.append(f'<h2 id="{section.name}">{escape(section.title)}</h2>')
-        if section.figure is not None:
-            if section.figure not in drawn:
-                drawn[section.figure] = _save_figure(section.figure, out / section.name)
-            encoded = base64.b64encode(drawn[section.figure]).decode()
-            parts.append(f'<img alt="{escape(section.title)}" src="data:image/png;base64,{encoded}">')
-        parts.extend(_paragraphs(section.text))
-        for table in section.tables:
-            replace_file(out / f"{table.name}.csv", _csv(table))
-            parts.append(_html(table))
-    page = (
-        '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8">'
-        f"<title>{escape(heading)}</title><style>{_STYLE}</style></head>\n<body>\n"
-        + "\n".join(parts)
-        + "\n</body>\n</html>\n"
-    )
-    replace_file(out / "report.html", page.encode())
+        parts += _section(section, out, drawn)
+    replace_file(out / "report.html", html.page(heading, parts))
     return out / "report.html"
+
+
+def _section(section: Section, out: Path, drawn: MutableMapping[Figure, bytes]) -> list[str]:
+    """Write the figure and the tables of a section, and return its part of the page."""
+    parts = [f'<h2 id="{section.name}">{escape(section.title)}</h2>']
+    if section.figure is not None:
+        if section.figure not in drawn:
+            drawn[section.figure] = _save_figure(section.figure, out / section.name)
+        files = [f"{section.name}.{form}" for form in ("png", "pdf")]
+        parts.append(html.figure(f"{section.name}-figure", section.title, drawn[section.figure], files))
+    parts.extend(html.paragraphs(section.text))
+    for table in section.tables:
+        replace_file(out / f"{table.name}.csv", _csv(table))
+        parts.append(_html(table))
+    return parts
 
 
 def _save_figure(figure: Figure, stem: Path) -> bytes:
@@ -88,10 +81,6 @@ def _save_figure(figure: Figure, stem: Path) -> bytes:
         drawn = render(figure, form, dpi=130, metadata={"CreationDate": None} if form == "pdf" else {})
         replace_file(stem.with_name(f"{stem.name}.{form}"), drawn)
     return drawn
-
-
-def _paragraphs(text: Sequence[str]) -> list[str]:
-    return [f"<p>{escape(paragraph)}</p>" for paragraph in text]
 
 
 def _csv(table: Table) -> bytes:
@@ -125,7 +114,7 @@ def _html(table: Table) -> str:
     marks = " Marked rows (✗) are out of tolerance." if table.marked else ""
     caption = f"{escape(table.caption + marks)} Full precision: <code>{table.name}.csv</code>."
     made = (
-        f'<div class="scroll"><table><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n<tbody>'
+        f'<div class="scroll"><table><caption><span>{caption}</span></caption><thead><tr>{head}</tr></thead>\n<tbody>'
         + "\n".join(body)
         + "</tbody></table></div>"
     )

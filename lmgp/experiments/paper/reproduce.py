@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -213,13 +213,17 @@ def _save(
     beside = [done.beside[name] for name in names if name in done.beside]
     text = _introduction(request, loaded, comparisons)
     last = done.beside if "models" in parts else done.figure_4
-    if to_come := [name for name in names if name not in last]:
-        text.insert(0, f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes.")
     verdict = verdict_section(comparisons)
+    if to_come := [name for name in names if name not in last]:
+        unfinished = f"Not finished: {', '.join(to_come)} to come. Interrupted, the same command resumes."
+        if verdict is None:
+            text.insert(0, unfinished)
+        else:
+            verdict = replace(verdict, text=(unfinished, *verdict.text))
     figure_4 = _figure_4(comparisons, clusters="clusters" in parts, features="features" in parts)
     heading = "Local random feature approximations of the Gaussian kernel, reproduced"
     other = [models.models_section(beside, done.figure_4)] if beside else []
-    return page.save([*([verdict] if verdict else []), *sections, *figure_4, *other], heading, text, out, drawn)
+    return page.save([*sections, *figure_4, *other], heading, text, out, drawn, first=verdict)
 
 
 def _figure_4(comparisons: Sequence[Comparison], *, clusters: bool, features: bool) -> list[Section]:

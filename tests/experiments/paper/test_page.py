@@ -98,9 +98,37 @@ def test_the_page_opens_without_a_network(tmp_path: Path) -> None:
     assert not {"script", "link", "iframe", "object", "embed", "base"} & {tag for tag, _ in read.elements}
     for tag, attributes in read.elements:
         for name, value in attributes.items():
-            assert name in ("class", "id", "alt", "src", "charset", "lang"), (tag, name)
+            known = ("class", "id", "alt", "src", "charset", "lang", "href", "style", "name", "content")
+            assert name in known, (tag, name)
             assert name != "src" or (value or "").startswith("data:image/png;base64,")
     assert not re.search(r"https?:|url\(|@import", text.replace("data:image", ""))
+
+
+def test_links_lead_to_a_place_on_the_page_or_a_file_beside_it(tmp_path: Path) -> None:
+    read = Reader(save([section("figure-1"), section("figure-2")], tmp_path))
+    links = [link["href"] or "" for link in read.of("a")]
+    places = {attributes.get("id") for _, attributes in read.elements}
+    within, beside = ([one for one in links if one.startswith("#") == here] for here in (True, False))
+    assert {link[1:] for link in within} <= places
+    assert len(within) == 4  # each figure opens and closes
+    assert sorted(beside) == ["figure-1.pdf", "figure-1.png", "figure-2.pdf", "figure-2.png"]
+    assert all((tmp_path / link).exists() for link in beside)
+
+
+def test_the_verdict_comes_first(tmp_path: Path) -> None:
+    verdict = section("verdict", figure=None)
+    path = page.save([section("figure-1")], "Heading", ["Introduction."], tmp_path, first=verdict)
+    read = Reader(path.read_text(encoding="utf-8"))
+    assert read.text["h2"] == ["Title of verdict", "How this was made", "Title of figure-1"]
+    assert read.text["p"] == ["First.", "Second.", "Introduction.", "First.", "Second."]
+
+
+def test_a_narrow_screen_shows_it_in_its_own_width(tmp_path: Path) -> None:
+    read = Reader(save([section("figure-1")], tmp_path))
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in read.of("meta")
+    # 390 pixels wide: an image that would have to shrink below 55% scrolls in place of the page.
+    assert read.of("img")[0]["style"] == "min-width:215px"
+    assert [tag for tag, attributes in read.elements if attributes.get("class") == "scroll"] == ["div"]
 
 
 def test_images_are_the_figures(tmp_path: Path) -> None:

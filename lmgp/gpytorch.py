@@ -1,0 +1,331 @@
+"""A bridge to GPyTorch: feature maps as its kernels, and exact models from there and back."""
+
+from typing import Any
+
+import gpytorch
+import numpy as np
+import torch
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood
+from linear_operator.operators import (
+    LinearOperator,
+    LowRankRootLinearOperator,
+    MatmulLinearOperator,
+    RootLinearOperator,
+)
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from lmgp.errors import InputError
+from lmgp.features.base import KernelMap, TensorMap
+from lmgp.features.differentiable import SERVED, columns_at
+from lmgp.kernels import gpytorch as conversion
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import StationaryKernel
+from lmgp.models.base import GaussianProcess
+from lmgp.models.chosen import GPRegressor
+from lmgp.models.exact import ExactGPRegressor
+
+__all__ = ["FeatureKernel", "from_gpytorch", "to_gpytorch"]
+
+
+class FeatureKernel(gpytorch.kernels.Kernel):
+    """A kernel of GPyTorch whose covariances are products of features, with a lengthscale that can be learned.
+
+    k(x, z) = φ(x ℓ₀/ℓ)ᵀφ(z ℓ₀/ℓ). Where the map is that of one stationary kernel, ℓ₀ is its lengthscale, and so ℓ, the
+    kernel's lengthscale, starts there: k then is exactly what `feature_map.transform` makes. Of other maps ℓ₀ = 1, and
+    the rows are divided by ℓ.
+
+    Parameters
+    ----------
+    feature_map : feature map
+        Fitted, or not: then a clone is fitted to the rows of the first call, which for an exact model are the training
+        rows.
+    center : array-like of shape (d,), optional
+        What is taken off the rows first: Taylor and Maclaurin maps are near their kernel around the origin alone. If
+        not given, the mean of the rows of the first call for a map that was not fitted, and zero for one that was.
+    ard_num_dims : int, optional
+        d, for one lengthscale a column. If not given, as many as the map's kernel has.
+    **kwargs
+        Those of `gpytorch.kernels.Kernel`, such as `lengthscale_prior` and `lengthscale_constraint`.
+
+    Attributes
+    ----------
+    feature_map : feature map
+        The fitted one, from the first call on.
+
+    Notes
+    -----
+    Covariances of n rows are an n × D root, with D columns: for D < n, GPyTorch solves in O(n D²). The variance is that
+    of the map; `gpytorch.kernels.ScaleKernel` around it makes a factor that is learned. The prior variance that a
+    truncated map leaves out is missing, as with ``FeaturizedGPRegressor(approximation="sor")``. A map of a learned
+    lengthscale keeps what it has drawn or chosen: frequencies and landmarks move with the lengthscale, the degrees and
+    columns of Taylor and Maclaurin maps stay.
+
+    Features are computed in float64 on the CPU, and come out in the dtype of the rows.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from lmgp import GaussianKernel, RandomFourierFeatures
+    >>> from lmgp.gpytorch import FeatureKernel
+    >>> X = torch.linspace(0.0, 1.0, 50, dtype=torch.float64)[:, None]
+    >>> features = RandomFourierFeatures(20, kernel=GaussianKernel(0.3), random_state=0).fit(X)
+    >>> kernel = FeatureKernel(features)
+    >>> round(kernel.lengthscale.item(), 12)
+    0.3
+    >>> kernel(X).evaluate_kernel().root.shape
+    torch.Size([50, 20])
+    """
+
+    has_lengthscale = True
+    center: torch.Tensor | None
+
+    def __init__(
+        self, feature_map: Any, *, center: ArrayLike | None = None, ard_num_dims: int | None = None, **kwargs: Any
+    ) -> None:
+        if not isinstance(feature_map, TensorMap) or isinstance(feature_map, type):
+            raise InputError(
+                f"A FeatureKernel takes a feature map of this package, such as RandomFourierFeatures(256); got "
+                f"{feature_map!r}. Maps: {SERVED}."
+            )
+        if kwargs.get("active_dims") is not None:
+            raise InputError("A FeatureKernel takes all columns; leave out active_dims and choose columns before it.")
+        start = _lengthscale(_kernel_of(feature_map))
+        if ard_num_dims is None and np.ndim(start):
+            ard_num_dims = np.size(start)
+        super().__init__(ard_num_dims=ard_num_dims, **kwargs)
+        self.double()
+        self.feature_map = feature_map
+        self._is_fitted = _is_fitted(feature_map)
+        given = None if center is None else torch.from_numpy(np.array(center, dtype=np.float64).ravel())
+        self.register_buffer("center", given)
+        shape = (1, ard_num_dims or 1)
+        if np.ndim(start) and ard_num_dims != np.size(start):
+            raise InputError(
+                f"ard_num_dims must be {np.size(start)}, the number of lengthscales of the map's kernel; got "
+                f"{ard_num_dims}."
+            )
+        unit = torch.from_numpy(np.broadcast_to(np.asarray(start, dtype=np.float64), shape).copy())
+        self.register_buffer("unit", unit)
+        self.initialize(lengthscale=unit.expand(*self.batch_shape, *shape))
+
+    @property
+    def is_stationary(self) -> bool:
+        """No: GPyTorch takes the diagonal of a stationary kernel to be constant."""
+        return False
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        """Evaluate the features of rows at the present lengthscale, differentiably.
+
+        Parameters
+        ----------
+        x : Tensor of shape (..., n, d)
+
+        Returns
+        -------
+        Tensor of shape (..., n, D)
+
+        Raises
+        ------
+        InputError
+            If the map is not evaluated by torch, or was fitted to another number of columns.
+        """
+        if x.device.type != "cpu":
+            raise InputError(f"Features are computed on the CPU; got rows on {x.device}. Use x.cpu() and model.cpu().")
+        if not self._is_fitted:
+            self._fit(x.detach().to(torch.float64).flatten(end_dim=-2))
+        known = getattr(self.feature_map, "n_features_in_", x.shape[-1])
+        if x.shape[-1] != known:
+            raise InputError(f"The map was fitted to {known} columns; got rows of {x.shape[-1]}.")
+        rows = x.to(torch.float64)
+        rows = rows if self.center is None else rows - self.center
+        return columns_at(self.feature_map, rows, self.unit / self.lengthscale.to(torch.float64)).to(x.dtype)
+
+    def forward(
+        self, x1: torch.Tensor, x2: torch.Tensor, diag: bool = False, last_dim_is_batch: bool = False, **params: Any
+    ) -> torch.Tensor | LinearOperator:
+        """Return the covariances of rows: a root of low rank, or the product of two; see GPyTorch's `Kernel`."""
+        if last_dim_is_batch:
+            raise InputError("A FeatureKernel is of all columns: last_dim_is_batch is not supported.")
+        left = self.features(x1)
+        same = x1 is x2 or torch.equal(x1, x2)
+        right = left if same else self.features(x2)
+        if diag:
+            return (left * right).sum(dim=-1)
+        if not same:
+            return MatmulLinearOperator(left, right.mT)
+        low = left.shape[-1] < left.shape[-2]
+        return LowRankRootLinearOperator(left) if low else RootLinearOperator(left)
+
+    def _fit(self, rows: torch.Tensor) -> None:
+        X = rows.numpy()
+        features = clone(self.feature_map)
+        if self.center is None and isinstance(features, KernelMap):
+            self.center = torch.from_numpy(np.array(features.centre_of(X, None)))
+        self.feature_map = features.fit(X if self.center is None else X - self.center.numpy())
+        self._is_fitted = True
+
+
+def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
+    """Make a fitted regressor of an exact model of GPyTorch, or a kernel of a kernel.
+
+    Parameters
+    ----------
+    model : gpytorch.models.ExactGP or gpytorch.kernels.Kernel
+        A model with a ZeroMean or a ConstantMean, a GaussianLikelihood or a FixedNoiseGaussianLikelihood, and a kernel
+        of RBFKernel, MaternKernel, RQKernel, LinearKernel, ScaleKernel, and their sums and products.
+    regressor : unfitted regressor of this package, optional
+        What is fitted to the model's training rows with its kernel, noise and mean, such as ``GPRegressor()``; a clone
+        of it. ``ExactGPRegressor()`` if not given.
+
+    Returns
+    -------
+    fitted regressor, or Kernel
+        Its predictions are those of the model. Later changes of the model do not reach it.
+
+    Raises
+    ------
+    InputError
+        If a part has no counterpart: the message names it, and what is supported.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, GaussianKernel
+    >>> from lmgp.gpytorch import from_gpytorch, to_gpytorch
+    >>> X = np.linspace(0, 3, 20)[:, None]
+    >>> model = ExactGPRegressor(GaussianKernel(0.8), 0.01).fit(X, np.sin(X[:, 0]))
+    >>> again = from_gpytorch(to_gpytorch(model))
+    >>> bool(np.allclose(again.predict(X), model.predict(X)))
+    True
+    """
+    if isinstance(model, gpytorch.kernels.Kernel):
+        return conversion.from_gpytorch(model)
+    if not isinstance(model, gpytorch.models.ExactGP):
+        raise InputError(
+            f"Exact models, gpytorch.models.ExactGP, and kernels convert; got {type(model).__name__}. Of an "
+            "approximate model, convert its kernel: from_gpytorch(model.covar_module)."
+        )
+    mean, kernel = _part(model, "mean_module"), conversion.from_gpytorch(_part(model, "covar_module"))
+    if model.train_inputs is None or model.train_targets is None:
+        raise InputError("The model has no training rows: make it with train_inputs and train_targets.")
+    inputs, targets = model.train_inputs, model.train_targets
+    if len(inputs) != 1 or inputs[0].ndim > 2 or targets.ndim != 1:
+        shapes = ", ".join(str(tuple(one.shape)) for one in (*inputs, targets))
+        raise InputError(f"One tensor of rows (n, d) and targets (n,) convert, not batches or tasks; got {shapes}.")
+    X, y = _array(inputs[0]), _array(targets)
+    options: dict[str, Any] = {"center": _constant(mean)}
+    noise = None
+    match model.likelihood:
+        case FixedNoiseGaussianLikelihood():
+            options["noise_variances"] = np.broadcast_to(_array(model.likelihood.noise), y.shape).copy()
+        case GaussianLikelihood() if model.likelihood.noise.numel() == 1:
+            noise = model.likelihood.noise.item()
+        case other:
+            raise InputError(
+                f"{type(other).__name__} has no counterpart here. Likelihoods that have: GaussianLikelihood and "
+                "FixedNoiseGaussianLikelihood."
+            )
+    made = ExactGPRegressor() if regressor is None else clone(regressor)
+    if not isinstance(made, GaussianProcess):
+        raise InputError(f"regressor must be an unfitted regressor of this package, or None; got {regressor!r}.")
+    return made.set_params(kernel=kernel, noise_variance=noise).fit(X.reshape(len(y), -1), y, **options)
+
+
+class ExactModel(gpytorch.models.ExactGP):
+    """The exact model of GPyTorch that `to_gpytorch` makes: a constant mean, and a kernel."""
+
+    def __init__(self, X: torch.Tensor, y: torch.Tensor, likelihood: Any, mean: float, kernel: Kernel) -> None:
+        super().__init__(X, y, likelihood)
+        self.mean_module = gpytorch.means.ConstantMean().double()
+        self.mean_module.initialize(constant=torch.tensor(mean, dtype=torch.float64))
+        self.covar_module = kernel.to_gpytorch()
+
+    def forward(self, x: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
+        """Return the prior of rows."""
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+
+def to_gpytorch(regressor: Any) -> ExactModel:
+    """Make an exact model of GPyTorch of a fitted exact regressor.
+
+    Parameters
+    ----------
+    regressor : ExactGPRegressor or GPRegressor
+        Fitted, with a constant mean; a `GPRegressor` that chose the exact model. Of ``metric="sphere"``, the rows of
+        the model are those of `SphericalCoordinates`.
+
+    Returns
+    -------
+    gpytorch.models.ExactGP
+        In evaluation mode, of float64, with its `likelihood`: a GaussianLikelihood, or a FixedNoiseGaussianLikelihood
+        where rows have weights or noise variances of their own. ``model.train()`` goes on learning.
+
+    Raises
+    ------
+    InputError
+        If the regressor is none of these, has a trend, or its kernel has no counterpart.
+    """
+    exact = getattr(regressor, "model_", regressor) if isinstance(regressor, GPRegressor) else regressor
+    if not isinstance(exact, ExactGPRegressor):
+        raise InputError(
+            f"ExactGPRegressor converts, and a GPRegressor that chose it; got {type(exact).__name__}. For a model of "
+            "features, use FeatureKernel; its kernel alone converts by kernel_.to_gpytorch()."
+        )
+    check_is_fitted(regressor)
+    fit = exact._fitted
+    if fit.trend is not None:
+        raise InputError("A trend, whose coefficients have a flat prior, has no counterpart in GPyTorch: fit without.")
+    rows = fit.rows
+    X, y = torch.from_numpy(rows.X.copy()), torch.from_numpy(rows.y + fit.center)
+    if rows.weights is None and rows.noise_variances is None:
+        constraint = gpytorch.constraints.GreaterThan(min(1e-4, fit.noise_variance / 10.0))
+        likelihood = GaussianLikelihood(noise_constraint=constraint).double()
+        likelihood.initialize(noise=torch.tensor([fit.noise_variance], dtype=torch.float64))
+    else:
+        own = np.full(len(y), fit.noise_variance) if rows.noise_variances is None else rows.noise_variances
+        each = own if rows.weights is None else own / rows.weights
+        likelihood = FixedNoiseGaussianLikelihood(torch.from_numpy(np.array(each)))
+    return ExactModel(X, y, likelihood, fit.center, exact.kernel_).eval()
+
+
+def _part(model: Any, name: str) -> Any:
+    found = getattr(model, name, None)
+    if found is None:
+        raise InputError(
+            f"The model has no {name}, by which models of GPyTorch name their mean and kernel; got a "
+            f"{type(model).__name__} with {', '.join(name for name, _ in model.named_children())}."
+        )
+    return found
+
+
+def _constant(mean: Any) -> float:
+    """Return the value of a mean function that is constant."""
+    if isinstance(mean, gpytorch.means.ConstantMean) and mean.constant.numel() == 1:
+        return float(mean.constant.item())
+    if type(mean) is gpytorch.means.ZeroMean:
+        return 0.0
+    raise InputError(
+        f"{type(mean).__name__} has no counterpart here. Means that have: ConstantMean and ZeroMean; for a linear mean "
+        "fit ExactGPRegressor(trend='linear') to the same rows."
+    )
+
+
+def _array(values: torch.Tensor) -> Any:
+    return values.detach().cpu().numpy().astype(np.float64)
+
+
+def _kernel_of(feature_map: Any) -> Kernel | None:
+    """Return the kernel of a fitted map, or the one that it will have."""
+    found = getattr(feature_map, "kernel_", None) if _is_fitted(feature_map) else getattr(feature_map, "kernel", None)
+    return found if isinstance(found, Kernel) else None
+
+
+def _lengthscale(kernel: Kernel | None) -> Any:
+    """Return the lengthscale of one stationary kernel; 1 of others."""
+    return kernel.lengthscale if isinstance(kernel, StationaryKernel) else 1.0
+
+
+def _is_fitted(feature_map: Any) -> bool:
+    return hasattr(feature_map, "n_features_out_")

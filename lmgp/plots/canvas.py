@@ -1,0 +1,218 @@
+"""What all figures share: their look, the axes they are on, and the rows and predictions they show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.transforms import ScaledTranslation
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from lmgp.columns import NamedColumns
+from lmgp.errors import InputError
+from lmgp.experiments.drawing import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, plain
+
+Floats = NDArray[np.float64]
+AxesArray = NDArray[Any]  # of Axes
+
+
+@dataclass(frozen=True)
+class Look:
+    """How the figures look.
+
+    Attributes
+    ----------
+    width, height : float
+        Of one panel, in inches. Text of the default size is then read at a width of 390 pixels.
+    line, fill, mark : str
+        The colours of a curve, of a range around it, and of what stands out.
+    colours, markers, dashes : tuple
+        In the order of several lines, which differ in all three.
+    mean_map, std_map : str
+        Colour maps whose lightness rises or falls throughout.
+    grey : str
+        Of what is beside the point: diagonals, grids.
+    pale : str
+        Of rows behind what stands out.
+    most_points, most_bars : int
+        Of more rows than this, a random sample of this size is drawn; as points, and as points with bars.
+    """
+
+    width: float = 4.4
+    height: float = 3.4
+    line: str = BLUE
+    fill: str = SKY
+    mark: str = ORANGE
+    colours: tuple[str, ...] = (BLUE, ORANGE, BLACK, GREEN, PINK)
+    markers: tuple[str, ...] = ("o", "s", "^", "D", "v", "P", "X")
+    dashes: tuple[str, ...] = ("-", "--", ":", "-.")
+    mean_map: str = "cividis"
+    std_map: str = "Purples"
+    grey: str = "#767676"
+    pale: str = "#a8a8a8"
+    most_points: int = 1000
+    most_bars: int = 300
+
+
+LOOK = Look()
+
+
+def axes_for(ax: Axes | None, height: float = LOOK.height) -> Axes:
+    """Return the axes given, or those of a new figure of pyplot, which a notebook then shows."""
+    if ax is None:
+        _, ax = pyplot.subplots(figsize=(LOOK.width, height), layout="constrained")
+    elif not isinstance(ax, Axes):
+        raise InputError(f"ax must be Matplotlib axes, such as those of plt.subplots(); got {type(ax).__name__}.")
+    return ax
+
+
+def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
+    """Return the two axes given, or those of a new figure, one below the other; shape (2,)."""
+    if ax is None:
+        _, made = pyplot.subplots(2, 1, figsize=(LOOK.width, 1.8 * LOOK.height), layout="constrained")
+        return np.asarray(made)
+    found = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(found) != 2 or not all(isinstance(one, Axes) for one in found):
+        got = "one" if isinstance(ax, Axes) else f"{len(found)} objects"
+        raise InputError(f"ax must be two Matplotlib axes, such as those of plt.subplots(1, 2)[1]; got {got}.")
+    return found
+
+
+def final_step(model: Any) -> Any:
+    """Return a fitted model; of a pipeline its last step, of a model of a transformed target that of the target."""
+    check_is_fitted(model)
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return getattr(last, "regressor_", last)
+
+
+def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> Floats:
+    """Return the rows that a figure of one or two input columns shows, shape (n, n_columns).
+
+    Parameters
+    ----------
+    model : fitted model
+    X : array-like of shape (n, n_columns) or None
+    n_columns : int
+        The columns that such a figure has.
+    what : str
+        The figure, for messages.
+
+    Raises
+    ------
+    InputError
+        If the model or X have another number of columns, or there are no rows.
+    """
+    check_is_fitted(model)
+    columns = "one input column" if n_columns == 1 else f"{n_columns} input columns"
+    got = getattr(model, "n_features_in_", n_columns)
+    if got != n_columns:
+        instead = "plots.map" if got == 2 else "plots.band" if got == 1 else "plots.relevance or plots.prediction"
+        raise InputError(f"{what} is of {columns}; the model has {got}. Use {instead}.")
+    if X is None:
+        raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows; got none.")
+    try:
+        rows: Floats = check_array(X, dtype=np.float64, input_name="X")
+    except ValueError as error:
+        raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows. {error}") from error
+    if rows.shape[1] != n_columns:
+        raise InputError(f"{what} is of {columns}; X has shape {rows.shape}.")
+    return rows
+
+
+def checked_predictions(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Return targets, means and standard deviations, each of shape (n,).
+
+    Raises
+    ------
+    InputError
+        If their lengths differ, there are none, one is not finite, or a standard deviation is not positive.
+    """
+    found = []
+    for name, values in (("y", y), ("mean", mean), ("std", std)):
+        try:
+            array = check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
+        except ValueError as error:
+            raise InputError(f"{name} must be finite numbers, one a row. {error}") from error
+        found.append(array)
+    if len({array.shape for array in found}) > 1 or found[0].ndim != 1:
+        shapes = ", ".join(f"{name} {one.shape}" for name, one in zip(("y", "mean", "std"), found, strict=True))
+        raise InputError(f"y, mean and std must have one value a row, all in the same shape (n,); got {shapes}.")
+    if bad := int((found[2] <= 0.0).sum()):
+        raise InputError(
+            f"std must be positive; {bad} of {len(found[2])} are not. Predict with return_std=True, include_noise=True."
+        )
+    return found[0], found[1], found[2]
+
+
+def column_names(model: Any, X: Any, n_columns: int) -> list[str]:
+    """Return the names of input columns: those of a data frame, or of the model, or x, or x0 and x1."""
+    names = getattr(X, "columns", None)
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = ["x"] if n_columns == 1 else [f"x{j}" for j in range(n_columns)]
+    return [plain(str(name)) for name in names]
+
+
+def target_name(y: Any) -> str:
+    """Return the name of a column of targets, or y."""
+    name = getattr(y, "name", None)
+    return "y" if name is None else plain(str(name))
+
+
+def predict(model: Any, rows: Floats, X: Any, include_noise: bool) -> tuple[Floats, Floats]:
+    """Predict means and standard deviations at rows, named as those of X.
+
+    Raises
+    ------
+    InputError
+        If the model has no such predictions.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    given: Any = rows
+    if hasattr(X, "iloc"):
+        given = type(X)(rows, columns=X.columns)
+    elif names is not None:
+        given = NamedColumns.of(np.ascontiguousarray(rows), tuple(map(str, names)))
+    try:
+        mean, std = model.predict(given, return_std=True, include_noise=include_noise)
+    except TypeError as error:
+        if "return_std" not in str(error) and "include_noise" not in str(error):
+            raise
+        raise InputError(
+            "A band or a map needs predict(X, return_std=True, include_noise=...), as the Gaussian-process regressors "
+            f"of lmgp have it; {type(model).__name__} has not: {error}"
+        ) from error
+    return np.asarray(mean), np.asarray(std)
+
+
+def extent(values: Floats, margin: float) -> tuple[float, float]:
+    """Return the range of values with a margin, a share of it, on both sides; a range of one where it has none."""
+    low, high = float(values.min()), float(values.max())
+    width = (high - low) * margin if high > low else 0.5
+    return low - width, high + width
+
+
+def sample(n: int, most: int = LOOK.most_points) -> NDArray[np.intp]:
+    """Return the rows that are drawn: all, or a random sample, always the same, in ascending order."""
+    if n <= most:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(0).choice(n, most, replace=False))
+
+
+def legend_below(ax: Axes, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Draw a legend under the axes and their label, where it hides nothing."""
+    below = ax.transAxes + ScaledTranslation(0.0, -0.55, ax.figure.dpi_scale_trans)
+    ax.legend(
+        handles, labels, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below,
+        ncols=legend_columns(labels), borderaxespad=0.0, handlelength=2.5, columnspacing=1.2,
+    )  # fmt: skip
+
+
+def legend_columns(labels: Sequence[str]) -> int:
+    """Return how many columns a legend of these labels has room for."""
+    return 2 if max(map(len, labels), default=0) <= 22 else 1

@@ -1,0 +1,336 @@
+"""What was learned and chosen: the relevance of columns, divergences over size, and columns of a map by degree."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike, NDArray
+
+from lmgp.errors import InputError
+from lmgp.experiments.drawing import plain
+from lmgp.experiments.report import by_line
+from lmgp.experiments.results import ResultsFile
+from lmgp.methods import METHODS
+from lmgp.plots.canvas import LOOK, Floats, axes_for, final_step, legend_below, legend_columns
+from lmgp.selection.search import Selection, Trial
+
+# Divergences below it, zero among them, are drawn there: the axis is logarithmic.
+LEAST = 1e-12
+# Names of columns are cut after these characters.
+LONGEST = 24
+
+
+def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw how much each column counts: its standard deviation over its learned lengthscale, the largest on top.
+
+    Parameters
+    ----------
+    model : fitted regressor
+        One of this package, or a pipeline that ends in one.
+    most : int, default=20
+        The number of columns that are drawn, the most relevant ones.
+    ax : matplotlib.axes.Axes, optional
+        Those of a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        If the model has no lengthscales.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, GaussianKernel, plots
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> model = ExactGPRegressor(GaussianKernel([0.5, 2.0, 8.0]), noise_variance=0.01).fit(X, X[:, 0])
+    >>> [label.get_text() for label in plots.relevance(model).get_yticklabels()]
+    ['column 2', 'column 1', 'column 0']
+    """
+    last = final_step(model)
+    try:
+        values = np.asarray(last.relevance_)
+    except AttributeError as error:
+        raise InputError(
+            f"Relevance is drawn of a regressor of lmgp whose kernel has lengthscales, such as GPRegressor. {error}"
+        ) from error
+    if most < 1:
+        raise InputError(f"most must be at least 1; got {most}.")
+    known = last._names()
+    names = [f"column {j}" for j in range(len(values))] if known is None else [short(str(name)) for name in known]
+    order = np.argsort(-values, kind="stable")[:most][::-1]
+    ax = axes_for(ax)
+    ax.barh(np.arange(len(order)), values[order], color=LOOK.line)
+    ax.set_yticks(np.arange(len(order)), [names[j] for j in order])
+    middle, half = 0.5 * (len(order) - 1), max(0.5 * len(order), 2.0)
+    ax.set_ylim(middle - half, middle + half)
+    if len(order) > 10:
+        ax.tick_params(axis="y", labelsize="small")
+    ax.set_xlabel("relevance: s.d. of the column over its lengthscale", loc="right")
+    if len(order) < len(values):
+        ax.set_title(f"{len(order)} of {len(values)} columns", fontsize="small")
+    return ax
+
+
+def allocation(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw how many columns a Taylor or Maclaurin map gives to each degree of the kernel's series.
+
+    Parameters
+    ----------
+    model : fitted map, or fitted model with such a map
+        `TaylorFeatures`, `OptimizedMaclaurinFeatures` or `RandomMaclaurinFeatures`, or a model whose ``features_`` they
+        are.
+    ax : matplotlib.axes.Axes, optional
+        Those of a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With one bar a degree; of a kernel that is a sum, the bars of its components stand on each other.
+
+    Raises
+    ------
+    InputError
+        If there is no such map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import TaylorFeatures, plots
+    >>> features = TaylorFeatures(n_features=10).fit(np.zeros((5, 2)))
+    >>> [int(bar.get_height()) for bar in plots.allocation(features).patches]
+    [1, 2, 3, 4]
+    """
+    counts = _degree_counts(model)
+    ax = axes_for(ax)
+    highest = max(map(len, counts))
+    below = np.zeros(highest)
+    for number, of_component in enumerate(counts):
+        heights = np.pad(of_component, (0, highest - len(of_component)))
+        ax.bar(
+            np.arange(highest), heights, bottom=below, color=LOOK.colours[number % len(LOOK.colours)],
+            edgecolor="white", hatch=("", "///", "...", "\\\\\\")[number % 4],
+            label=f"component {number + 1}" if len(counts) > 1 else None,
+        )  # fmt: skip
+        below += heights
+    for degree, height in enumerate(below):
+        ax.annotate(
+            f"{int(height):,}", (degree, height), (0, 2), textcoords="offset points", ha="center", fontsize="small"
+        )
+    ax.margins(y=0.12)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set(xlabel="degree", ylabel="columns", title=f"{int(below.sum()):,} columns")
+    if len(counts) > 1:
+        legend_below(ax, *ax.get_legend_handles_labels())
+    return ax
+
+
+def _degree_counts(model: Any) -> list[NDArray[np.intp]]:
+    """Return the columns of each degree, for each component of the kernel."""
+    last = final_step(model)
+    last = getattr(last, "model_", last)
+    features = last if hasattr(last, "parts") else getattr(last, "features_", None)
+    found = []
+    for part in getattr(features, "parts", ()):
+        if (counts := getattr(part, "degree_counts_", None)) is not None:
+            found.append(np.asarray(counts))
+        elif (exponents := getattr(part, "exponents_", None)) is not None:
+            found.append(np.bincount(np.asarray(exponents).sum(axis=1)))
+    if not found:
+        got = type(last).__name__ + ("" if features is None or features is last else f" on {type(features).__name__}")
+        raise InputError(
+            "An allocation is drawn of a fitted Taylor or Maclaurin map, or of a model that has one as features_; got "
+            f"{got}."
+        )
+    return found
+
+
+class Curve(NamedTuple):
+    """Divergences over size: the mean, least and greatest value at each; where they are only lower bounds."""
+
+    label: str
+    sizes: Floats
+    middle: Floats
+    low: Floats
+    high: Floats
+    bound: NDArray[np.bool_]
+
+
+def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the divergence from the exact GP over size, one line a method and threshold.
+
+    Parameters
+    ----------
+    results : fitted GPRegressor, Selection, path or dict
+        What `GPRegressor` tried to choose a model, its ``selection_``, with the tolerance as a line and the choice as a
+        ring; or the ``results.csv`` that `lmgp compare` wrote; or ``{label: (sizes, divergences)}`` with sizes of shape
+        (m,), and KL per row of shape (m,), or (m, n_seeds) for means with their range.
+    ax : matplotlib.axes.Axes, optional
+        Those of a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Hollow markers are lower bounds of the divergence. Values below 1e-12, zero among them, are drawn there.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to draw, or a size or divergence is not a number of its range.
+
+    Examples
+    --------
+    >>> from lmgp import plots
+    >>> ax = plots.kl_over_size({"random Fourier": ([32, 128, 512], [0.5, 0.2, 0.04])})
+    >>> ax.get_xscale(), ax.get_yscale()
+    ('log', 'log')
+    """
+    curves, selection = _gathered(results)
+    ax = axes_for(ax, LOOK.height * kl_height(results))
+    for number, curve in enumerate(curves):
+        _draw(ax, number, curve)
+    if selection is not None:
+        ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")
+        chosen = selection.chosen
+        if _drawn(chosen):
+            ax.plot(
+                _size(chosen), max(chosen.kl, LEAST), "o", markersize=13, markerfacecolor="none", zorder=4,
+                markeredgecolor="black", label="chosen", linestyle="none",
+            )  # fmt: skip
+    _finish(ax, curves)
+    return ax
+
+
+def kl_height(results: Any) -> float:
+    """Return the height that `kl_over_size` needs with its legend, as a multiple of the usual one."""
+    curves, selection = _gathered(results)
+    labels = [curve.label for curve in curves] + ["other"] * (1 if selection is None else 3)
+    return 0.95 + 0.06 * -(-len(labels) // legend_columns(labels))
+
+
+def _gathered(results: Any) -> tuple[list[Curve], Selection | None]:
+    """Return the lines of what `kl_over_size` is given, and the selection that they are of."""
+    chooser = getattr(results, "regressor_", results)  # of a model of a transformed target
+    selection = results if isinstance(results, Selection) else getattr(chooser, "selection_", None)
+    if isinstance(results, Mapping):
+        curves = [_given(str(label), *pair) for label, pair in results.items()]
+    elif isinstance(results, str | os.PathLike):
+        curves = _of_file(Path(results))
+    elif selection is not None:
+        curves = _of_trials(selection.trials)
+    else:
+        raise InputError(
+            "Divergences over size are those of a fitted GPRegressor, its selection_, a results.csv of lmgp compare, "
+            f"or {{label: (sizes, divergences)}}; got {type(results).__name__}."
+        )
+    if not curves:
+        raise InputError("There are no divergences over size: nothing with a size was measured. So few rows need none.")
+    return curves, selection
+
+
+def _draw(ax: Axes, number: int, curve: Curve) -> None:
+    colour, marker = LOOK.colours[number % len(LOOK.colours)], LOOK.markers[number % len(LOOK.markers)]
+    spread = np.array([curve.middle - curve.low, curve.high - curve.middle])
+    ax.errorbar(
+        curve.sizes, curve.middle, spread if spread.any() else None, color=colour, marker=marker, markersize=5,
+        linestyle=LOOK.dashes[number % len(LOOK.dashes)], linewidth=1.5, elinewidth=0.8, capsize=2, label=curve.label,
+        zorder=3,
+    )  # fmt: skip
+    if curve.bound.any():
+        ax.plot(
+            curve.sizes[curve.bound], curve.middle[curve.bound], marker, color=colour, markersize=5, zorder=3.5,
+            markerfacecolor="white", linestyle="none",
+        )  # fmt: skip
+
+
+def _finish(ax: Axes, curves: list[Curve]) -> None:
+    sizes = sorted({float(size) for curve in curves for size in curve.sizes})
+    ax.set(xscale="log", yscale="log", xlabel="size: columns of the map, or nearest rows")
+    ax.set_ylabel("KL from the exact GP\nnats a row")
+    if len(sizes) <= 8:
+        ax.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        ax.set_xticks([], minor=True)
+    ax.grid(axis="y", alpha=0.25)
+    handles, labels = ax.get_legend_handles_labels()
+    if any(curve.bound.any() for curve in curves):
+        handles.append(Line2D([], [], marker="o", color=LOOK.grey, markerfacecolor="white", linestyle="none"))
+        labels.append("hollow: at least")
+    legend_below(ax, handles, labels)
+
+
+def _given(label: str, sizes: ArrayLike, values: ArrayLike) -> Curve:
+    """Check the sizes and divergences of one line."""
+    x, kl = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or kl.ndim not in (1, 2) or len(x) != len(kl) or not kl.size:
+        raise InputError(
+            f"{label!r} needs sizes of shape (m,) and divergences of shape (m,) or (m, n_seeds); got {x.shape} and "
+            f"{kl.shape}."
+        )
+    if not (np.all(x > 0.0) and np.all(kl >= 0.0) and np.isfinite(x).all() and np.isfinite(kl).all()):
+        raise InputError(f"{label!r} needs positive sizes and finite divergences that are not negative.")
+    order = np.argsort(x, kind="stable")
+    return _curve(label, x[order], [np.atleast_1d(of_size) for of_size in kl[order]])
+
+
+def _curve(label: str, sizes: Iterable[float], groups: Iterable[Floats], bound: Iterable[bool] | None = None) -> Curve:
+    x, every = np.asarray(list(sizes), dtype=np.float64), [np.maximum(group, LEAST) for group in groups]
+    middle, low, high = (np.array([function(group) for group in every]) for function in (np.mean, np.min, np.max))
+    return Curve(plain(label), x, middle, low, high, np.zeros(len(x), bool) if bound is None else np.array(list(bound)))
+
+
+def _of_file(path: Path) -> list[Curve]:
+    """Read the lines of a results file; of several settings, those that were measured last."""
+    if not path.is_file():
+        raise InputError(f"There is no file {path}; give the results.csv that lmgp compare wrote.")
+    rows = ResultsFile(path).rows
+    rows = tuple(row for row in rows if row.settings == rows[-1].settings)
+    lines: dict[tuple[str, float | None], dict[float, Floats]] = {}
+    for (size, method, threshold), group in by_line(rows).items():
+        values = np.array([row.kl for row in group if row.kl is not None and np.isfinite(row.kl)])
+        if size is not None and len(values):
+            lines.setdefault((method, threshold), {})[float(size)] = values
+    return [
+        _curve(_label(method, threshold), sorted(of_line), [of_line[size] for size in sorted(of_line)])
+        for (method, threshold), of_line in lines.items()
+    ]
+
+
+def _of_trials(trials: Iterable[Trial]) -> list[Curve]:
+    lines: dict[tuple[str, float | None], list[Trial]] = {}
+    for trial in trials:
+        if _drawn(trial):
+            lines.setdefault((trial.method, trial.threshold), []).append(trial)
+    curves = []
+    for (method, threshold), of_line in lines.items():
+        ordered = sorted(of_line, key=_size)
+        values = [np.array([trial.kl]) for trial in ordered]
+        bound = [not trial.measured for trial in ordered]
+        curves.append(_curve(_label(method, threshold), [_size(trial) for trial in ordered], values, bound))
+    return curves
+
+
+def _drawn(trial: Trial) -> bool:
+    """Say whether a trial has a size and a divergence; the exact GP is its own reference."""
+    return trial.method != "exact" and trial.n_features > 0 and np.isfinite(trial.kl)
+
+
+def _size(trial: Trial) -> float:
+    return float(trial.n_features)
+
+
+def _label(method: str, threshold: float | None) -> str:
+    name = METHODS[method].label if method in METHODS else method
+    return name + ("" if threshold is None else f", T = {threshold:g}")
+
+
+def short(name: str) -> str:
+    """Return the name of a column for a label, cut where it is long."""
+    return plain(name if len(name) <= LONGEST else name[: LONGEST - 1] + "…")

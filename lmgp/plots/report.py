@@ -1,0 +1,241 @@
+"""The page about a fitted model: its scores first, then its figures, then what was tried to make it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from lmgp.errors import InputError
+from lmgp.experiments import html
+from lmgp.experiments.drawing import new_figure, render
+from lmgp.grids import predicted
+from lmgp.plots.canvas import LOOK, Floats, final_step
+from lmgp.plots.fields import band, centroids, map
+from lmgp.plots.learned import allocation, kl_height, kl_over_size, relevance, short
+from lmgp.plots.scores import calibration, prediction
+
+# Dots an inch of the images, about twice those of a narrow screen.
+DPI = 160
+
+
+class Predicted(NamedTuple):
+    """What a model predicts of a table.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d)
+    y, mean, std : ndarray of shape (n,)
+        What was observed, and what is predicted of it, noise included.
+    """
+
+    X: Floats
+    y: Floats
+    mean: Floats
+    std: Floats
+
+
+class About(NamedTuple):
+    """What there is to say of a model.
+
+    Attributes
+    ----------
+    model : fitted regressor
+    title : str
+        Such as the name of its file.
+    target : str
+        What it predicts.
+    facts : dict of str to str
+        Of the model, by name.
+    scores : dict of str to str
+        By name; none without a table.
+    predicted : Predicted or None
+    ranges : ndarray of shape (2, d) or None
+        The least and the greatest value of each input column, where they are known.
+    tables : dict of str to str
+        By title, as plain text.
+    level : float
+        The probability of the band.
+    """
+
+    model: Any
+    title: str
+    target: str
+    facts: Mapping[str, str]
+    scores: Mapping[str, str]
+    predicted: Predicted | None
+    ranges: Floats | None
+    tables: Mapping[str, str]
+    level: float
+
+
+class Card(NamedTuple):
+    """A figure of the page.
+
+    Attributes
+    ----------
+    name, title : str
+    text : str
+        What is seen and how it is read.
+    panels : int
+        One below the other.
+    draw : callable
+        Takes the axes, an array of them where there are several panels.
+    height : float
+        Of a panel, as a multiple of the usual one.
+    """
+
+    name: str
+    title: str
+    text: str
+    panels: int
+    draw: Callable[[Any], Any]
+    height: float = 1.0
+
+
+def page(about: About) -> bytes:
+    """Make the page.
+
+    Parameters
+    ----------
+    about : About
+
+    Returns
+    -------
+    bytes
+        HTML in UTF-8, with its images. What cannot be drawn is said, with the reason.
+    """
+    parts = [f"<h1>{escape(about.title)}</h1>", '<h2 id="scores">Scores</h2>']
+    if about.scores:
+        parts.append(html.facts(dict(about.scores), numbers=True))
+        parts.append(
+            "<p>RMSE and CRPS are in the units of the target, NLPD in nats a row; lower is better. Intervals should "
+            "hold the share of rows that is their level.</p>"
+        )
+    else:
+        parts.append("<p>None: scores need a table that has the target, as in <code>lmgp plot MODEL TABLE</code>.</p>")
+    parts += ['<h2 id="model">The model</h2>', html.facts(dict(about.facts))]
+    parts += ['<h2 id="figures">Figures</h2>', '<div class="cards">', *_drawn(about), "</div>"]
+    if reasons := list(_left_out(about)):
+        parts += ['<h2 id="not-drawn">Not drawn</h2>', *html.paragraphs(reasons)]
+    for title, table in about.tables.items():
+        parts += [f"<h2>{escape(title)}</h2>", f"<pre>{escape(table)}</pre>"]
+    return html.page(about.title, parts)
+
+
+def _drawn(about: About) -> Iterator[str]:
+    for card in _cards(about):
+        height = LOOK.height * card.height * card.panels * (0.9 if card.panels > 1 else 1.0)
+        figure = new_figure(LOOK.width, height)
+        try:
+            card.draw(figure.subplots(card.panels, 1))
+        except InputError:  # of this model there is no such thing
+            continue
+        image = html.figure(card.name, f"{card.title}. {card.text}", render(figure, "png", dpi=DPI), narrowest=0.0)
+        yield f"<section><h3>{escape(card.title)}</h3>{image}<p>{escape(card.text)}</p></section>"
+
+
+def _cards(about: About) -> Iterator[Card]:
+    model, found = about.model, about.predicted
+    if found is not None:
+        yield from _cards_of_predictions(found, about.target, _as_gaussian(model, found))
+    if (rows := _extent(about)) is not None:
+        yield from _cards_of_fields(about, rows)
+    yield Card(
+        "relevance", "Relevance of columns",
+        "The standard deviation of each column over its lengthscale: how much it counts.",
+        1, lambda ax: relevance(model, ax=ax),
+    )  # fmt: skip
+    try:
+        height = kl_height(model)
+    except InputError:  # nothing with a size was measured
+        height = 1.0
+    yield Card(
+        "kl", "Divergence from the exact GP over size",
+        "What was tried to choose the model, each on rows that were held out. Lower is nearer to the exact GP.",
+        1, lambda ax: kl_over_size(model, ax=ax), height,
+    )  # fmt: skip
+    yield Card(
+        "allocation", "Columns of the map by degree",
+        "How many columns of the map each degree of the kernel's series has.",
+        1, lambda ax: allocation(model, ax=ax),
+    )  # fmt: skip
+
+
+def _as_gaussian(model: Any, found: Predicted) -> Predicted:
+    """Return predictions where they are Gaussian: of a model of log y, those of log y. Calibration is the same."""
+    if not hasattr(model, "scale_"):
+        return found
+    mean, std = predicted(model.regressor_, found.X, spread=True, include_noise=True)
+    return Predicted(found.X, model.scale_.forward(found.y), mean, std)
+
+
+def _cards_of_predictions(found: Predicted, target: str, gaussian: Predicted) -> Iterator[Card]:
+    def draw(ax: Axes) -> None:
+        prediction(found.y, found.mean, found.std, ax=ax)
+        for set_label, get_label in ((ax.set_xlabel, ax.get_xlabel), (ax.set_ylabel, ax.get_ylabel)):
+            set_label(get_label().replace(" y", f" {short(target)}", 1))
+
+    within = np.mean(np.abs(found.y - found.mean) <= found.std)
+    should = "; 68% should" if gaussian is found else ""
+    yield Card(
+        "prediction", "Prediction against truth",
+        f"Predicted {target} over what was observed, {len(found.y):,} rows, with bars of one standard deviation. "
+        f"{within:.0%} of them reach the diagonal{should}.",
+        1, draw,
+    )  # fmt: skip
+    yield Card(
+        "calibration", "Calibration",
+        "Above, the share of rows within intervals of each level; above the diagonal they are too wide. Below, the "
+        "histogram of Φ((y − mean)/s.d.): a hill means intervals too wide, a bowl too narrow, a slope a biased mean.",
+        2, lambda axes: calibration(gaussian.y, gaussian.mean, gaussian.std, ax=axes),
+    )  # fmt: skip
+
+
+def _cards_of_fields(about: About, rows: Floats) -> Iterator[Card]:
+    model, found = about.model, about.predicted
+    if rows.shape[1] == 1:
+
+        def draw(ax: Axes) -> None:
+            band(model, rows, level=about.level, ax=ax)
+            if found is not None:
+                ax.plot(found.X[:, 0], found.y, ".", color="black", markersize=3, zorder=1, label="rows of the table")
+                ax.legend(fontsize="small")
+            ax.set_ylabel(short(about.target))
+
+        yield Card("band", "Mean and band", f"The mean, and {100 * about.level:g}% intervals of the function.", 1, draw)
+    if rows.shape[1] == 2:
+        shown = "" if found is None else " Dots are rows of the table."
+        yield Card(
+            "map", "Map of the mean and the standard deviation",
+            f"The mean of {about.target}, and below the standard deviation of the function, without noise.{shown}",
+            2, lambda axes: map(model, rows, show_rows=found is not None, ax=axes),
+        )  # fmt: skip
+    if rows.shape[1] <= 2:
+        yield Card(
+            "centroids", "Centroids and their reach",
+            "The centroids of the localized model, and how far the training rows of some of them reach.",
+            1, lambda ax: centroids(model, None if found is None else found.X, ax=ax), 1.15,
+        )  # fmt: skip
+
+
+def _extent(about: About) -> Floats | None:
+    """Return rows that have the extent of what is drawn: those of the table, or the range of the training rows."""
+    if about.predicted is not None:
+        return about.predicted.X
+    return about.ranges
+
+
+def _left_out(about: About) -> Iterator[str]:
+    """Say which figures that every model could have are not drawn, and what to do."""
+    n_columns, kernel = about.model.n_features_in_, final_step(about.model).kernel_
+    if about.predicted is None:
+        yield "Prediction against truth, and calibration: these need a table that has the target."
+    if n_columns > 2:
+        yield f"A band or a map: these are of one and of two input columns; the model has {n_columns}."
+    elif _extent(about) is None:
+        what = "The band" if n_columns == 1 else "The map"
+        yield f"{what}: the file does not say where the training rows are. Give a table, whose extent is drawn."
+    if not kernel.can("metric"):
+        yield "The relevance of columns: the kernel has no lengthscale."

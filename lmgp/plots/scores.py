@@ -1,0 +1,157 @@
+"""How well predictions agree with what was observed: calibration, and prediction against truth."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
+from scipy.special import erf, ndtr
+from scipy.stats import binom
+
+from lmgp.errors import InputError
+from lmgp.plots.canvas import (
+    LOOK,
+    AxesArray,
+    axes_for,
+    checked_predictions,
+    sample,
+    target_name,
+    two_axes_for,
+)
+
+# The probability of the ranges that chance leaves to a calibrated prediction.
+CHANCE = 0.95
+
+
+def calibration(
+    y: ArrayLike,
+    mean: ArrayLike,
+    std: ArrayLike,
+    *,
+    levels: ArrayLike | None = None,
+    bins: int = 10,
+    ax: Sequence[Axes] | AxesArray | None = None,
+) -> AxesArray:
+    """Draw the coverage of central intervals over their level, and the histogram of the PIT.
+
+    The PIT, the probability integral transform, of a row is Φ((y − mean)/std). Of calibrated predictions it is uniform:
+    a histogram like a hill means standard deviations too large, one like a bowl too small, a slope a biased mean.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Targets.
+    mean : array-like of shape (n,)
+        Predictive means, in the units of y.
+    std : array-like of shape (n,)
+        Predictive standard deviations with noise, in the units of y, as ``predict(X, return_std=True,
+        include_noise=True)`` returns them.
+    levels : array-like of shape (m,), optional
+        Probabilities of intervals, strictly between 0 and 1; if not given, 1% to 99%.
+    bins : int, default=10
+        Of the histogram.
+    ax : sequence of 2 matplotlib.axes.Axes, optional
+        Those of a new figure if not given.
+
+    Returns
+    -------
+    ndarray of shape (2,)
+        The axes of the coverage and of the histogram. Shaded is where calibrated predictions of independent rows are
+        with a probability of 95%, at each level and in each bin.
+
+    Raises
+    ------
+    InputError
+        If the lengths differ, there are no rows, a value is not finite, a standard deviation is not positive, or a
+        level is out of its range.
+
+    References
+    ----------
+    T. Gneiting, F. Balabdaoui and A. E. Raftery, "Probabilistic forecasts, calibration and sharpness", *Journal of the
+    Royal Statistical Society B* 69(2), 2007.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import plots
+    >>> y = np.random.default_rng(0).normal(size=200)
+    >>> coverage, pit = plots.calibration(y, np.zeros(200), np.ones(200))
+    >>> len(pit.patches)
+    10
+    """
+    y, mean, std = checked_predictions(y, mean, std)
+    wanted = np.linspace(0.01, 0.99, 99) if levels is None else np.unique(np.asarray(levels, dtype=np.float64))
+    if not len(wanted) or wanted.ndim != 1 or not np.all((wanted > 0.0) & (wanted < 1.0)):
+        raise InputError(f"levels must be numbers strictly between 0 and 1; got {levels!r}.")
+    if bins < 1:
+        raise InputError(f"bins must be at least 1; got {bins}.")
+    axes = two_axes_for(ax)
+    n, z = len(y), (y - mean) / std
+
+    # The level at which an interval's end reaches the target.
+    reached = np.sort(erf(np.abs(z) / np.sqrt(2.0)))
+    low, high = binom.interval(CHANCE, n, wanted)
+    axes[0].fill_between(wanted, low / n, high / n, color=LOOK.fill, alpha=0.45, linewidth=0, label="by chance, 95%")
+    axes[0].plot([0, 1], [0, 1], "--", color=LOOK.grey, linewidth=1.0, label="calibrated")
+    axes[0].plot(wanted, np.searchsorted(reached, wanted, side="right") / n, color=LOOK.line, label=f"{n:,} rows")
+    axes[0].set(xlabel="level of the interval", ylabel="share of rows within it", xlim=(0, 1), ylim=(0, 1))
+    axes[0].legend(fontsize="small", loc="upper left")
+
+    counts, edges = np.histogram(ndtr(z), bins=bins, range=(0.0, 1.0))
+    low, high = (float(end) * bins / n for end in binom.interval(CHANCE, n, 1.0 / bins))
+    axes[1].bar(
+        edges[:-1], counts * bins / n, np.diff(edges), align="edge", color=LOOK.fill, edgecolor="white", label="rows"
+    )
+    axes[1].fill_between([0, 1], low, high, color="black", alpha=0.15, linewidth=0, zorder=2, label="by chance, 95%")
+    axes[1].axhline(1.0, color="black", linestyle="--", linewidth=1.0, zorder=3)
+    axes[1].set(xlabel="PIT, Φ((y − mean)/s.d.)", ylabel="rows, over a uniform count", xlim=(0, 1))
+    axes[1].legend(fontsize="small", loc="lower center", ncols=2)
+    return axes
+
+
+def prediction(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Draw predictive means against what was observed, with bars of one standard deviation.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,)
+        Targets.
+    mean : array-like of shape (n,)
+        Predictive means, in the units of y.
+    std : array-like of shape (n,)
+        Predictive standard deviations, in the units of y. Of calibrated predictions with noise, 68% of the bars cross
+        the diagonal.
+    ax : matplotlib.axes.Axes, optional
+        Those of a new figure if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        With the observed values to the right. Of more than 300 rows, a random sample of this size is drawn.
+
+    Raises
+    ------
+    InputError
+        If the lengths differ, there are no rows, a value is not finite, or a standard deviation is not positive.
+
+    Examples
+    --------
+    >>> from lmgp import plots
+    >>> plots.prediction([1.0, 2.0, 3.0], [1.1, 1.8, 3.0], [0.2, 0.2, 0.2]).get_ylabel()
+    'predicted y, ± 1 s.d.'
+    """
+    name = target_name(y)
+    y, mean, std = checked_predictions(y, mean, std)
+    ax = axes_for(ax)
+    drawn = sample(len(y), LOOK.most_bars)
+    ax.errorbar(
+        y[drawn], mean[drawn], std[drawn], fmt="o", color=LOOK.line, ecolor=LOOK.fill, markersize=2.5, elinewidth=0.8,
+        label="rows",
+    )  # fmt: skip
+    ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]
+    ax.plot(ends, ends, "--", color="black", linewidth=1.0, zorder=3, label="predicted = observed")
+    ax.set(xlabel=f"observed {name}", ylabel=f"predicted {name}, ± 1 s.d.")
+    if len(drawn) < len(y):
+        ax.set_title(f"{len(drawn):,} of {len(y):,} rows", fontsize="small")
+    ax.legend(fontsize="small", loc="upper left")
+    return ax
