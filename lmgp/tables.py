@@ -64,7 +64,7 @@ class Dialect:
             )
         try:
             "".encode(self.encoding)
-        except LookupError:
+        except (LookupError, ValueError):
             raise DatasetError(f"There is no encoding {self.encoding!r} (--encoding); try latin-1 or utf-16.") from None
 
 

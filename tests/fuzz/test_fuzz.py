@@ -38,7 +38,7 @@ from lmgp.columns import NamedColumns
 from tests.fuzz import calls, files
 
 LONG = os.environ.get("LMGP_LONG") == "1"
-CASES = 4000 if LONG else 250
+CASES = 6000 if LONG else 600
 # Calls of one test.
 BATCH = 50
 SECONDS = 60
