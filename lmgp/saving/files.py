@@ -137,6 +137,8 @@ def _check_header(file: Path, header: dict[str, Any]) -> None:
     for name, kind in BESIDE.items():
         if type(value := header.get(name, kind())) is not kind:
             raise damaged(file, f"its {name} is {str(value)[:80]!r}")
+    if type(n_rows := header.get("notes", {}).get("rows", 0)) is not int:
+        raise damaged(file, f"its number of rows is {str(n_rows)[:80]!r}")
 
 
 def _unfit(file: Path, header: dict[str, Any], what: str) -> ModelFileError:

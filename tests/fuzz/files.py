@@ -32,6 +32,10 @@ WORDS = (
 WORDS += ("2020-01-31", "12:30", "1e", "--1", "١٢", "½", " 3 ", '"', "'", "\0", "🙂", "=1+1", "#", "9" * 400, "1.2.3")
 
 
+def _one(values: tuple[str, ...], rng: Random) -> str:
+    return values[int(rng.integers(len(values)))]
+
+
 def good_table(rng: Random) -> str:
     """A table of some numbers in the columns a, b and y."""
     n = int(rng.integers(3, 25))
@@ -44,7 +48,7 @@ def _change_field(text: str, rng: Random) -> str:
     lines = text.split("\n")
     at = int(rng.integers(len(lines)))
     fields = lines[at].split(",")
-    fields[int(rng.integers(len(fields)))] = str(rng.choice(WORDS))
+    fields[int(rng.integers(len(fields)))] = _one(WORDS, rng)
     lines[at] = ",".join(fields)
     return "\n".join(lines)
 
@@ -63,14 +67,14 @@ def _fewer_lines(text: str, rng: Random) -> str:
 def _same_values(text: str, rng: Random) -> str:
     at = int(rng.integers(3))
     lines = [line.split(",") for line in text.split("\n")]
-    value = str(rng.choice(("0", "1e300", "", "-1e-300")))
+    value = _one(("0", "1e300", "", "-1e-300"), rng)
     return "\n".join(
         ",".join(value if j == at and i else one for j, one in enumerate(line)) for i, line in enumerate(lines)
     )
 
 
 def _huge(text: str, rng: Random) -> str:
-    scale = str(rng.choice(("e300", "e155", "e-300", "e-155", "e17")))
+    scale = _one(("e300", "e155", "e-300", "e-155", "e17"), rng)
     head, _, rest = text.partition("\n")
     return head + "\n" + rest.replace(",", scale + ",")
 
@@ -83,11 +87,11 @@ OF_TEXT: tuple[Callable[[str, Random], str], ...] = (
     _fewer_lines,
     _same_values,
     _huge,
-    lambda text, rng: text.replace(",", str(rng.choice((";", "\t", "|", " ", ",,", "\0")))),
+    lambda text, rng: text.replace(",", _one((";", "\t", "|", " ", ",,", "\0"), rng)),
     lambda text, rng: text.replace(".", ","),
-    lambda text, rng: text.replace("\n", str(rng.choice(("\r\n", "\r", "\n\n", " \n", ",\n")))),
+    lambda text, rng: text.replace("\n", _one(("\r\n", "\r", "\n\n", " \n", ",\n"), rng)),
     lambda text, rng: text.replace(
-        "a,b,y", str(rng.choice(("a,a,y", "y,y,y", "a,b", ",b,y", "a,b,Y", "1,2,3", "", "a;b;y")))
+        "a,b,y", _one(("a,a,y", "y,y,y", "a,b", ",b,y", "a,b,Y", "1,2,3", "", "a;b;y"), rng)
     ),
     lambda text, rng: text.replace("a,b,y", 'a,"b,y', 1),
     lambda text, rng: text.replace(",", '","', int(rng.integers(1, 9))),
@@ -126,18 +130,18 @@ def noise(content: bytes, rng: Random) -> bytes:
 
 
 OF_BYTES: tuple[Callable[[bytes, Random], bytes], ...] = (flipped, cut, inserted, noise)
-ENCODINGS = ("utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-16", "utf-32", "latin-1", "cp1252", "utf-7")
+ENCODINGS = ("utf-8", "utf-8", "utf-8", "utf-8-sig", "utf-8", "utf-16", "latin-1", "cp1252", "utf-7")
 
 
 def bad_table(rng: Random) -> tuple[str, bytes]:
     """A table with some changes, and the ending of its name."""
     text = good_table(rng)
-    for change in rng.choice(len(OF_TEXT), int(rng.integers(0, 4))):
+    for change in rng.choice(len(OF_TEXT), int(rng.integers(0, 3))):
         text = OF_TEXT[change](text, rng)
-    content = text.encode(str(rng.choice(ENCODINGS)), errors="replace")
+    content = text.encode(_one(ENCODINGS, rng), errors="replace")
     if rng.random() < 0.25:
         content = OF_BYTES[int(rng.integers(len(OF_BYTES)))](content, rng)
-    ending = str(rng.choice((".csv", ".csv", ".csv", ".csv.gz", ".parquet", ".txt", "")))
+    ending = _one((".csv", ".csv", ".csv", ".csv.gz", ".parquet", ".txt", ""), rng)
     if ending == ".csv.gz" and rng.random() < 0.8:
         content = gzip.compress(content, mtime=0)
         if rng.random() < 0.6:
@@ -231,3 +235,27 @@ def bad_model(good: list[bytes], rng: Random) -> bytes:
     if rng.random() < 0.6:
         return rewritten(content, rng)
     return OF_BYTES[int(rng.integers(len(OF_BYTES)))](content, rng)
+
+
+# --- models of LIBSVM ---
+
+OF_LIBSVM = ("0:1", "1:", ":1", "2:1 1:1", "-1:3", "rbf", "SV")
+
+
+def bad_libsvm(text: str, rng: Random) -> bytes:
+    """A model file of LIBSVM with one to three changes."""
+    for _ in range(int(rng.integers(1, 4))):
+        lines = text.split("\n")
+        at = int(rng.integers(len(lines)))
+        words = lines[at].split(" ")
+        words[int(rng.integers(len(words)))] = _one((*WORDS, *OF_LIBSVM), rng)
+        match int(rng.integers(4)):
+            case 0:
+                del lines[at]
+            case 1:
+                lines[at] = lines[int(rng.integers(len(lines)))]
+            case _:
+                lines[at] = " ".join(words)
+        text = "\n".join(lines)
+    content = text.encode()
+    return OF_BYTES[int(rng.integers(len(OF_BYTES)))](content, rng) if rng.random() < 0.2 else content

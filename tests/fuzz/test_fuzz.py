@@ -35,6 +35,8 @@ from lmgp import (
 )
 from lmgp.cli import main
 from lmgp.columns import NamedColumns
+from lmgp.errors import InputError
+from lmgp.saving.files import save_with_notes
 from tests.fuzz import calls, files
 
 LONG = os.environ.get("LMGP_LONG") == "1"
@@ -85,7 +87,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     ]
     content = []
     for one in made:
-        one.fit(NamedColumns.of(X.copy(), ("a", "b")), y).save(path)
+        one.fit(NamedColumns.of(X.copy(), ("a", "b")), y)
+        save_with_notes(one, path, {"target": "y", "rows": 20, "table": "rows.csv"})
         content.append(path.read_bytes())
     TaylorFeatures(10).fit(X).save(path)
     return [*content, path.read_bytes()]
@@ -97,9 +100,9 @@ def prepared(number: int, models: list[bytes], folder: Path) -> tuple[list[str],
     shutil.rmtree(folder)
     folder.mkdir()
     os.chdir(folder)
-    kind = rng.choice(("table", "model", "call"), p=(0.4, 0.3, 0.3))
+    kind = rng.choice(("table", "model", "call"), p=(0.35, 0.25, 0.4))
     model, table = models[int(rng.integers(len(models)))], files.good_table(rng).encode()
-    name, n_options = "rows.csv", int(rng.integers(0, 3))
+    name, n_options = "rows.csv", int(rng.random() < 0.3)
     if kind == "table":
         ending, table = files.bad_table(rng)
         name = "rows" + ending
@@ -107,7 +110,7 @@ def prepared(number: int, models: list[bytes], folder: Path) -> tuple[list[str],
     elif kind == "model":
         model, among = files.bad_model(models, rng), calls.OF_MODELS
     else:
-        among, n_options = list(calls.COMMANDS), int(rng.integers(1, 6))
+        among, n_options = list(calls.COMMANDS), int(rng.integers(0, 4))
     command = str(rng.choice(among))
     if command == "compare" and rng.random() < 0.7:  # reads tables as fit does, and takes longer
         command = "fit"
@@ -191,3 +194,44 @@ def test_bad_files_and_calls_end_in_words(
     folder.mkdir()
     found = [told for number in cases if (told := problem_of(number, models, folder, monkeypatch))]
     assert not found, "\n\n".join(found)
+
+
+LIBSVM = (
+    "svm_type c_svc\nkernel_type rbf\ngamma 0.5\nnr_class 2\ntotal_sv 3\nrho 0.25\nlabel 1 -1\nnr_sv 2 1\nSV\n"
+    "0.5 1:0.25 2:-1 \n1 1:1.5 \n-1.5 2:0.125 3:2 \n"
+)
+
+
+def test_bad_libsvm_files_are_refused_in_words(tmp_path: Path) -> None:
+    path, refused = tmp_path / "a.model", 0
+    for number in range(CASES):
+        rng = np.random.default_rng([8, number])
+        content = files.bad_libsvm(LIBSVM, rng)
+        path.write_bytes(content)
+        try:
+            expansion = lmgp.read_libsvm(path)
+        except InputError as error:
+            told, refused = str(error), refused + 1
+        else:
+            told = str(path)
+            expansion.predict(np.ones((1, expansion.vectors.shape[1])))
+        assert str(path) in told, f"case {number}: {content!r}"
+    assert 0.3 * CASES < refused < CASES
+
+
+def test_some_of_the_cases_succeed(
+    models: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Cases that are all refused at their first argument would show nothing.
+    monkeypatch.chdir(tmp_path)
+    folder, told = tmp_path / "folder", set()
+    folder.mkdir()
+    status = []
+    for number in range(100):
+        arguments, given = prepared(number, models, folder)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        with contextlib.suppress(SystemExit):
+            status.append(main(arguments))
+        told |= {words[:30] for line in capsys.readouterr().err.splitlines() if (words := line.partition("error: ")[2])}
+    assert status.count(0) >= 15, told
+    assert len(told) >= 20
