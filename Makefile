@@ -1,4 +1,5 @@
 # make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+# make fuzz: thousands of bad files and calls.
 # make gallery: the images of docs/plots.md.   make notebooks: run the notebooks, and keep their outputs.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -21,6 +22,9 @@ gallery: .venv/.installed
 
 notebooks: .venv/.installed
 	$(BIN)/python notebooks/run.py
+
+fuzz: .venv/.installed
+	LMGP_LONG=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/fuzz
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

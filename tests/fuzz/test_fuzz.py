@@ -94,6 +94,17 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return [*content, path.read_bytes()]
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for the files of a case, with quick figures."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LMGP_DATA_DIR", raising=False)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: file.write(b"drawn"))
+    made = tmp_path / "folder"
+    made.mkdir()
+    return made
+
+
 def prepared(number: int, models: list[bytes], folder: Path) -> tuple[list[str], bytes]:
     """Write the files of a case; return its arguments, and what is on standard input."""
     rng = np.random.default_rng([7, number])
@@ -185,13 +196,8 @@ def numbers() -> list[range]:
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarm on this system")
 @pytest.mark.parametrize("cases", numbers(), ids=lambda cases: f"from {cases.start}")
 def test_bad_files_and_calls_end_in_words(
-    cases: range, models: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cases: range, models: list[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("LMGP_DATA_DIR", raising=False)
-    monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: file.write(b"drawn"))
-    folder = tmp_path / "folder"
-    folder.mkdir()
     found = [told for number in cases if (told := problem_of(number, models, folder, monkeypatch))]
     assert not found, "\n\n".join(found)
 
@@ -220,13 +226,10 @@ def test_bad_libsvm_files_are_refused_in_words(tmp_path: Path) -> None:
 
 
 def test_some_of_the_cases_succeed(
-    models: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    models: list[bytes], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Cases that are all refused at their first argument would show nothing.
-    monkeypatch.chdir(tmp_path)
-    folder, told = tmp_path / "folder", set()
-    folder.mkdir()
-    status = []
+    status, told = [], set()
     for number in range(100):
         arguments, given = prepared(number, models, folder)
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
