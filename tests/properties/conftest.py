@@ -234,7 +234,7 @@ CASES: dict[str, Case] = {
         ResidualGPRegressor(LANDMARKS, 15, block_size=16),
         of_all={"n_neighbors": 1000, "block_size": 1000},
     ),
-    "spectral": Case(SpectralGPRegressor(max_memory_gib=0.02, random_state=0), near="modes", most_columns=2),
+    "spectral": Case(SpectralGPRegressor(max_memory_gib=0.02, random_state=0), near="modes", most_columns=3),
     "spectral_matern": Case(SpectralGPRegressor(max_memory_gib=0.02), near="modes", most_columns=1, matern=True),
     "chosen": Case(GPRegressor(random_state=0), near="modes"),
     "chosen_local": Case(GPRegressor(methods=["local_taylor"], random_state=0), near="modes", most_columns=2),
