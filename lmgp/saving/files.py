@@ -119,6 +119,11 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
         if isinstance(error, ModelFileError) or error.strerror is None:
             raise
         raise ModelFileError(f"{file} cannot be read: {error.strerror}.") from error
+    if header.get("class") == "checkpoint":
+        raise ModelFileError(
+            f"{file} is a checkpoint of a fit to a stream that has not ended, and no model. Go on with "
+            f"{str(header.get('of'))[:40]}.fit(..., checkpoint=...)."
+        )
     try:
         tree = header.pop("model")
         if not issubclass(class_of(tree["class"]), Savable):
