@@ -35,7 +35,7 @@ from lmgp import (
 )
 from lmgp.cli import main
 from lmgp.columns import NamedColumns
-from lmgp.errors import InputError
+from lmgp.errors import InputError, LmgpError
 from lmgp.saving.files import save_with_notes
 from tests.fuzz import calls, files
 
@@ -223,6 +223,27 @@ def test_bad_libsvm_files_are_refused_in_words(tmp_path: Path) -> None:
             expansion.predict(np.ones((1, expansion.vectors.shape[1])))
         assert str(path) in told, f"case {number}: {content!r}"
     assert 0.3 * CASES < refused < CASES
+
+
+def test_bad_parquet_files_are_refused_in_words(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, refused = tmp_path / "rows.parquet", 0
+    others = (pyarrow.array([None] * 20), pyarrow.array([["x"]] * 20), pyarrow.array(["1"] * 20))
+    for number in range(CASES // 2):
+        rng = np.random.default_rng([9, number])
+        columns = {name: pyarrow.array(rng.normal(size=20)) for name in files.NAMES}
+        if rng.random() < 0.3:
+            columns["a"] = others[int(rng.integers(len(others)))]
+        parquet.write_table(pyarrow.table(columns), path)
+        if rng.random() < 0.7:
+            path.write_bytes(files.OF_BYTES[int(rng.integers(len(files.OF_BYTES)))](path.read_bytes(), rng))
+        told = str(path)
+        try:
+            lmgp.datasets.load_csv(path, "y")
+        except LmgpError as error:
+            told, refused = str(error), refused + 1
+        assert str(path) in told, f"case {number}: {told}"
+    assert 0.3 * CASES // 2 < refused < CASES // 2
 
 
 def test_some_of_the_cases_succeed(
