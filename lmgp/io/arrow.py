@@ -252,7 +252,7 @@ class _readable:  # noqa: N801
             raise DatasetError(
                 f"{self._path}: Parquet and Arrow files need pyarrow: pip install 'lmgp[parquet]'."
             ) from None
-        self._errors = pyarrow.ArrowException, OSError
+        self._errors = pyarrow.ArrowException, OSError, UnicodeError
 
     def __exit__(self, kind: type | None, error: BaseException | None, *_: object) -> None:
         if isinstance(error, self._errors) and not isinstance(error, DatasetError):

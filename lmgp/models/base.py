@@ -303,8 +303,8 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
             max_memory_gib=self.max_memory_gib,
         )
 
-    def _cure(self) -> str:
-        """Say what makes the predictions plausible."""
+    def _cure(self, X: Floats) -> str:
+        """Say what makes the predictions of rows plausible."""
         return (
             f"The noise variance {self.noise_variance_:.3g} is too small for the rows, or for the kernel: average rows "
             "that repeat each other, or give a larger noise_variance."

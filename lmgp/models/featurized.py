@@ -296,8 +296,8 @@ class FeaturizedGPRegressor(StreamedGP):
         fit = self._fitted
         return of_weights(fit.solved(), fit.features, rows, fit.map_centre, fit.noise)
 
-    def _cure(self) -> str:
-        return cure(self._fitted.noise, self._fitted.features)
+    def _cure(self, X: Floats) -> str:
+        return cure(self._fitted.noise, self._fitted.features, X[:1] - self._fitted.map_centre)
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         fit = self._fitted
@@ -317,9 +317,9 @@ def default_map(kernel: Kernel) -> KernelMap:
     return OrthogonalFourierFeatures() if kernel.can("frequencies") else NystroemFeatures()
 
 
-def cure(noise: Noise, features: KernelMap) -> str:
-    """Say what makes the predictions of a featurized model plausible."""
-    one_row = torch.zeros((1, features.n_features_in_), dtype=torch.float64)
+def cure(noise: Noise, features: KernelMap, row: Floats) -> str:
+    """Say what makes the predictions of a featurized model plausible; `row`, of shape (1, d), is one the map takes."""
+    one_row = torch.from_numpy(np.ascontiguousarray(row))
     leaves_out = features.missing_variance(one_row, features.evaluate(one_row)) is not None
     if leaves_out and noise.approximation != "fitc":
         return (

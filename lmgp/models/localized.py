@@ -299,9 +299,9 @@ class LocalizedGPRegressor(StreamedGP):
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self._fitted.posterior.expectations(X)
 
-    def _cure(self) -> str:
+    def _cure(self, X: Floats) -> str:
         fit = self._fitted
-        return cure(fit.posterior.noise, fit.features) if fit.features is not None else super()._cure()
+        return super()._cure(X) if fit.features is None else cure(fit.posterior.noise, fit.features, X[:1])
 
     def _expected_divergence(self, X: Floats) -> Floats:
         fit = self._fitted
