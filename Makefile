@@ -1,9 +1,11 @@
 # make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+# make docs: the documentation site, in build/site/html; a warning or a broken link fails it.
+# make fuzz: thousands of bad files and calls.
 # make gallery: the images of docs/plots.md.   make notebooks: run the notebooks, and keep their outputs.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check gallery notebooks clean
+.PHONY: compare test check docs fuzz gallery notebooks clean
 
 compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
@@ -16,16 +18,22 @@ check: .venv/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/.installed
+	$(BIN)/python docs/site/build.py
+
 gallery: .venv/.installed
 	$(BIN)/python docs/gallery.py
 
 notebooks: .venv/.installed
 	$(BIN)/python notebooks/run.py
 
+fuzz: .venv/.installed
+	LMGP_LONG=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/fuzz
+
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,docs]"
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

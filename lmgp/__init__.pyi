@@ -1,4 +1,4 @@
-from . import bounds, catalogue, datasets, errors, gpytorch, metrics, plots
+from . import bounds, catalogue, datasets, errors, gpytorch, io, metrics, plots
 from .datasets import load_dataset
 from .features.composition import (
     LinearFeatures,
@@ -95,6 +95,7 @@ __all__ = [
     "farthest_point_clustering",
     "gamma_max",
     "gpytorch",
+    "io",
     "learn",
     "learn_from_sums",
     "load",

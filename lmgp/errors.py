@@ -37,6 +37,22 @@ class MemoryLimitError(LmgpError, MemoryError):
     """A computation would need more memory than its stated limit; nothing was allocated."""
 
 
+class StreamError(InputError):
+    """A chunk of a stream cannot be used; what was summed of the chunks before it is kept.
+
+    Attributes
+    ----------
+    chunk : int or None
+        Its number, counted from 0.
+    row : int or None
+        The first row of it that cannot be used, counted from 0 within the chunk.
+    """
+
+    def __init__(self, message: str, chunk: int | None = None, row: int | None = None) -> None:
+        super().__init__(message)
+        self.chunk, self.row = chunk, row
+
+
 class TimeLimitError(LmgpError, TimeoutError):
     """A computation would probably take longer than its stated limit; it was not begun."""
 

@@ -64,7 +64,7 @@ class Dialect:
             )
         try:
             "".encode(self.encoding)
-        except LookupError:
+        except (LookupError, ValueError):
             raise DatasetError(f"There is no encoding {self.encoding!r} (--encoding); try latin-1 or utf-16.") from None
 
 
@@ -351,7 +351,7 @@ def _read_parquet(
         used = tuple(choose(str(path), header))
         _check_names(str(path), header, used)
         read = file.read(columns=list(used))
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeError) as error:
         if isinstance(error, DatasetError):
             raise
         raise DatasetError(f"{path} could not be read as Parquet: {str(error).splitlines()[0]}") from error

@@ -116,18 +116,24 @@ class Rows:
         return float(np.average(self.y, weights=self.weights))
 
     def center(self, known: Any) -> float:
-        """Return the mean of y that is known, or the weighted one for None.
+        """Return the mean of y that is known, or the weighted one for None; see `known_center`."""
+        center = known_center(known)
+        return self.mean if center is None else center
 
-        Raises
-        ------
-        InputError
-            If it is no finite number.
-        """
-        if known is None:
-            return self.mean
-        if not isinstance(known, Real) or isinstance(known, bool) or not math.isfinite(known):
-            raise InputError(f"center must be a finite number, the known mean of y; got {known!r}.")
-        return float(known)
+
+def known_center(known: Any) -> float | None:
+    """Check a mean of y that is known, or None.
+
+    Raises
+    ------
+    InputError
+        If it is no finite number.
+    """
+    if known is None:
+        return None
+    if not isinstance(known, Real) or isinstance(known, bool) or not math.isfinite(known):
+        raise InputError(f"center must be a finite number, the known mean of y; got {known!r}.")
+    return float(known)
 
 
 def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
@@ -147,9 +153,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     """
     _refuse_sparse(estimator, X, options)
     refuse_what_is_no_table(X, "X")
-    if hasattr(X, "columns") and options.get("reset") is False:
-        # Columns that fit does not know say more than what is missing in them.
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+    _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     return _checked(estimator, X, options)
 
@@ -164,6 +168,8 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
         Both of float64.
     """
     _refuse_sparse(estimator, X, options)
+    refuse_what_is_no_table(X, "X")
+    _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
@@ -175,6 +181,12 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     inputs, target = _checked(estimator, X, {"y": y, "y_numeric": True, **options})
     # Objects and strings become numbers only here.
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+
+
+def _refuse_other_names(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+    if hasattr(X, "columns") and options.get("reset") is False:
+        # Columns that fit does not know say more than what is missing in them.
+        validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:

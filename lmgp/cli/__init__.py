@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from lmgp.cli import comparisons, models, plotting
-from lmgp.cli.messages import messages
+from lmgp.cli.messages import messages, using
 from lmgp.cli.parsing import Parser
 from lmgp.errors import LmgpError
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = _parser().parse_args(argv)
-            with messages(arguments.quiet, arguments.passed_over, arguments.silent):
+            with messages(arguments.quiet, arguments.passed_over, arguments.silent), using(arguments):
                 arguments.run(arguments)
         finally:
             sys.stdout.flush()  # here, where a closed pipe is answered

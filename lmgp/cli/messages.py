@@ -1,11 +1,14 @@
-"""What the library logs and warns about, as lines on standard error."""
+"""What the library logs and warns about, and what a model file does in use, as lines on standard error."""
 
+import argparse
 import logging
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from lmgp.errors import LmgpError, ModelFileError
 
 
 class _Handler(logging.Handler):
@@ -48,3 +51,35 @@ def messages(quiet: bool, passed_over: tuple[type[Warning], ...] = (), silent: t
     finally:
         package.removeHandler(handler)
         package.level, package.propagate = before
+
+
+# What parts of a model that do not fit together raise.
+DO_NOT_FIT = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+@contextmanager
+def using(arguments: argparse.Namespace) -> Iterator[None]:
+    """Tell of a model file that can be read, but not be used.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        Of a command that may have a model file, `model`.
+
+    Raises
+    ------
+    ModelFileError
+        In place of what a model raises whose parts do not fit together.
+    """
+    try:
+        yield
+    except DO_NOT_FIT as error:
+        from lmgp.experiments.budget import is_out_of_memory
+
+        if isinstance(error, LmgpError) or not hasattr(arguments, "model") or is_out_of_memory(error):
+            raise
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")
+        raise ModelFileError(
+            f"{arguments.model} can be read, but not be used so ({type(error).__name__}: {reason}). Its parts may not "
+            "fit together: save the model again. If that changes nothing, it is a defect of lmgp: report it."
+        ) from error

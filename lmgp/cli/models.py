@@ -256,13 +256,13 @@ def _score(arguments: argparse.Namespace) -> None:
         check_report(arguments.report, arguments.model, arguments.table)  # before the work
     model, notes = _loaded(arguments.model)
     scored = score(model, notes, arguments)
-    width = max(map(len, scored.lines))
-    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in scored.lines.items()))
     if arguments.report is not None:
         from lmgp.cli.plotting import write_report
 
         write_report(arguments.report, arguments.model, model, notes, scored, arguments.level)
         _LOG.info("wrote %s", arguments.report)
+    width = max(map(len, scored.lines))
+    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in scored.lines.items()))
 
 
 def score(model: "GaussianProcess", notes: "dict[str, Any]", arguments: argparse.Namespace) -> Scored:

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from lmgp.features.base import KernelMap
-from lmgp.inference.local import LocalPosterior, by_centroid
+from lmgp.inference.local import LocalPosterior
 from lmgp.inference.weight_space import WeightPosterior, evaluate
 from lmgp.kernels.base import Kernel
+from lmgp.locality.placement import by_centroid
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.statistics import Statistics

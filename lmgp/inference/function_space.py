@@ -23,6 +23,9 @@ SOLVE_BYTES = 128 * 2**20
 # The rows from which a trend is estimated where no posterior has all rows: about a second of factorisation.
 TREND_ROWS = 4000
 
+# Of memory: more than any machine has.
+MOST_GIB = 1e12
+
 
 def factorise(covariance: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.linalg.cholesky`.
@@ -116,7 +119,7 @@ class Conditional:
 
 def max_rows_within(max_memory_gib: float) -> int:
     """Return the largest number of rows whose two n × n matrices fit into memory, in GiB."""
-    return math.isqrt(int(max_memory_gib * 2**30 / 16.0))
+    return math.isqrt(int(min(max_memory_gib, MOST_GIB) * 2**30 / 16.0))
 
 
 def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:

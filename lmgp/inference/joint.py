@@ -172,7 +172,7 @@ def row_samples(
     trend = posterior.trend
     columns = np.empty((len(rows.y), 0)) if trend is None else trend.columns(rows.X)
     weights, section = posterior.solve(np.column_stack((targets, columns))), posterior.kernel.sections(rows.X)
-    drawn = None if trend is None else _normal(trend.covariance, n_samples, rng)
+    drawn = None if trend is None else normal_draws(trend.covariance, n_samples, rng)
     for part in chunks(len(X), len(rows.y), BATCH_BYTES):
         seen = section(X[part]) @ weights
         found[part] -= seen[:, :n_samples]
@@ -208,7 +208,7 @@ def weight_samples(
     """Draw errors by drawing weights, shape (m, n_samples); what a map leaves out, within blocks of near rows."""
     weights = solve_upper(posterior.factor.T, torch.from_numpy(rng.standard_normal((len(posterior.factor), n_samples))))
     trend, found = posterior.trend, np.empty((len(X), n_samples))
-    of_trend = None if trend is None else _normal(trend.covariance, n_samples, rng)
+    of_trend = None if trend is None else normal_draws(trend.covariance, n_samples, rng)
     whole = features.leaves_covariance and kernel.can("metric")
     parts = blocks_of(kernel.scale(X), BLOCK) if whole else chunks(len(X), features.n_features_out_)
     for part in parts:
@@ -269,7 +269,8 @@ def root_of(covariance: Floats) -> Floats:
     return (vectors * values.clamp_min(0.0).sqrt()).numpy()
 
 
-def _normal(covariance: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+def normal_draws(covariance: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+    """Draw from a normal distribution of mean 0, shape (m, n_samples)."""
     return root_of(covariance) @ rng.standard_normal((len(covariance), n_samples))
 
 
@@ -286,5 +287,5 @@ def _trend_draws(
 ) -> Floats | float:
     if trend is None or left is None:
         return 0.0
-    drawn: Floats = left @ _normal(trend.covariance, n_samples, rng)
+    drawn: Floats = left @ normal_draws(trend.covariance, n_samples, rng)
     return drawn

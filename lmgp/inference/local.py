@@ -1,7 +1,7 @@
 """Posteriors around centroids: a row is predicted by the model of its nearest centroid."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,7 @@ from lmgp.inference.weight_space import (
 )
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
-from lmgp.locality.clustering import nearest_centroids
-from lmgp.locality.placement import negligible_share
+from lmgp.locality.placement import by_centroid, negligible_share
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.statistics import Statistics
@@ -86,31 +85,6 @@ def fitted_map(
     return made.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
 
 
-def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int, Indices]]:
-    """Group rows by their nearest centroid, whatever the order of the rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With a metric.
-    X : ndarray of shape (n, d)
-    centroids : ndarray of shape (n_centroids, d)
-
-    Returns
-    -------
-    list of (int, ndarray of int)
-        A centroid that is nearest to some row, and these rows, ascending.
-    """
-    if not len(centroids) or not len(X):
-        return []
-    labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
-    if len(centroids) <= np.iinfo(np.uint16).max:
-        labels = labels.astype(np.uint16)  # numpy sorts these by their digits
-    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=len(centroids))
-    (used,) = np.nonzero(counts)
-    return list(zip(used.tolist(), np.split(order, np.cumsum(counts[used])[:-1]), strict=True))
-
-
 class LocalPosterior:
     """One posterior around each centroid, from the rows within its reach.
 
@@ -136,11 +110,13 @@ class LocalPosterior:
         without a degree reach every row.
     max_memory_gib : float, optional
         For one posterior while it is solved, and for all that are kept, in GiB. The machine's memory if not given.
-    neighbourhoods : Neighbourhoods, optional
+    neighbourhoods : Neighbourhoods or JoinedNeighbourhoods, optional
         Of the rows in the kernel's metric, where they are made already.
     trend : TrendFit, optional
         Of which y are the residuals. Means are less the trend. Variances have its uncertainty, by what each posterior
         makes of the columns of the trend.
+    reach : float, optional
+        In place of that which follows from `prune`.
 
     Attributes
     ----------
@@ -173,14 +149,17 @@ class LocalPosterior:
         solver: Solver = "primal",
         prune: float = PRUNE,
         max_memory_gib: float | None = None,
-        neighbourhoods: Neighbourhoods | None = None,
+        neighbourhoods: Any = None,
         trend: TrendFit | None = None,
+        reach: float | None = None,
     ) -> None:
         require(kernel, "metric", "A model around centroids")
         self._metric = kernel.checked(rows.X.shape[1]).metric(rows.X.shape[1])
         self.kernel, self.noise, self.centroids, self.features, self.trend = kernel, noise, centroids, features, trend
         self.reach = float("inf")
-        if features is not None and prune:
+        if reach is not None:
+            self.reach = reach
+        elif features is not None and prune:
             self.reach = features.reach(negligible_share(rows, kernel, noise, prune))
         self._rows, self._solver, self._max_memory_gib = rows, solver, max_memory_gib
         if neighbourhoods is None and np.isfinite(self.reach):
@@ -357,6 +336,23 @@ class LocalPosterior:
             return None
         return accumulate_columns(self.features, rows, centroid, self.noise, self.trend)
 
+    @property
+    def given(self) -> Rows:
+        """The training rows as they were given: of a trend, with the residuals of its least-squares fit."""
+        return self._rows
+
+    def of(self, rows: Rows, centroids: Floats, neighbourhoods: Any = None, trend: TrendFit | None = None) -> Self:
+        """Return the posteriors of other rows around other centroids, with kernel, noise, map and reach as they are."""
+        return type(self)(
+            self.kernel, rows, self.noise, centroids, features=self.features, solver=self._solver,
+            max_memory_gib=self._max_memory_gib, neighbourhoods=neighbourhoods, trend=trend, reach=self.reach,
+        )  # fmt: skip
+
+    @property
+    def neighbourhoods(self) -> Any:
+        """Where the rows are; None where all are in reach."""
+        return self._neighbourhoods
+
     def _solve(self, centroid: Floats) -> Posterior:
         rows = self._rows.take(self._within_reach(centroid))
         if self._map_for(len(rows.y)) is not None:
@@ -372,7 +368,8 @@ class LocalPosterior:
     def _within_reach(self, centroid: Floats) -> Indices | slice:
         if self._neighbourhoods is None:
             return slice(None)
-        return self._neighbourhoods.within(self.reach, centroid / self._metric)
+        found: Indices | slice = self._neighbourhoods.within(self.reach, centroid / self._metric)
+        return found
 
     def _map_for(self, n: int) -> KernelMap | None:
         """Return the map by which n rows within reach are solved; None where they are solved as rows."""

@@ -4,11 +4,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.kernels.base import Kernel
-from lmgp.locality.clustering import farthest_point_clustering
+from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.noise import Noise
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | None = None) -> Floats:
@@ -62,3 +63,28 @@ def negligible_share(rows: Rows, kernel: Kernel, noise: Noise, tolerance: float)
     share = tolerance * least_noise / (2.0 * n * variance)
     mean_square = float(np.average(rows.y**2, weights=rows.weights))
     return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
+
+
+def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int, Indices]]:
+    """Group rows by their nearest centroid, whatever the order of the rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric.
+    X : ndarray of shape (n, d)
+    centroids : ndarray of shape (n_centroids, d)
+
+    Returns
+    -------
+    list of (int, ndarray of int)
+        A centroid that is nearest to some row, and these rows, ascending.
+    """
+    if not len(centroids) or not len(X):
+        return []
+    labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
+    if len(centroids) <= np.iinfo(np.uint16).max:
+        labels = labels.astype(np.uint16)  # numpy sorts these by their digits
+    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=len(centroids))
+    (used,) = np.nonzero(counts)
+    return list(zip(used.tolist(), np.split(order, np.cumsum(counts[used])[:-1]), strict=True))

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -49,6 +49,8 @@ class GPFit:
         What was tried to learn the hyper-parameters.
     column_scales : ndarray of shape (d,)
         The standard deviation of each column that the kernel sees.
+    center_given : bool
+        Whether the center is known, and stays as it is with other rows.
     """
 
     kernel: Kernel
@@ -58,6 +60,7 @@ class GPFit:
     trend: Trend | None
     learning: Learning
     column_scales: Floats
+    center_given: bool = field(default=False, kw_only=True)
 
 
 class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
@@ -129,6 +132,9 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
     learning_ = OfFit[Learning]()
 
     _fitted: GPFit
+
+    # The line that a warning of `fit` is about, as seen from a method that it calls.
+    _callers: ClassVar[int] = 3
 
     @property
     def relevance_(self) -> Floats:
@@ -222,6 +228,7 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
                 trend=trend,
                 learning=learned.learning,
                 column_scales=column_scales(rows),
+                center_given=center is not None,
             )
             self._fitted = self._fit(rows, learned, common, drawing)
         return self
@@ -240,7 +247,9 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
             )
         if self._one_lengthscale():
             cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
-            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=3)
+            warn_of_scales(
+                rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=self._callers
+            )
         return rows
 
     def _learns(self, rows: Rows) -> bool:
@@ -294,8 +303,8 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
             max_memory_gib=self.max_memory_gib,
         )
 
-    def _cure(self) -> str:
-        """Say what makes the predictions plausible."""
+    def _cure(self, X: Floats) -> str:
+        """Say what makes the predictions of rows plausible."""
         return (
             f"The noise variance {self.noise_variance_:.3g} is too small for the rows, or for the kernel: average rows "
             "that repeat each other, or give a larger noise_variance."

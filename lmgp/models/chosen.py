@@ -380,5 +380,5 @@ ResidualGPRegressor or SpectralGPRegressor
         except NoEstimateError:  # it states none: the mean of what was measured on the probes
             return np.full(len(X), self.selection_.chosen.kl)
 
-    def _cure(self) -> str:
-        return self.model_._cure()
+    def _cure(self, X: Floats) -> str:
+        return self.model_._cure(X)

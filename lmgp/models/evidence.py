@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import InputError
+from lmgp.inference.additive import rows_are_gone
 from lmgp.inference.joint import NearErrors
 from lmgp.inference.leave_one_out import LeaveOneOut
 from lmgp.inference.trend import TrendFit
@@ -50,7 +50,8 @@ class Evidence(ABC):
         Raises
         ------
         InputError
-            If the model was loaded or copied without its training rows.
+            If it takes the training rows, and the model has not all of them: it was loaded or copied without them, or
+            fitted to chunks.
         """
         check_is_fitted(self)
         return self._log_likelihood()
@@ -126,10 +127,7 @@ class KeptRows:
             If there are none.
         """
         if self._rows is None:
-            raise InputError(
-                "This model has sums over its training rows, and not the rows themselves: it was loaded from a file, "
-                "copied, or fitted in parts. Fit it to all rows at once for leave-one-out predictions."
-            )
+            raise rows_are_gone()
         return self._rows
 
     def one(self, j: int) -> "KeptRows":

@@ -1,7 +1,7 @@
 """Gaussian processes in feature space: D × D in place of n × n."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
+from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
+from lmgp.inference.additive import FeaturizedSums
 from lmgp.inference.joint import weight_covariance, weight_samples
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import of_weights
+from lmgp.inference.trend import Trend
 from lmgp.inference.truncation import check_series, expected_divergence
 from lmgp.inference.weight_space import (
     WeightPosterior,
@@ -26,35 +29,126 @@ from lmgp.inference.weight_space import (
     fitted_global_map,
     prior_variance,
 )
+from lmgp.io.summary import Summary
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
-from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.base import GPFit, TrendColumns
 from lmgp.models.evidence import KeptRows, less_trend
+from lmgp.models.streams import Sample, StreamedGP
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
 
+ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
+
 
 @dataclass(frozen=True, eq=False)
 class FeaturizedFit(GPFit):
-    """The fitted state of a model with one map."""
+    """The fitted state of a model with one map.
+
+    Attributes
+    ----------
+    origin : float
+        What y is less of in the sums, beside the fit of `start`: any number near its mean.
+    start : Trend or None
+        The trend before it is estimated.
+    sums : FeaturizedSums or None
+        None before there are rows.
+    kept : KeptRows
+        The rows of one fit to rows in memory.
+    """
 
     features: KernelMap
     noise: Noise
     map_centre: Floats
-    posterior: WeightPosterior
+    posterior: WeightPosterior | None
     box: tuple[Floats, Floats]
-    kept: KeptRows
+    origin: float = 0.0
+    start: Trend | None = None
+    sums: FeaturizedSums | None = None
+    kept: KeptRows = field(default_factory=KeptRows)
+
+    # Rows of chunks are summed when there are as many, and no pass is needed that says where all rows are.
+    least_rows: ClassVar[int] = 1
+    covers: ClassVar[bool] = False
+
+    def sums_of(self, rows: Rows) -> FeaturizedSums:
+        """Return the sums over rows, with y as it is."""
+        centred = replace(rows, y=rows.y - self.origin)
+        left = centred if self.start is None else replace(centred, y=centred.y - self.start.least_squares(rows.X))
+        return self._sums(left, Summary.of(centred, left.y))
+
+    def _sums(self, left: Rows, summary: Summary) -> FeaturizedSums:
+        statistics, columns = accumulate(self.features, left, self.map_centre, self.noise, origin=0.0), None
+        if self.start is not None:
+            columns = accumulate_columns(self.features, left, self.map_centre, self.noise, self.start)
+        return FeaturizedSums(statistics, columns, summary)
+
+    def with_sums(self, sums: FeaturizedSums) -> Self:
+        """Return the state of the rows of these sums, solved."""
+        summary = sums.summary
+        change = 0.0 if self.center_given else summary.weighted / summary.n
+        posterior = sums.posterior(change)
+        trend = posterior.trend
+        if trend is not None:
+            start = trend.start.copy()
+            start[0] -= change
+            trend = replace(trend, start=start)
+        return replace(
+            self,
+            center=self.origin + change,
+            farthest_target=summary.farthest(0.0 if trend is not None else change),
+            trend=trend,
+            column_scales=summary.scales,
+            posterior=posterior,
+            box=(summary.low, summary.high),
+            sums=sums,
+            kept=KeptRows(),
+        )
+
+    def joined(self, rows: Rows, sign: float) -> Self:
+        """Return the state with more rows, or without some."""
+        return self._with(self.sums_of(rows), sign)
+
+    def of_rows(self, rows: Rows) -> Self:
+        """Return the state of these rows alone."""
+        return self.with_sums(self.sums_of(rows))
+
+    def merged(self, other: Self) -> Self:
+        """Return the state of the rows of both."""
+        sums = other._known_sums()
+        if self.origin != other.origin:
+            raise InputError(ONE_START)
+        return self._with(sums, 1.0)
+
+    def _known_sums(self) -> FeaturizedSums:
+        if self.sums is None:
+            raise InputError(
+                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
+                "nor taken out. Fit it again."
+            )
+        return self.sums
+
+    def _with(self, sums: FeaturizedSums, sign: float) -> Self:
+        total = self._known_sums().merge(sums, sign)
+        if total.summary.n <= 0.0:
+            raise InputError("No row would be left. A model needs at least one: fit another one instead.")
+        return self.with_sums(total)
+
+    def solved(self) -> WeightPosterior:
+        """Return the posterior."""
+        assert self.posterior is not None  # once there are rows
+        return self.posterior
 
     @property
     def log_marginal_likelihood(self) -> float:
         """Of the centred y of all rows, or of the residuals of the trend, in nats."""
-        return self.posterior.log_marginal_likelihood
+        return self.solved().log_marginal_likelihood
 
 
-class FeaturizedGPRegressor(GaussianProcess):
+class FeaturizedGPRegressor(StreamedGP):
     """A Gaussian process with one feature map: Bayesian linear regression on D columns.
 
     Takes O(n D²) time and O(D²) memory beyond the data: rows are mapped and summed chunk by chunk.
@@ -113,7 +207,7 @@ class FeaturizedGPRegressor(GaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GaussianProcess._parameter_constraints,
+        **StreamedGP._parameter_constraints,
         "approximation": [StrOptions(set(APPROXIMATIONS))],
     }
 
@@ -146,35 +240,50 @@ class FeaturizedGPRegressor(GaussianProcess):
         self.random_state = random_state
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> FeaturizedFit:
-        features = default_map(common.kernel) if self.features is None else self.features
-        noise = Noise(common.noise_variance, self.approximation)
-        made, centre = fitted_global_map(make_feature_map(features, common.kernel, rng), rows, self.max_memory_gib)
-        statistics, columns = accumulate(made, rows, centre, noise, origin=0.0), None
-        if common.trend is not None:
-            columns = accumulate_columns(made, rows, centre, noise, common.trend)
-        posterior = WeightPosterior(statistics, 0.0, columns)
-        box = rows.X.min(axis=0), rows.X.max(axis=0)
-        return FeaturizedFit(
-            **{**vars(common), "trend": posterior.trend},
-            features=made,
-            noise=noise,
-            map_centre=centre,
-            posterior=posterior,
-            box=box,
+        frozen = self._freeze(rows, common, rng, None)
+        # Of the rows' own mean: nothing is left of it, not even the rounding.
+        summary = replace(Summary.of(rows), weighted=0.0)
+        fit = frozen.with_sums(frozen._sums(rows, summary))
+        return replace(
+            fit,
+            farthest_target=common.farthest_target,
+            column_scales=common.column_scales,
             kept=KeptRows(rows.copy()),
         )
 
+    def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> FeaturizedFit:
+        features = default_map(common.kernel) if self.features is None else self.features
+        noise = Noise(common.noise_variance, self.approximation)
+        made, centre = fitted_global_map(make_feature_map(features, common.kernel, rng), rows, self.max_memory_gib)
+        return FeaturizedFit(
+            **vars(common),
+            features=made,
+            noise=noise,
+            map_centre=centre,
+            posterior=None,
+            box=(rows.X.min(axis=0), rows.X.max(axis=0)),
+            origin=common.center,
+            start=common.trend,
+        )
+
+    def _needs_sample(self) -> bool:
+        if not self._all_given or not isinstance(self.kernel, Kernel):
+            return True
+        features = default_map(self.kernel) if self.features is None else self.features
+        # A map of frequencies is as good around any row.
+        return not (isinstance(features, KernelMap) and features.needs == "frequencies")
+
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         fit = self._fitted
-        return evaluate(fit.posterior, fit.features, X, fit.map_centre, fit.noise, variance)
+        return evaluate(fit.solved(), fit.features, X, fit.map_centre, fit.noise, variance)
 
     def _covariance(self, X: Floats) -> Floats:
         fit = self._fitted
-        return weight_covariance(fit.posterior, fit.features, fit.kernel, X, fit.map_centre, fit.noise)
+        return weight_covariance(fit.solved(), fit.features, fit.kernel, X, fit.map_centre, fit.noise)
 
     def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         fit = self._fitted
-        errors = weight_samples(fit.posterior, fit.features, fit.kernel, X, fit.map_centre, fit.noise, n_samples, rng)
+        errors = weight_samples(fit.solved(), fit.features, fit.kernel, X, fit.map_centre, fit.noise, n_samples, rng)
         return errors + self._predict(X, False)[0][:, None]
 
     def _training_rows(self) -> Rows:
@@ -185,22 +294,22 @@ class FeaturizedGPRegressor(GaussianProcess):
 
     def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
         fit = self._fitted
-        return of_weights(fit.posterior, fit.features, rows, fit.map_centre, fit.noise)
+        return of_weights(fit.solved(), fit.features, rows, fit.map_centre, fit.noise)
 
-    def _cure(self) -> str:
-        return cure(self._fitted.noise, self._fitted.features)
+    def _cure(self, X: Floats) -> str:
+        return cure(self._fitted.noise, self._fitted.features, X[:1] - self._fitted.map_centre)
 
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         fit = self._fitted
         prior = prior_variance(fit.features, fit.kernel, X, fit.map_centre)
-        return prior, np.full(len(X), fit.posterior.surprise)
+        return prior, np.full(len(X), fit.solved().surprise)
 
     def _expected_divergence(self, X: Floats) -> Floats:
         fit = self._fitted
         check_series(fit.features)
         outside = X - np.clip(X, *fit.box)
         beyond = np.sqrt(np.square(fit.kernel.scale(outside)).sum(axis=1))
-        return expected_divergence(fit.posterior, fit.features, X - fit.map_centre, beyond, fit.noise)
+        return expected_divergence(fit.solved(), fit.features, X - fit.map_centre, beyond, fit.noise)
 
 
 def default_map(kernel: Kernel) -> KernelMap:
@@ -208,9 +317,9 @@ def default_map(kernel: Kernel) -> KernelMap:
     return OrthogonalFourierFeatures() if kernel.can("frequencies") else NystroemFeatures()
 
 
-def cure(noise: Noise, features: KernelMap) -> str:
-    """Say what makes the predictions of a featurized model plausible."""
-    one_row = torch.zeros((1, features.n_features_in_), dtype=torch.float64)
+def cure(noise: Noise, features: KernelMap, row: Floats) -> str:
+    """Say what makes the predictions of a featurized model plausible; `row`, of shape (1, d), is one the map takes."""
+    one_row = torch.from_numpy(np.ascontiguousarray(row))
     leaves_out = features.missing_variance(one_row, features.evaluate(one_row)) is not None
     if leaves_out and noise.approximation != "fitc":
         return (

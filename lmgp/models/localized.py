@@ -18,15 +18,20 @@ from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import around_centroids
-from lmgp.inference.local import LocalPosterior, Solver, fitted_map
+from lmgp.inference.local import PRUNE, LocalPosterior, Solver, fitted_map
+from lmgp.inference.local_sums import MOST_COLUMNS, Lattice, LocalPlan, frozen_reach, with_moments
 from lmgp.inference.nearest import NearestPosterior
+from lmgp.io.summary import Summary
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
+from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import cover
-from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.base import GPFit, TrendColumns
 from lmgp.models.featurized import FeaturizedGPRegressor, cure
+from lmgp.models.localized_state import LocalizedState
 from lmgp.models.nearest import no_estimate
+from lmgp.models.streams import Sample, StreamedGP
 from lmgp.noise import Approximation, Noise
 from lmgp.validation import RandomState, Rows
 
@@ -40,33 +45,11 @@ NEIGHBORS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class LocalizedFit(GPFit):
-    """The fitted state of a localized model.
-
-    Attributes
-    ----------
-    posterior : LocalPosterior or NearestPosterior
-    features : KernelMap or None
-        Fitted; None where rows take its place.
-    centroids : ndarray of shape (n_centroids, d)
-        In the units of X; of no rows where every test row is its own.
-    reach : float
-        In lengthscales.
-    places : ndarray of shape (n_places, d)
-        Where training rows are: each of them is within `radius` of one of these points, in the units of X.
-    radius : float
-        In lengthscales.
-    """
-
-    posterior: LocalPosterior | NearestPosterior
-    features: KernelMap | None
-    centroids: Floats
-    reach: float
-    places: Floats
-    radius: float
+class LocalizedFit(LocalizedState):
+    """The fitted state of a localized model."""
 
 
-class LocalizedGPRegressor(GaussianProcess):
+class LocalizedGPRegressor(StreamedGP):
     """A Gaussian process whose feature map is centred anew around each of many centroids.
 
     A Maclaurin map is accurate near its centre only. Here a row is predicted by the model of its nearest centroid,
@@ -226,7 +209,59 @@ class LocalizedGPRegressor(GaussianProcess):
             reach=posterior.reach,
             places=centroids if covered else rows.X,
             radius=float(self.threshold) if covered else 1.0,
+            threshold=float(self.threshold) if covered else None,
+            summary=Summary.of(rows) if common.trend is None else None,
         )
+
+    def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> LocalizedFit:
+        self._check_stream(common)
+        kernel, d, noise = common.kernel, rows.X.shape[1], Noise(common.noise_variance, self.approximation)
+        features = self.features
+        if features is None:
+            features = TaylorFeatures() if d <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
+        lattice, given = Lattice.of(kernel, d, float(self.threshold)), None
+        if not isinstance(self.centroids, str):
+            given = self._place_centroids(self.centroids, kernel, rows)
+        places = lattice.centres(np.unique(lattice.cells(rows.X), axis=0)) if given is None else given
+        made = with_moments(fitted_map(features, kernel, rows, places, rng, self.max_memory_gib))
+        reach = frozen_reach(made, kernel, noise, d, PRUNE)
+        # Of more columns than three, rows are summed in the cubes of rows alone.
+        seen = np.unique(lattice.cells(rows.X), axis=0) if d > MOST_COLUMNS else None
+        plan = LocalPlan(kernel, made, noise, common.center, lattice, reach, given, seen, self.max_memory_gib)
+        nothing = rows.take(slice(0))
+        none = LocalPosterior(
+            kernel, nothing, noise, places[:0], features=made, reach=reach, neighbourhoods=Neighbourhoods(nothing.X)
+        )
+        return LocalizedFit(
+            **vars(common), posterior=none, features=made, centroids=places[:0], reach=reach, places=places[:0],
+            radius=float(self.threshold), plan=plan,
+        )  # fmt: skip
+
+    def _check_stream(self, common: GPFit) -> None:
+        """Refuse what needs rows that are kept."""
+        require(common.kernel, "metric", type(self).__name__)
+        reason = (
+            "solver='primal': rows are not kept" if self.solver != "primal"
+            else "centroids before test rows are known" if isinstance(self.centroids, str) and
+            self.centroids == "test_rows"
+            else "trend='constant'; FeaturizedGPRegressor and SpectralGPRegressor have others" if common.trend
+            else "a map, and without one a kernel of Gaussians: use SpectralGPRegressor" if self.features is None and
+            not common.kernel.can("gaussian_components")
+            else None
+        )  # fmt: skip
+        if reason is not None:
+            raise InputError(f"A localized model of a stream needs {reason}. Or fit to rows in memory.")
+
+    def _check_more(self, rows: Rows, fit: LocalizedFit) -> None:
+        super()._check_more(rows, fit)
+        if fit.plan is not None:
+            fit.plan.check_rows(rows)
+
+    def _needs_sample(self) -> bool:
+        # All monomials up to a degree are the same map whatever the rows.
+        features = TaylorFeatures() if self.features is None else self.features
+        fixed = isinstance(features, TaylorFeatures) and features.index_set == "total_degree"
+        return not (self._all_given and fixed)
 
     def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
         common, trend = self._with_trend(rows, noise, common, rng)
@@ -264,9 +299,9 @@ class LocalizedGPRegressor(GaussianProcess):
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:
         return self._fitted.posterior.expectations(X)
 
-    def _cure(self) -> str:
+    def _cure(self, X: Floats) -> str:
         fit = self._fitted
-        return cure(fit.posterior.noise, fit.features) if fit.features is not None else super()._cure()
+        return super()._cure(X) if fit.features is None else cure(fit.posterior.noise, fit.features, X[:1])
 
     def _expected_divergence(self, X: Floats) -> Floats:
         fit = self._fitted

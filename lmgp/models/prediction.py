@@ -105,7 +105,7 @@ class Predictions(Evidence):
             mean, self._fitted.farthest_target, lambda far: self._expectations(self._coordinates(inputs[far]))
         )
         if told is not None:
-            warnings.warn(f"{told} {self._cure()}", ImplausibleMeanWarning, stacklevel=2)
+            warnings.warn(f"{told} {self._cure(self._coordinates(inputs[:1]))}", ImplausibleMeanWarning, stacklevel=2)
         trend = self._estimated_trend()
         mean += self.center_
         if trend is not None:
@@ -304,7 +304,7 @@ class Predictions(Evidence):
     def _coordinates(self, X: Floats) -> Floats: ...
 
     @abstractmethod
-    def _cure(self) -> str: ...
+    def _cure(self, X: Floats) -> str: ...
 
     @abstractmethod
     def _expectations(self, X: Floats) -> tuple[Floats, Floats]:

@@ -297,4 +297,5 @@ def _sums(fit: FeaturizedFit, rows: Rows) -> tuple[Floats, Floats]:
 def _of_sums(fit: FeaturizedFit, cross: Floats, squares: float, total_weight: float) -> WeightPosterior:
     """Return the posterior of one target from its sums, shape (D, 1), with the factor of another."""
     noise: Noise = fit.noise
+    assert fit.posterior is not None  # for the type checker: there are rows
     return fit.posterior.with_sums(torch.from_numpy(cross.copy()), squares, noise.variance, total_weight)

@@ -1,6 +1,5 @@
 """Gaussian processes whose mean is solved for all rows at once, on Fourier modes, and whose variance is local."""
 
-from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -8,30 +7,35 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from lmgp.errors import InputError
-from lmgp.fitted import digest, unchanged_on_failure
-from lmgp.inference.joint import with_variance
+from lmgp.fitted import unchanged_on_failure
+from lmgp.inference.additive import rows_are_gone
+from lmgp.inference.joint import NearErrors, normal_draws, with_variance
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import from_all
+from lmgp.io.sources import source_of
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
-from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.base import GPFit, TrendColumns
 from lmgp.models.evidence import less_trend
-from lmgp.models.spectral_fit import Later, SpectralFit
+from lmgp.models.spectral_fit import Later, PendingFit, SpectralFit, checked_box, resolved, without_rows
+from lmgp.models.streams import Sample, StreamedGP, check_trend
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import SpectralError
 from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.joint import mode_covariance
 from lmgp.spectral.posterior import SpectralPosterior
 from lmgp.spectral.sums import SpectralSums, check_admitted
-from lmgp.validation import RandomState, Rows, check_rows, validated_pair
+from lmgp.validation import RandomState, Rows
 
 Floats = NDArray[np.float64]
 
+# The modes of a stream that is read once serve as many rows.
+ROWS_TO_COME = 10**6
 
-class SpectralGPRegressor(GaussianProcess):
+
+class SpectralGPRegressor(StreamedGP):
     """A Gaussian process in up to three columns: the mean by a global solve on Fourier modes, the variance locally.
 
     The mean is that of all rows. Fitting takes one non-uniform Fourier transform of the rows, and conjugate gradients;
@@ -64,7 +68,8 @@ class SpectralGPRegressor(GaussianProcess):
         The memory of the modes, in GiB. Modes that need more are refused before they are made.
     max_seconds : float, optional
         What the sums and iterations of a fit may be expected to take, by rates that are measured here. A fit that may
-        take more is refused before it begins. If not given, it takes its time.
+        take more is refused before it begins. If not given, it takes its time. The rows of an iterator are not known
+        before: they count as a million.
     room : float, default=1.0
         The modes serve lengthscales up to this factor shorter or longer than the kernel's: `relearn` finds the best
         within that. Each column has up to its square times the modes.
@@ -112,7 +117,7 @@ class SpectralGPRegressor(GaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GaussianProcess._parameter_constraints,
+        **StreamedGP._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
@@ -120,7 +125,7 @@ class SpectralGPRegressor(GaussianProcess):
         "box": ["array-like", None],
     }
 
-    _fitted: SpectralFit
+    _fitted: Any
 
     def __init__(
         self,
@@ -150,6 +155,11 @@ class SpectralGPRegressor(GaussianProcess):
         self.room = room
         self.box = box
         self.random_state = random_state
+
+    def __getstate__(self) -> Any:
+        if self.__sklearn_is_fitted__():
+            self._fitted = resolved(self._fitted)
+        return super().__getstate__()
 
     @property
     def error_(self) -> SpectralError:
@@ -206,38 +216,32 @@ class SpectralGPRegressor(GaussianProcess):
         """
         check_is_fitted(self)
         with unchanged_on_failure(self):
-            rows, posterior = self._more_rows(X, y, sample_weight, noise_variances), self._fitted.posterior
-            self._fitted = self._fitted.joined(posterior.sums.merge(posterior.sums_of(rows)), rows)
+            rows = self._more_rows(X, y, sample_weight, noise_variances)
+            self._fitted = resolved(self._fitted).joined(rows, 1.0, warm=True)
         return self
 
-    def with_rows(
+    def partial_fit(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: Any,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        *,
+        verbose: bool | int = False,
     ) -> Self:
-        """Return a model of other rows, with this model's kernel, noise variance and modes: `merge` joins both.
+        """Add rows as `update` does, but solve when the model is next used: for many small updates.
 
-        Parameters and errors are those of `update`.
-
-        Returns
-        -------
-        SpectralGPRegressor
-        """
-        check_is_fitted(self)
-        other = copy(self)
-        rows, fit = self._more_rows(X, y, sample_weight, noise_variances), self._fitted
-        other._fitted = replace(fit, rows=fit.rows.take(slice(0))).joined(fit.posterior.sums_of(rows), rows)
-        return other
-
-    def merge(self, other: "SpectralGPRegressor") -> Self:
-        """Add the rows of another model of the same kernel, noise variance, modes and trend; see `with_rows`.
+        The first call is `fit`, which learns what is not given from these rows, and chooses the modes for their box, or
+        for `box`.
 
         Parameters
         ----------
-        other : SpectralGPRegressor
-            Fitted. It stays as it is.
+        X : array-like of shape (n, d), or a source of chunks
+            See `fit`.
+        y : array-like of shape (n,), optional
+        sample_weight, noise_variances : array-like of shape (n,), optional
+        verbose : bool or int, default=False
+            See `fit`.
 
         Returns
         -------
@@ -245,22 +249,20 @@ class SpectralGPRegressor(GaussianProcess):
 
         Raises
         ------
-        InputError
-            If the models differ in one of these; the message says in which.
+        ValueError
+            As `update`. The model then is as it was; of a source, that of the chunks before.
         """
-        check_is_fitted(self)
-        if not isinstance(other, SpectralGPRegressor):
-            raise InputError(f"A SpectralGPRegressor merges with another one; got {type(other).__name__}.")
-        check_is_fitted(other)
-        if digest(self.kernel_) != digest(other.kernel_):
-            raise InputError(
-                f"Models of one kernel merge; these have {self.kernel_!r} and {other.kernel_!r}. Make the other one by "
-                "with_rows of this one."
-            )
-        with unchanged_on_failure(self):
-            theirs = other._fitted.posterior
-            rows = theirs.shifted(other._fitted.rows, -theirs.sums.origin)
-            self._fitted = self._fitted.joined(self._fitted.posterior.sums.merge(theirs.sums), rows)
+        rows_alone = source_of(X, y, sample_weight, noise_variances) is None
+        if not rows_alone or not self.__sklearn_is_fitted__():
+            return super().partial_fit(X, y, sample_weight, noise_variances, verbose=verbose)
+        fit = self._fitted
+        rows = self._more_rows(X, y, sample_weight, noise_variances)
+        waits = isinstance(fit, PendingFit)
+        if waits:
+            rows, fit = fit.waiting.joined(rows, fit.fit.noise_variance), fit.fit
+        self._fitted = PendingFit(fit, rows)
+        if len(rows.y) >= fit.least_rows:
+            self._fitted = self._fitted.resolved
         return self
 
     def relearn(self) -> Self:
@@ -289,56 +291,50 @@ class SpectralGPRegressor(GaussianProcess):
             If the modes are too few for what was learned, such as a small noise variance.
         """
         check_is_fitted(self)
-        self._fitted = self._fitted.relearned(self.max_memory_gib)
+        self._fitted = resolved(self._fitted).relearned(self.max_memory_gib)
         return self
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> SpectralFit:
-        rows, tolerance = rows.copy(), float(self.tolerance)
-        posterior = SpectralPosterior(
+        rows = rows.copy()
+        posterior = self._solved(rows, common, checked_box(self.box, rows.X.shape[1]))
+        common = replace(common, trend=posterior.trend)
+        later = Later(float(self.tolerance) ** 2, int(rng.integers(2**63)), self.max_memory_gib)
+        variance = later.variance(posterior, rows, at_once=True)
+        return SpectralFit(**vars(common), posterior=posterior, rows=rows, later=later, variance=variance)
+
+    def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> SpectralFit:
+        assert sample is not None  # of a stream
+        assert sample.summary is not None
+        summary = sample.summary
+        given = checked_box(self.box, rows.X.shape[1]) or (summary.low, summary.high)
+        box = np.minimum(summary.low, given[0]), np.maximum(summary.high, given[1])
+        n_rows = summary.n_rows if sample.whole else max(summary.n_rows, ROWS_TO_COME)
+        later = Later(float(self.tolerance) ** 2, int(rng.integers(2**63)), self.max_memory_gib)
+        return without_rows(self._solved(rows, common, box, n_rows), common, later, summary)
+
+    def _solved(
+        self, rows: Rows, common: GPFit, box: tuple[Floats, Floats] | None, n_rows: int | None = None
+    ) -> SpectralPosterior:
+        """Return the posterior of rows, or that of none, with modes for `n_rows` rows."""
+        return SpectralPosterior(
             common.kernel,
             rows,
             Noise(common.noise_variance),
-            tolerance,
+            float(self.tolerance),
             max_iterations=int(self.max_iterations),
             max_memory_gib=self.max_memory_gib,
             trend=common.trend,
             center=common.center,
             room=float(self.room),
-            box=self._box(rows.X.shape[1]),
+            box=box,
+            n_rows=n_rows,
             max_seconds=self.max_seconds,
         )
-        common = replace(common, trend=posterior.trend)
-        later = Later(tolerance**2, int(rng.integers(2**63)), self.max_memory_gib)
-        variance = later.variance(posterior, rows, at_once=True)
-        return SpectralFit(**vars(common), posterior=posterior, rows=rows, later=later, variance=variance)
 
-    def _box(self, n_inputs: int) -> tuple[Floats, Floats] | None:
-        if self.box is None:
-            return None
-        box: Floats = check_array(self.box, dtype=np.float64, input_name="box", ensure_2d=False)
-        if box.shape != (2, n_inputs) or np.any(box[0] > box[1]):
-            raise InputError(
-                f"box must have the lowest values of the {n_inputs} columns, and the highest, shape (2, {n_inputs}); "
-                f"got {self.box!r}."
-            )
-        return box[0], box[1]
-
-    def _more_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
-    ) -> Rows:
-        """Check rows that are to be added; y as it is."""
-        inputs, target = validated_pair(self, X, y, reset=False)
-        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
-        posterior = self._fitted.posterior
-        check_admitted(posterior.modes, rows.X)
-        trend = posterior.trend
-        if trend is not None and np.any(beside := trend.missing(rows.X)):
-            raise InputError(
-                f"The trend of {', '.join(trend.names)} has no slope in a direction in which no training row differed; "
-                f"{int(beside.sum()):,} rows do, the first of them row {int(np.argmax(beside))}. Fit again to all "
-                "rows, or list other columns."
-            )
-        return rows
+    def _check_more(self, rows: Rows, fit: SpectralFit | PendingFit) -> None:
+        known = fit.fit if isinstance(fit, PendingFit) else fit  # what waits has been checked
+        check_admitted(known.posterior.modes, rows.X)
+        check_trend(known.trend, rows)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
         posterior = self._fitted.posterior
@@ -366,10 +362,20 @@ class SpectralGPRegressor(GaussianProcess):
 
     def _samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         fit, trend = self._fitted, self._estimated_trend()
+        if fit.parts is not None and isinstance(fit.variance, DenseFactor):
+            return normal_draws(self._covariance(X), n_samples, rng) + self._predict(X, False)[0][:, None]
+        if fit.parts is not None:
+            return super()._samples(X, n_samples, rng)
         drawn = fit.posterior.samples(X, fit.rows, n_samples, rng).T
         return drawn if trend is None else drawn - trend.changes(X)[:, None]
 
+    def _near_errors(self) -> NearErrors:
+        # Of these, targets do not matter: the cells of rows that are not kept serve as well.
+        return NearErrors(self.kernel_, self._fitted.rows, Noise(self.noise_variance_), self._estimated_trend())
+
     def _training_rows(self) -> Rows:
+        if self._fitted.parts is not None:
+            raise rows_are_gone()
         return less_trend(self._fitted.rows, self._estimated_trend())
 
     def _log_likelihood(self) -> float:

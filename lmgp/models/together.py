@@ -108,7 +108,7 @@ class Together:
             of = partial(self._expectations, j, rows)
             told = implausible(means[:, j], float(self.posteriors.farthest[j]), of)
             if told is not None:
-                cure = self.posteriors.view(j)._cure()
+                cure = self.posteriors.view(j)._cure(rows[:1])
                 warnings.warn(f"Target {name!r}, in its scale: {told} {cure}", ImplausibleMeanWarning, stacklevel=4)
 
     def _expectations(self, j: int, rows: Floats, far: NDArray[np.intp]) -> tuple[Floats, Floats]:

@@ -15,6 +15,9 @@ from lmgp.saving.output import PathLike, as_path, whole_file
 # What of other packages may change a result, in its last digits or more.
 PACKAGES = {"numpy": "numpy", "scipy": "scipy", "torch": "torch", "scikit-learn": "sklearn"}
 
+# What a header says beside the model.
+BESIDE: dict[str, type] = {"lmgp": str, "packages": dict, "class": str, "rows_kept": int, "notes": dict}
+
 # What making parts of wrong kinds raises; NotFittedError is an AttributeError.
 DO_NOT_FIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
 
@@ -111,10 +114,16 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
             what = "is a folder" if file.is_dir() else "does not exist"
             raise ModelFileError(f"{file} {what}; give the path of a file that model.save(path) wrote.")
         header, arrays = read_archive(file)
+        _check_header(file, header)
     except OSError as error:
         if isinstance(error, ModelFileError) or error.strerror is None:
             raise
         raise ModelFileError(f"{file} cannot be read: {error.strerror}.") from error
+    if header.get("class") == "checkpoint":
+        raise ModelFileError(
+            f"{file} is a checkpoint of a fit to a stream that has not ended, and no model. Go on with "
+            f"{str(header.get('of'))[:40]}.fit(..., checkpoint=...)."
+        )
     try:
         tree = header.pop("model")
         if not issubclass(class_of(tree["class"]), Savable):
@@ -127,6 +136,14 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
         told = f"its parts do not fit together ({type(error).__name__}: {error})"
         raise _unfit(file, header, told) from error
     return model, header
+
+
+def _check_header(file: Path, header: dict[str, Any]) -> None:
+    for name, kind in BESIDE.items():
+        if type(value := header.get(name, kind())) is not kind:
+            raise damaged(file, f"its {name} is {str(value)[:80]!r}")
+    if type(n_rows := header.get("notes", {}).get("rows", 0)) is not int:
+        raise damaged(file, f"its number of rows is {str(n_rows)[:80]!r}")
 
 
 def _unfit(file: Path, header: dict[str, Any], what: str) -> ModelFileError:

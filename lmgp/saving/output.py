@@ -69,8 +69,8 @@ def as_path(path: PathLike) -> Path:
     InputError
         If it is no path.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"A path is a str or a pathlib.Path, such as 'data/file'; got {path!r}.")
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise InputError(f"A path is a str or a pathlib.Path, such as 'data/file', without a null; got {path!r}.")
     return Path(path).expanduser()
 
 

@@ -1,6 +1,14 @@
 """What a solution over Fourier modes may be off by."""
 
+import math
+import warnings
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.errors import ToleranceWarning
+from lmgp.kernels.base import Kernel
 
 
 @dataclass(frozen=True)
@@ -59,4 +67,54 @@ class SpectralError:
             f"{self.n_modes:,} modes, {self.n_iterations} iterations{'' if self.converged else ', not converged'}\n"
             f"KL of the mean by frequencies left out: about {self.modes:.1g} nats a row\n"
             f"KL of the mean by iterations: at most {self.iterations:.1g} nats a row, over the training rows"
+        )
+
+
+def warn_of_iterations(n_iterations: int, left: float, noise_variance: float, n_rows: float, tolerance: float) -> None:
+    """Warn of iterations that ended too early.
+
+    Parameters
+    ----------
+    n_iterations : int
+    left : float
+        The squared energy error that they leave.
+    noise_variance, n_rows, tolerance : float
+    """
+    off = math.sqrt(left / (n_rows * noise_variance))
+    warnings.warn(
+        f"{n_iterations:,} iterations leave an error of the mean of up to {off:.2g} noise standard deviations, root "
+        f"mean square over the training rows; tolerance={tolerance:g} asks for less. The noise variance, "
+        f"{noise_variance:.3g}, is small for {n_rows:,.0f} rows: raise max_iterations or tolerance.",
+        ToleranceWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_modes(
+    error: SpectralError,
+    kernel: Kernel,
+    reach: NDArray[np.float64],
+    noise_variance: float,
+    n_rows: float,
+    tolerance: float,
+) -> None:
+    """Warn where the modes, chosen for other rows or another kernel, are too few, or their copies too near.
+
+    Parameters
+    ----------
+    error : SpectralError
+    kernel : Kernel
+    reach : ndarray of shape (d,)
+        How far a copy of the rows is from the rows, in each column.
+    noise_variance, n_rows, tolerance : float
+    """
+    copies = float(np.abs(kernel(np.zeros((1, len(reach))), np.diag(reach))).sum())
+    off = math.sqrt(2.0 * error.modes + n_rows * (copies / noise_variance) ** 2)
+    if off > ACCURACY.outgrown * tolerance:
+        warnings.warn(
+            f"The modes were chosen for fewer rows or another kernel: for {n_rows:,.0f} rows, {kernel!r} and the noise "
+            f"variance {noise_variance:.3g} the mean may be off by up to about {off:.2g} noise standard deviations, "
+            f"where tolerance={tolerance:g} asks for less. Fit again to all rows, or start from a smaller tolerance.",
+            ToleranceWarning,
+            stacklevel=3,
         )

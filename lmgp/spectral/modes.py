@@ -161,6 +161,7 @@ def choose_modes(
     tolerance: float,
     room: float = 1.0,
     box: tuple[Floats, Floats] | None = None,
+    n_rows: int | None = None,
 ) -> Modes:
     """Choose modes that give the posterior mean to a tolerance.
 
@@ -183,6 +184,8 @@ def choose_modes(
         The modes serve lengthscales up to this factor shorter or longer than the kernel's.
     box : pair of ndarray of shape (d,), optional
         The lowest and the highest values of rows to come; those of X if not given.
+    n_rows : int, optional
+        The number of rows of which X is a sample.
 
     Returns
     -------
@@ -199,7 +202,7 @@ def choose_modes(
     P. Greengard, M. Rachh and A. Barnett, *Equispaced Fourier Representations for Efficient Gaussian Process Regression
     from a Billion Data Points*, 2022, section 3: the modes for an error of the kernel.
     """
-    n, d = X.shape
+    n, d = X.shape if n_rows is None else (n_rows, X.shape[1])
     if d > MOST_COLUMNS:
         raise InputError(
             f"Fourier modes serve at most {MOST_COLUMNS} columns; X has {d}. Use GPRegressor or "
@@ -217,7 +220,7 @@ def choose_modes(
     longest = [_along(_stretched(kernel, room, d), column, d) for column in range(d)]
     reach, reach_of_one = (np.array([_reach(one, least) for one in longest]) for least in (share, max(share, small)))
     tails = [_tail(_along(_stretched(kernel, 1.0 / room, d), column, d)) for column in range(d)]
-    around = _Around(X)
+    around = _Around(X, n)
 
     def left_out(level: float) -> tuple[Floats, float]:
         """Return the frequencies beyond which a share of e^level lies in each column, and how many rows they reach."""
@@ -249,12 +252,12 @@ def _bisect(function: Callable[[float], float], low: float, high: float) -> floa
 class _Around:
     """Counts the rows around a row."""
 
-    def __init__(self, X: Floats) -> None:
+    def __init__(self, X: Floats, n_rows: int | None = None) -> None:
         order = np.random.default_rng(0).permutation(len(X))
         some = X[order[: SAMPLING.n_rows]]
         self._apart = np.abs(some[: SAMPLING.n_probes, None, :] - some[None, :, :])
         self._others = max(1, len(some) - 1)
-        self._n = len(X)
+        self._n = len(X) if n_rows is None else n_rows
 
     def count(self, distances: Floats) -> float:
         """Return the mean number of rows within these distances of a row, along each column; itself included."""

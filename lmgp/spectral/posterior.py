@@ -1,7 +1,5 @@
 """The posterior mean of all rows, from one solution over Fourier modes."""
 
-import math
-import warnings
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -11,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import InputError, ToleranceWarning
+from lmgp.errors import InputError
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
-from lmgp.spectral.accuracy import ACCURACY, SpectralError
+from lmgp.spectral.accuracy import ACCURACY, SpectralError, warn_of_iterations, warn_of_modes
 from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.modes import choose_modes
 from lmgp.spectral.seconds import Work, check_seconds
@@ -56,6 +54,8 @@ class SpectralPosterior:
         The modes serve lengthscales up to this factor shorter or longer than the kernel's.
     box : pair of ndarray of shape (d,), optional
         The lowest and the highest values of rows to come.
+    n_rows : int, optional
+        The number of rows to come, of which `rows` are a sample: they do not count, and nothing is solved.
     max_seconds : float, optional
 
     Attributes
@@ -89,6 +89,7 @@ class SpectralPosterior:
     """
 
     _solved: Solution
+    trend: TrendFit | None
 
     def __init__(
         self,
@@ -103,23 +104,28 @@ class SpectralPosterior:
         center: float = 0.0,
         room: float = 1.0,
         box: tuple[Floats, Floats] | None = None,
+        n_rows: int | None = None,
         max_seconds: float | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._trend, self._n_trend = trend, 0 if trend is None else trend.n_columns
-        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box)
+        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box, n_rows)
         check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
         small = tolerance * noise.variance / self.kernel.prior_variance()
         self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)
         if max_seconds is not None:
-            work = Work(len(rows.y), 1 + self._n_trend, max_iterations, self._transform_tolerance)
+            work = Work(n_rows or len(rows.y), 1 + self._n_trend, max_iterations, self._transform_tolerance)
             check_seconds(self.modes, self.kernel, noise.variance, work, max_seconds)
         self._weigh()
         origin = self._origin(center)
         sums = self.sums_of(rows, np.zeros_like(origin))
-        self._n_chosen = sums.n
-        self._take(replace(sums, origin=origin))
+        self._n_chosen = float(n_rows or sums.n)
+        if n_rows is None:
+            self._take(replace(sums, origin=origin))
+            return
+        self.sums, self.trend = replace(sums.merge(sums, -1.0), origin=origin), None
+        self._solved = Solution(np.zeros_like(self._cross), np.zeros(1 + self._n_trend), 0, True)
 
     def _weigh(self) -> None:
         self._weights, prior = self.modes.weights(self.kernel), self.kernel.prior_variance()
@@ -157,20 +163,25 @@ class SpectralPosterior:
         """Return rows with y less a trend of these coefficients."""
         return replace(rows, y=rows.y - self.columns(rows.X) @ coefficients)
 
-    def with_sums(self, sums: SpectralSums) -> Self:
-        """Return the posterior of other sums, of the same modes, kernel and noise, about their own mean and trend.
+    def with_sums(self, sums: SpectralSums, warm: bool = False, center: float | None = None) -> Self:
+        """Return the posterior of other sums, of the same modes.
 
-        The iterations start from this solution.
+        Parameters
+        ----------
+        sums : SpectralSums
+        warm : bool, default=False
+            Whether iterations start from this solution.
+        center : float, optional
+            A mean of y that is known; that of the sums if not given.
         """
-        other, center = copy(self), sums.mean
+        other, center = copy(self), sums.mean if center is None else center
         if other._trend is not None:
             H, cross = sums.products[1:, 1:], sums.products[1:, 0]
             start = sums.origin + np.linalg.lstsq(H, cross, rcond=None)[0]
             start[0] -= center
             other._trend = replace(other._trend, start=start)
-        other._take(sums.about(other._origin(center)), self._solved.vectors)
-        other._warn_of_modes()
-        return other
+        other._take(sums.about(other._origin(center)), self._solved.vectors if warm else None)
+        return other._checked()
 
     def with_kernel(self, kernel: Kernel, noise: Noise) -> Self:
         """Return the posterior of the same sums for another kernel.
@@ -182,23 +193,12 @@ class SpectralPosterior:
         other._weigh()
         missing = other.left_out if noise.counts_missing else 0.0
         other._take(self.sums if noise == self.noise else self.sums.with_noise(noise, noise.variance + missing))
-        other._warn_of_modes()
-        return other
+        return other._checked()
 
-    def _warn_of_modes(self) -> None:
-        """Warn where the modes, chosen for other rows or another kernel, are too few, or their copies too near."""
-        variance, reach = self.noise.variance, np.diag(self.modes.reach)
-        copies = float(np.abs(self.kernel(np.zeros((1, len(reach))), reach)).sum())
-        off = math.sqrt(2.0 * self.error.modes + self.sums.n * (copies / variance) ** 2)
-        if off > ACCURACY.outgrown * self._tolerance:
-            warnings.warn(
-                f"The modes were chosen for fewer rows or another kernel: for {self.sums.n:,.0f} rows, {self.kernel!r} "
-                f"and the noise variance {variance:.3g} the mean may be off by up to about {off:.2g} noise standard "
-                f"deviations, where tolerance={self._tolerance:g} asks for less. Fit again to all rows, or start from "
-                "a smaller tolerance.",
-                ToleranceWarning,
-                stacklevel=2,
-            )
+    def _checked(self) -> Self:
+        """Return this posterior, with a warning where the modes serve other rows or another kernel too badly."""
+        warn_of_modes(self.error, self.kernel, self.modes.reach, self.noise.variance, self.sums.n, self._tolerance)
+        return self
 
     @cached_property
     def _toeplitz(self) -> Toeplitz:
@@ -235,15 +235,7 @@ class SpectralPosterior:
         self._coefficients, found = self._of_cross(self._cross, self._enough(squares, self._n_trend), start)
         self._solved = found
         if not found.converged:
-            left = math.sqrt(found.left[0] / (sums.n * variance))
-            warnings.warn(
-                f"{found.n_iterations:,} iterations leave an error of the mean of up to {left:.2g} noise standard "
-                f"deviations, root mean square over the training rows; tolerance={self._tolerance:g} asks for less. "
-                f"The noise variance, {variance:.3g}, is small for {sums.n:,.0f} rows: raise max_iterations or "
-                "tolerance.",
-                ToleranceWarning,
-                stacklevel=2,
-            )
+            warn_of_iterations(found.n_iterations, float(found.left[0]), variance, sums.n, self._tolerance)
         self._estimate()
 
     @property
@@ -284,7 +276,7 @@ class SpectralPosterior:
         explained = self._explained(self._cross, self._coefficients, self._solved.vectors)
         solved = slice(1 + self._n_trend)
         self._precise = (sums.products[solved, solved] - 0.5 * (explained + explained.T)) / variance
-        self.trend: TrendFit | None = None
+        self.trend = None
         if trend is not None:
             self.trend = trend.estimated(self._precise[1:, 1:], self._precise[1:, 0])
         self._mean = self._less_trend()

@@ -154,7 +154,7 @@ class TaylorVariance:
     ) -> None:  # fmt: skip
         d, ratio = rows.X.shape[1], kernel.prior_variance() / noise.variance
         self._kernel, self._threshold = kernel, PLAN.thresholds[d - 1]
-        rows = gathered(kernel, rows, noise, min(PLAN.most, PLAN.sides[d - 1] * (tolerance / ratio) ** 0.25))
+        rows = gathered(kernel, rows, noise, cell_side(kernel, noise, d, tolerance))
         centroids = cover(rows, kernel, self._threshold)
         size = _n_features(d, self._threshold, ratio, PLAN.taylor * math.sqrt(tolerance))
         made = fitted_map(TaylorFeatures(size), kernel, rows, centroids, rng, max_memory_gib)
@@ -174,6 +174,12 @@ class TaylorVariance:
         found[~far] = _variance(self._around, X[~far])
         found[far] = _variance(self._beyond, X[far])
         return found
+
+
+def cell_side(kernel: Kernel, noise: Noise, n_inputs: int, tolerance: float) -> float:
+    """Return the side of the cells in which rows are gathered, in lengthscales; see `Plan`."""
+    ratio = kernel.prior_variance() / noise.variance
+    return float(min(PLAN.most, PLAN.sides[n_inputs - 1] * (tolerance / ratio) ** 0.25))
 
 
 def local_variance(

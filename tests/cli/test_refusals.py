@@ -1,11 +1,14 @@
 """What `lmgp fit`, `predict`, `score` and `info` refuse: one line, status 2, and nothing written."""
 
+import io
 import re
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lmgp.cli import main
@@ -46,6 +49,21 @@ def foreign_model(folder: Path) -> list[str]:
 
 def truncated_model(folder: Path) -> list[str]:
     (folder / "bad.lmgp").write_bytes((folder / "model.lmgp").read_bytes()[:1000])
+    return ["predict", "bad.lmgp", "test.csv"]
+
+
+def torn_model(folder: Path) -> list[str]:
+    """A model file that is whole, with fewer targets than rows."""
+    with zipfile.ZipFile(folder / "model.lmgp") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(folder / "bad.lmgp", "w") as archive:
+        for name, content in members.items():
+            array = None if name == "model.json" else np.load(io.BytesIO(content))
+            if array is not None and array.shape == (60,):
+                stream = io.BytesIO()
+                np.save(stream, array[:-1])
+                content = stream.getvalue()
+            archive.writestr(name, content)
     return ["predict", "bad.lmgp", "test.csv"]
 
 
@@ -90,6 +108,10 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "latin-1": (to_fit("a,städte,y\n1,2,3\n4,5,6\n".encode("latin-1")), "name that (--encoding latin-1)"),
     "unknown encoding": (to_fit("a,y\n1,2\n3,4\n", "--encoding", "klingon"), "no encoding 'klingon'"),
     "a constant target": (to_fit("a,y\n1,2\n3,2\n4,2\n"), "y is constant"),
+    "a null in a path": (says("fit", "train.csv", *FIT, "--out", "\0"), "without a null"),
+    "an encoding of nothing": (says(*PREDICT, "test.csv", "--encoding", "undefined"), "no encoding 'undefined'"),
+    "a null as encoding": (says(*PREDICT, "test.csv", "--encoding", "\0"), "(--encoding); try latin-1"),
+    "a model of torn rows": (torn_model, "can be read, but not be used so (RuntimeError: "),
     "no model": (says("predict", "nowhere.lmgp", "test.csv"), "nowhere.lmgp does not exist"),
     "a foreign model": (foreign_model, "is not a model file of lmgp"),
     "a truncated model": (truncated_model, "damaged or incomplete"),

@@ -61,6 +61,7 @@ OF_TABLES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "fit": (["fit", "TABLE", "--target", "y", "--out", "new.lmgp"], ()),
     "predict": (["predict", "model.lmgp", "TABLE", "--out", "out.csv"], ("no target",)),
     "score": (["score", "model.lmgp", "TABLE", "--target", "y"], ()),
+    "plot": (["plot", "model.lmgp", "TABLE", "--target", "y", "--out", "page.html"], ()),
     "compare": (["compare", "./TABLE", "--target", "y", "--methods", "rff", "--seeds", "1"], ()),
 }
 # In place of a model file.
@@ -74,6 +75,7 @@ MODELS: dict[str, tuple[bytes | str | None, str]] = {
 OF_MODELS = {
     "predict": ["predict", "bad.lmgp", "rows.csv"],
     "score": ["score", "bad.lmgp", "rows.csv"],
+    "plot": ["plot", "bad.lmgp", "rows.csv", "--target", "y"],
     "info": ["info", "bad.lmgp"],
 }
 # Options, and what is wrong with them. The tables of all options are in tests/cli and tests/test_cli.py.
@@ -100,6 +102,15 @@ OPTIONS: dict[str, list[tuple[str, str]]] = {
         ("rows.csv rows.csv", "is not a model file"),
     ],
     "score": [("model.lmgp", "TABLE"), ("model.lmgp rows.csv --target z", "no column is named 'z'")],
+    "plot": [
+        ("", "MODEL"),
+        ("model.lmgp rows.csv", "does not say which column it predicts"),
+        ("model.lmgp --target y", "about a table, and none is given"),
+        ("model.lmgp --out model.lmgp", "would be replaced"),
+        ("model.lmgp --out -", "A report is written to a file"),
+        ("model.lmgp --out nowhere/page.html", "there is no folder"),
+        ("model.lmgp --level 95", "between 0 and 1; got '95'"),
+    ],
     "info": [("", "MODEL"), (".", "is a folder")],
     "compare": [
         ("", "DATASET"),
@@ -177,7 +188,7 @@ def _subparser(command: str) -> argparse.ArgumentParser:
 def test_tables(command: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pattern, right = OF_TABLES[command]
     for case, (content, told) in TABLES.items():
-        if case in right or (case == "names that repeat" and command in ("predict", "score")):
+        if case in right or (case == "names that repeat" and command in ("predict", "score", "plot")):
             continue
         name = "bad.csv.gz" if case in COMPRESSED else "bad.csv"
         if content is not None:

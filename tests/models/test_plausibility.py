@@ -20,6 +20,7 @@ from lmgp import (
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     SpectralGPRegressor,
+    SphericalFourierFeatures,
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
@@ -105,6 +106,17 @@ def test_the_case_of_a_careless_join(kind: str, approximation: str) -> None:
     mean, told = predicted(MODELS[kind](features, **given), X, y, T)
     assert not told
     assert np.max(np.abs(mean)) < 2 * np.ptp(y)
+
+
+def test_the_cure_of_a_map_that_takes_no_zero_row() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1.0, 2.0, (60, 2)) - 0.5  # on the unit sphere an arc, which the other side is far from
+    features = SphericalFourierFeatures(20, n_gaussians=2, normalize=True)
+    model = FeaturizedGPRegressor(features, kernel=GaussianKernel(1.0, 0.5), noise_variance=1e-9, random_state=0)
+    mean, told = predicted(model, X, rng.normal(size=60), -10.0 - X)
+    assert np.isfinite(mean).all()
+    (message,) = told
+    assert "20 columns cannot follow the targets" in message
 
 
 def test_of_maps_that_leave_nothing_out_the_cure_is_another() -> None:

@@ -26,7 +26,7 @@ from lmgp import (
     ResidualGPRegressor,
     TransformedTargetGPRegressor,
 )
-from lmgp.errors import InputError
+from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.inference.learning import maximize_likelihood
 from lmgp.linalg import cholesky
 from lmgp.models.shared import Shared, SharedNeighbours, SharedParameters, SharedRows, SharedWeights
@@ -280,3 +280,15 @@ def test_what_is_wrong_is_named() -> None:
         fitted.sample_y(NEW, 0)
     with pytest.raises(InputError, match="level must be a number strictly between 0 and 1; got 95"):
         fitted.predict_interval(NEW, 95)
+
+
+def test_impossible_means_are_warned_of_by_the_name_of_their_target() -> None:
+    # A Gaussian without noise, of rows that contradict each other: y = ±1 at places that are almost the same.
+    at = np.repeat(np.linspace(0.0, 1.0, 10), 2)[:, None] + 1e-3 * np.tile([0.0, 1.0], 10)[:, None]
+    y = pd.DataFrame({"smooth": np.sin(at[:, 0]), "torn": np.tile([-1.0, 1.0], 10)})
+    model = MultiTargetGPRegressor(ExactGPRegressor(GaussianKernel(1.0), 1e-8)).fit(at, y)
+    with pytest.warns(
+        ImplausibleMeanWarning, match=r"Target 'torn', in its scale: .*give a larger noise_variance"
+    ) as told:
+        model.predict(np.linspace(-1.5, 2.5, 41)[:, None])
+    assert len(told) == 1

@@ -179,6 +179,14 @@ def test_places_that_cannot_be_written_are_refused(tmp_path: Path, path: Path) -
     assert os.listdir(tmp_path) == ["model.lmgp"]
 
 
+def test_a_path_with_a_null_is_refused(path: Path) -> None:
+    fitted = lmgp.load(path)
+    with pytest.raises(InputError, match=r"without a null; got 'a\\x00b'"):
+        fitted.save("a\0b")
+    with pytest.raises(InputError, match="without a null"):
+        lmgp.load("a\0b")
+
+
 def test_a_failed_save_leaves_the_earlier_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = path.read_bytes()
 
@@ -280,6 +288,15 @@ FOREIGN: dict[str, tuple[Callable[[Path], object], str]] = {
     "of another version": (
         lambda path: rewritten(path, lambda header: (fields(header).pop("kernel"), header.update(lmgp="0.1.2"))[1]),
         "was written by lmgp 0.1.2 and is not read by lmgp .*: ExactFit in it lacks kernel. Fit the model again",
+    ),
+    "notes that are none": (lambda path: rewritten(path, lambda header: header.update(notes=3)), "its notes is '3'"),
+    "rows that are none": (
+        lambda path: rewritten(path, lambda header: header.update(notes={"rows": None})),
+        "its number of rows is 'None'",
+    ),
+    "packages that are none": (
+        lambda path: rewritten(path, lambda header: header.update(packages=[])),
+        r"its packages is '\[\]'",
     ),
     "deep": (
         lambda path: rewritten(path, lambda header: fields(header).update(kernel=json.loads("[" * 900 + "]" * 900))),

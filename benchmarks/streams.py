@@ -1,0 +1,133 @@
+"""Fits to rows that are read from a Parquet file in chunks: seconds, and the peak of memory.
+
+Run: ``python benchmarks/streams.py spectral --rows 10000000``; ``localized``, ``featurized`` (1,000,000 × 8 rows,
+beside numpy's FᵀF), and ``update`` (1,000 rows into a model of 1,000,000) are the others.
+"""
+
+import argparse
+import resource
+import tempfile
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import finufft
+import numpy as np
+
+import lmgp
+from lmgp import (
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    LocalizedGPRegressor,
+    RandomFourierFeatures,
+    SpectralGPRegressor,
+    TaylorFeatures,
+)
+
+EXTENT = 40.0
+GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}
+
+
+def drawn(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.uniform(0.0, EXTENT, (n, 2))
+    return X, np.sin(X[:, 0]) + np.cos(X[:, 1]) + 0.3 * rng.normal(size=n)
+
+
+def written(path: Path, n: int) -> Path:
+    """Write a file of n rows, part by part."""
+    import pyarrow
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    schema = pyarrow.schema([(name, pyarrow.float64()) for name in ("a", "b", "y")])
+    with parquet.ParquetWriter(path, schema, compression="none") as writer:
+        for start in range(0, n, 2**18):
+            X, y = drawn(min(2**18, n - start), rng)
+            writer.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1], "y": y}, schema=schema))
+    return path
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def stream(kind: str, n: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = written(Path(folder) / "rows.parquet", n)
+        source = lmgp.io.open_dataset(file, target="y")
+        start = perf_counter()
+        chunks = 0
+        for chunk in source.chunks():
+            chunks += len(chunk.y)
+        reading = perf_counter() - start
+        print(f"{kind}, {n:,} rows; before: {peak():.2f} GiB; reading {reading:.1f} s", flush=True)
+        model: Any = SpectralGPRegressor(**GIVEN)
+        if kind == "localized":
+            model = LocalizedGPRegressor(TaylorFeatures(66), threshold=1.5, **GIVEN)
+        start = perf_counter()
+        model.fit(source)
+        fit = perf_counter() - start
+        print(f"fit {fit:.1f} s, peak {peak():.2f} GiB", flush=True)
+        start = perf_counter()
+        model.predict(drawn(10_000, np.random.default_rng(1))[0], return_std=True)
+        print(f"predictions {perf_counter() - start:.1f} s, peak {peak():.2f} GiB", flush=True)
+    if kind == "spectral":
+        modes, iterations = model.sums_.modes, model.error_.n_iterations
+        X, y = drawn(n, np.random.default_rng(0))
+        strengths = (np.ones(n) + 1j * y).astype(np.complex128)
+        size = tuple(4 * int(m) + 1 for m in modes.counts)
+        angles = modes.angles(X)
+        eps = model._fitted.posterior._transform_tolerance
+        start = perf_counter()
+        finufft.nufft2d1(*angles, strengths, size, eps=eps, nthreads=1, isign=-1, modeord=1)
+        one = perf_counter() - start
+        print(
+            f"{modes.n_modes:,} modes, {iterations} iterations; one transform {one:.1f} s, {fit / (reading + one):.2f}"
+        )
+
+
+def featurized(n: int) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 8))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=n)
+    model = FeaturizedGPRegressor(
+        RandomFourierFeatures(1024, random_state=0), kernel=GaussianKernel(3.0), noise_variance=0.1
+    )
+    chunk = 2**14
+    F = rng.normal(size=(chunk, 1024))
+    start = perf_counter()
+    total = np.zeros((1024, 1024))
+    for _ in range(0, n, chunk):
+        total += F.T @ F
+    numpy = perf_counter() - start
+    start = perf_counter()
+    model.fit((X[i : i + chunk], y[i : i + chunk]) for i in range(0, n, chunk))
+    fit = perf_counter() - start
+    print(f"featurized, {n:,} × 8 rows, D = 1024: {fit:.1f} s, numpy's F.T @ F {numpy:.1f} s, ratio {fit / numpy:.2f}")
+
+
+def update(n: int) -> None:
+    X, y = drawn(n + 1000, np.random.default_rng(0))
+    for model in (SpectralGPRegressor(**GIVEN), LocalizedGPRegressor(TaylorFeatures(66), threshold=1.5, **GIVEN)):
+        start = perf_counter()
+        model.fit(X[:n], y[:n])
+        fit = perf_counter() - start
+        inside = X[n:] * 0.9 + 1.0
+        start = perf_counter()
+        model.partial_fit(inside, y[n:])
+        first = perf_counter() - start
+        start = perf_counter()
+        model.partial_fit(inside, y[n:])
+        second = perf_counter() - start
+        print(f"{type(model).__name__}: fit {fit:.2f} s, partial_fit {first:.4f} and {second:.4f} s, {first / fit:.4f}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=["spectral", "localized", "featurized", "update"])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    given = parser.parse_args()
+    if given.kind in ("spectral", "localized"):
+        stream(given.kind, given.rows)
+    else:
+        {"featurized": featurized, "update": update}[given.kind](given.rows)

@@ -1,0 +1,66 @@
+"""What a pass over all rows finds before they are summed: a sample of them, and where they are."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.errors import InputError
+from lmgp.io.summary import Summary
+from lmgp.validation import Rows
+
+# Rows that are kept: all of a smaller stream, in their order.
+SAMPLE_ROWS = 20_000
+
+
+@dataclass(eq=False)
+class Sample:
+    """A random sample of rows, each as likely as any other, and the summary of all of them.
+
+    Attributes
+    ----------
+    size : int
+    rng : numpy.random.Generator
+    rows : Rows or None
+        With y as it is.
+    keys : ndarray of shape (n,)
+        A random number for each row: those with the smallest ones stay.
+    summary : Summary or None
+    whole : bool
+        Whether all rows of the stream have been seen.
+    """
+
+    size: int
+    rng: np.random.Generator
+    rows: Rows | None
+    keys: NDArray[np.float64]
+    summary: Summary | None
+    whole: bool = False
+
+    @classmethod
+    def of_none(cls, rng: np.random.Generator, size: int = SAMPLE_ROWS) -> "Sample":
+        """Make the sample of no rows."""
+        return cls(size, rng, None, np.empty(0), None)
+
+    def add(self, rows: Rows, noise_variance: float | None = None) -> None:
+        """Add rows; `noise_variance` is that of rows without one, among others that have one.
+
+        Raises
+        ------
+        InputError
+            If it is needed and not given.
+        """
+        own = rows.noise_variances is None
+        if self.rows is not None and own != (self.rows.noise_variances is None) and noise_variance is None:
+            raise InputError(
+                f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. "
+                "Give noise_variance, that of rows without one, or noise variances in all chunks."
+            )
+        keys = np.concatenate((self.keys, self.rng.uniform(size=len(rows.y))))
+        joined = rows if self.rows is None else self.rows.joined(rows, noise_variance or 1.0)
+        if len(keys) > self.size:
+            kept = np.sort(np.argpartition(keys, self.size - 1)[: self.size])
+            keys, joined = keys[kept], joined.take(kept)
+        self.keys, self.rows = keys, joined
+        of_rows = Summary.of(rows)
+        self.summary = of_rows if self.summary is None else self.summary.combine(of_rows)

@@ -1,0 +1,305 @@
+"""Passes over the chunks of a source: one that looks at rows where the model needs it, and one that sums them."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from tqdm import tqdm
+
+from lmgp.errors import InputError, LmgpError, ModelFileError, StreamError
+from lmgp.fitted import unchanged_on_failure
+from lmgp.io.checkpoint import Checkpoint, read_checkpoint
+from lmgp.io.sample import Sample
+from lmgp.io.sources import Chunk, Source
+from lmgp.saving.output import check_place
+from lmgp.validation import Rows, generator, spawn
+
+
+@dataclass
+class Place:
+    """Where in a stream a chunk is.
+
+    Attributes
+    ----------
+    chunk : int
+        Its number, counted from 0.
+    first : int
+        The number of rows before it.
+    n : int
+        Of its own rows.
+    kept : str
+        What has become of the chunks before it, a sentence.
+    """
+
+    chunk: int
+    first: int
+    n: int
+    kept: str = ""
+
+    @contextmanager
+    def named(self, row: int | None = None) -> Iterator[None]:
+        """Say in errors which chunk, and which of its rows, they are of."""
+        try:
+            yield
+        except (ValueError, TypeError) as error:
+            if isinstance(error, StreamError):
+                raise
+            at = "" if row is None else f", row {row:,} of it, row {self.first + row:,} of the stream"
+            told = f"Chunk {self.chunk:,}{at} (counted from 0): {error}"
+            raise StreamError(f"{told} {self.kept}".rstrip(), self.chunk, row) from error
+
+
+def reading(
+    source: Source, verbose: bool, title: str, start: int = 0, first: int = 0, chunks: Iterator[Chunk] | None = None
+) -> Iterator[tuple[Place, Chunk]]:
+    """Yield the chunks of a source from number `start` on, behind `first` rows, with a progress bar."""
+    n_bar = source.n_rows
+    with tqdm(total=n_bar, initial=first, desc=title, unit=" rows", unit_scale=True, disable=not verbose) as bar:
+        for number, chunk in enumerate(source.chunks(start) if chunks is None else chunks, start):
+            with Place(number, first, 0).named():
+                n = _count(chunk)
+            yield Place(number, first, n), chunk
+            first += n
+            bar.update(n)
+
+
+def _count(chunk: Chunk) -> int:
+    shape = np.shape(chunk.X)
+    if len(shape) != 2:
+        raise InputError(f"X must have rows and columns, shape (n, d); got an array of shape {shape}.")
+    if shape[0] == 0:
+        raise InputError("it has no rows. Leave empty chunks out.")
+    return int(shape[0])
+
+
+def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False) -> Rows | None:
+    """Return the rows of a chunk of positive weight, checked; None of none.
+
+    Raises
+    ------
+    StreamError
+        It names the chunk, and the first row that cannot be used.
+    """
+    with place.named(_first_bad_row(chunk)):
+        rows: Rows = model._first_rows(chunk) if first else model._next_rows(chunk)
+    return rows if len(rows.y) else None
+
+
+def _first_bad_row(chunk: Chunk) -> int | None:
+    """Return the first row with a number that is not finite; None of none."""
+    bad = []
+    for part in chunk:
+        with suppress(TypeError, ValueError):
+            values = None if part is None else np.asarray(part, dtype=np.float64)
+            if values is not None and values.ndim and not np.isfinite(values.sum()):
+                found = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+                bad += [int(np.argmax(found))] if found.any() else []
+    return min(bad, default=None)
+
+
+def fit_to_stream(
+    model: Any, source: Source, path: str | PathLike[str] | None, verbose: bool, center: float | None = None
+) -> None:
+    """Fit a model to a source.
+
+    Parameters
+    ----------
+    model : StreamedGP
+    source : Source
+    path : path or None
+        Of the checkpoint.
+    verbose : bool
+    center : float, optional
+        A mean of y that is known.
+    """
+    _StreamFit(model, source, path, verbose, center).run()
+
+
+class _StreamFit:
+    def __init__(
+        self, model: Any, source: Source, path: str | PathLike[str] | None, verbose: bool, center: float | None
+    ) -> None:
+        self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
+        self.name = type(model).__name__
+        parameters = model._digest_of(center)
+        if path is not None:
+            check_place(path)
+        state = None if path is None else read_checkpoint(path, self.name, parameters)
+        self.resumed = state is not None
+        if state is None:
+            rng = generator(model.random_state)
+            learning, drawing = spawn(rng, 2)
+            (sampling,) = spawn(rng, 1)
+            state = Checkpoint(self.name, parameters, (learning, drawing), {}, Sample.of_none(sampling))
+        self.state = state
+
+    def run(self) -> None:
+        """Do what is left of both passes."""
+        state, before = self.state, vars(self.model).copy()
+        try:
+            with unchanged_on_failure(self.model):
+                vars(self.model).pop("_fitted", None)
+                vars(self.model).update(state.columns)
+                chunks = None
+                if state.record is None:
+                    chunks = self._look()
+                    self._freeze()
+                if not state.covered:
+                    self._cover()
+        except BaseException:
+            vars(self.model).clear()
+            vars(self.model).update(before)
+            raise
+        try:
+            self._sum(chunks)
+            fitted = self._finished()
+        except BaseException:
+            self._keep(before)
+            raise
+        self.model._fitted = fitted
+        if self.path is not None:
+            Path(self.path).expanduser().unlink(missing_ok=True)
+
+    def _look(self) -> Iterator[Chunk] | None:
+        """Take the sample; return all chunks where they can be read once only."""
+        sample = self.state.sample
+        assert sample is not None  # until the model is frozen
+        if self.model._needs_sample() and self.source.again:
+            for place, chunk in self._left(f"{self.name}, first pass"):
+                place.kept = self._kept("looked at")
+                rows = checked_chunk(self.model, chunk, place, first=place.chunk == 0)
+                if rows is not None:
+                    with place.named():
+                        sample.add(rows, self.model.noise_variance)
+                self._done(place, chunk)
+            sample.whole = True
+            return None
+        chunks = self.source.chunks()
+        read = []
+        for number, chunk in enumerate(chunks):
+            read.append(chunk)
+            place = Place(number, 0, 0)
+            with place.named():
+                _count(chunk)
+            rows = checked_chunk(self.model, chunk, place, first=number == 0)
+            if rows is not None:
+                sample.add(rows)
+                self._remember_columns()
+                break
+        return chain(read, chunks)
+
+    def _freeze(self) -> None:
+        state = self.state
+        assert state.sample is not None
+        learning, drawing = state.rngs
+        state.record = self.model._frozen(state.sample, learning, drawing, self.center)
+        state.sample, state.n_chunks, state.n_rows, state.mark = None, 0, 0, ""
+        self._remember_columns()
+        if self.path is not None and self.source.again:
+            state.write(self.path)
+
+    def _cover(self) -> None:
+        """Let the model see where all rows are, where it needs that and they can be read again."""
+        state = self.state
+        if state.record.covers and self.source.again:
+            for place, chunk in self._left(f"{self.name}, centroids"):
+                place.kept = self._kept("looked at")
+                rows = checked_chunk(self.model, chunk, place)
+                if rows is not None:
+                    state.record = state.record.covering(rows)
+                self._done(place, chunk)
+            state.n_chunks, state.n_rows, state.mark = 0, 0, ""
+        state.covered = True
+
+    def _sum(self, chunks: Iterator[Chunk] | None) -> None:
+        """Sum the chunks that are left."""
+        for place, chunk in self._left(self.name, chunks):
+            place.kept = self._kept("in the model")
+            rows = checked_chunk(self.model, chunk, place)
+            if rows is not None:
+                with place.named():
+                    self.model._check_more(rows, self.state.record)
+                    self._add(rows)
+            self._done(place, chunk)
+
+    def _add(self, rows: Rows) -> None:
+        state = self.state
+        if state.waiting is not None:
+            rows = state.waiting.joined(rows, state.record.noise_variance)
+        state.waiting = None
+        if len(rows.y) < state.record.least_rows:
+            state.waiting = rows
+            return
+        own = state.record.sums_of(rows)
+        state.sums = own if state.sums is None else state.sums.merge(own)
+
+    def _finished(self) -> Any:
+        state = self.state
+        sums = state.sums
+        if state.waiting is not None:
+            own = state.record.sums_of(state.waiting)
+            sums = own if sums is None else sums.merge(own)
+        n_rows = 0 if sums is None else sums.n_rows
+        if n_rows < 2:
+            raise InputError(f"At least 2 rows of positive weight are needed to fit a model; the stream has {n_rows}.")
+        return state.record.with_sums(sums)
+
+    def _keep(self, before: dict[str, Any]) -> None:
+        """Leave the model of the chunks that are finished, or what was there before."""
+        kept = None
+        with suppress(LmgpError, ValueError, ArithmeticError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kept = self._finished()
+        if kept is None:
+            vars(self.model).clear()
+            vars(self.model).update(before)
+        else:
+            self.model._fitted = kept
+
+    def _left(self, title: str, chunks: Iterator[Chunk] | None = None) -> Iterator[tuple[Place, Chunk]]:
+        """Yield the chunks that are left, after a look at the last one that is not."""
+        state, source = self.state, self.source
+        if not state.n_chunks:
+            return reading(source, self.verbose, title, chunks=chunks)
+        again = source.chunks(state.n_chunks - 1)
+        last = next(again, None)
+        if last is None or _mark(last) != state.mark:
+            what = "no such chunk" if last is None else "other rows in it"
+            raise ModelFileError(
+                f"{self.path} is a checkpoint of another stream: it ends with chunk {state.n_chunks - 1:,} (counted "
+                f"from 0), and this one has {what}. Give the same chunks in the same order, or remove the file to "
+                "begin again."
+            )
+        return reading(source, self.verbose, title, state.n_chunks, state.n_rows, again)
+
+    def _done(self, place: Place, chunk: Chunk) -> None:
+        state = self.state
+        state.n_chunks, state.n_rows = place.chunk + 1, place.first + place.n
+        self._remember_columns()
+        if self.path is not None:
+            state.mark = _mark(chunk)
+            state.write(self.path)
+
+    def _remember_columns(self) -> None:
+        names = ("n_features_in_", "feature_names_in_")
+        self.state.columns = {name: vars(self.model)[name] for name in names if name in vars(self.model)}
+
+    def _kept(self, where: str) -> str:
+        state = self.state
+        told = f"The {state.n_rows:,} rows of the {state.n_chunks:,} chunks before it are {where}."
+        if self.path is not None:
+            return f"{told} Mend the chunk and fit again with this checkpoint, {self.path}: it goes on with this chunk."
+        if where == "in the model" and state.n_chunks:
+            return f"{told} Mend the chunk, and go on with partial_fit; or fit again, with checkpoint=."
+        return f"{told} Mend the chunk, and fit again; with checkpoint= a fit goes on where it ended."
+
+
+def _mark(chunk: Chunk) -> str:
+    return str(joblib.hash([None if part is None else np.asarray(part) for part in chunk]))

@@ -1,0 +1,238 @@
+"""Properties of every model, of problems that hypothesis draws: what changes nothing, and what no variance can be."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import FunctionTransformer
+
+from lmgp import (
+    ExactGPRegressor,
+    LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
+    SpectralGPRegressor,
+    TaylorFeatures,
+    TransformedTargetGPRegressor,
+)
+from lmgp.errors import MemoryLimitError
+from lmgp.features.base import FeatureMap
+from lmgp.models.base import GaussianProcess
+from tests.properties.conftest import (
+    APART,
+    CASES,
+    TOLERANCES,
+    WITHOUT,
+    Case,
+    Floats,
+    Problem,
+    public,
+    public_regressors,
+)
+
+FEW = settings(max_examples=10, deadline=None, derandomize=True, database=None)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def every(kind: str = "") -> Any:
+    """Every case of which a property is said, by its attribute."""
+    names = [name for name, case in CASES.items() if not kind or getattr(case, kind)]
+    return pytest.mark.parametrize("name", names)
+
+
+def assert_same(
+    case: Case, problem: Problem, other: Problem, of_y: float = 1.0, start: float = 0.0, **parameters: Any
+) -> None:
+    """Check that two problems have the same predictions, those of the other in units of y `of_y` times smaller."""
+    (mean, variance), (found, found_variance) = case.predict(problem, **parameters), case.predict(other, **parameters)
+    # Columns of some maps vanish far from their centre, and the prior with them.
+    prior, tolerance = np.maximum(case.prior(problem), problem.variance), TOLERANCES[case.near]
+    assert np.all(np.abs((found - start) / of_y - mean) <= tolerance * np.sqrt(prior))
+    assert np.all(np.abs(found_variance / of_y**2 - variance) <= tolerance * prior)
+
+
+# --- every model has its properties ---
+
+
+def test_every_regressor_has_properties() -> None:
+    assert {type(case.model) for case in CASES.values()} | {*APART, *WITHOUT} == public_regressors()
+    # Gaussian processes are tested, whatever they are made of.
+    assert not any(issubclass(cls, GaussianProcess) for cls in (*APART, *WITHOUT))
+
+
+def test_every_kind_of_map_has_properties() -> None:
+    tested = {type(features) for case in CASES.values() if (features := getattr(case.model, "features", None))}
+    assert set(public(FeatureMap)) <= tested
+
+
+# --- what changes nothing ---
+
+
+@every("permutes")
+@FEW
+@given(n=st.integers(20, 120), d=st.integers(1, 5), seed=SEEDS)
+def test_the_order_of_rows_changes_nothing(name: str, n: int, d: int, seed: int) -> None:
+    case = CASES[name]
+    problem = Problem.draw(n, min(d, case.most_columns), seed)
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, n) if seed % 2 else None
+    problem = replace(problem, weights=weights)
+    assert_same(case, problem, problem.rows(np.random.default_rng(seed).permutation(n)))
+
+
+@every("invariant")
+@FEW
+@given(
+    n=st.integers(20, 120),
+    d=st.integers(1, 5),
+    seed=SEEDS,
+    extents=st.floats(-100.0, 100.0),
+    units=st.floats(-6.0, 6.0),
+    of_y=st.floats(-6.0, 6.0),
+    start=st.floats(-100.0, 100.0),
+)
+def test_shifts_and_units_change_nothing(
+    name: str, n: int, d: int, seed: int, extents: float, units: float, of_y: float, start: float
+) -> None:
+    case = CASES[name]
+    problem = Problem.draw(n, min(d, case.most_columns), seed)
+    shift = extents * np.ptp(problem.X, axis=0)
+    other = problem.moved(shift, 10.0**units, 10.0**of_y, start * 10.0**of_y)
+    assert_same(case, problem, other, 10.0**of_y, start * 10.0**of_y)
+
+
+@every("repeats")
+@FEW
+@given(n=st.integers(20, 45), d=st.integers(1, 5), seed=SEEDS)
+def test_rows_that_repeat_are_rows_of_weight_two(name: str, n: int, d: int, seed: int) -> None:
+    case = CASES[name]
+    problem = Problem.draw(n, min(d, case.most_columns), seed)
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(1, 3, n)
+    repeated = problem.rows(rng.permutation(np.repeat(np.arange(n), counts)))
+    assert_same(case, replace(problem, weights=counts.astype(float)), repeated, **case.of_all)
+
+
+# --- what no variance can be ---
+
+
+@every()
+@settings(FEW, max_examples=20)
+@given(
+    n=st.integers(20, 100),
+    d=st.integers(1, 5),
+    seed=SEEDS,
+    reach=st.floats(-3.0, 3.0),
+    noise=st.floats(-8.0, 2.0),
+    spoilt=st.sampled_from(("", "copies", "constant")),
+)
+def test_a_variance_is_between_zero_and_the_prior(
+    name: str, n: int, d: int, seed: int, reach: float, noise: float, spoilt: str
+) -> None:
+    case = CASES[name]
+    problem = spoil(Problem.draw(n, min(d, case.most_columns), seed, 10.0**reach, 10.0**noise), spoilt)
+    try:
+        mean, variance = case.predict(problem)
+    except MemoryLimitError:
+        assert case.near == "modes"  # the modes of short lengthscales
+        return
+    assert np.all(np.isfinite(mean))
+    assert np.all(variance >= 0.0)
+    assert np.all(variance <= case.prior(problem) * (1.0 + TOLERANCES[case.near]))
+
+
+def spoil(problem: Problem, how: str) -> Problem:
+    """Repeat five rows with other targets, or make a column constant."""
+    if how == "copies":
+        X, y = np.concatenate((problem.X, problem.X[:5])), np.append(problem.y, 1.0 - problem.y[:5])
+        return replace(problem, X=X, y=y)
+    if how == "constant" and problem.X.shape[1] > 1:
+        X, T = problem.X.copy(), problem.T.copy()
+        X[:, 0] = T[:6, 0] = X[0, 0]
+        return replace(problem, X=X, T=T)
+    return problem
+
+
+WITH_A_TREND = ["exact", "orthogonal", "taylor", "nystroem", "localized", "nearest", "residual", "spectral", "chosen"]
+
+
+@pytest.mark.parametrize("name", WITH_A_TREND)
+@FEW
+@given(n=st.integers(20, 100), d=st.integers(1, 3), seed=SEEDS, reach=st.floats(-3.0, 3.0), noise=st.floats(-8.0, 2.0))
+def test_a_trend_adds_to_the_variance(name: str, n: int, d: int, seed: int, reach: float, noise: float) -> None:
+    case = CASES[name]
+    problem = Problem.draw(n, min(d, case.most_columns), seed, 10.0**reach, 10.0**noise)
+    try:
+        _, without = case.predict(problem)
+        _, variance = case.predict(problem, trend="linear")
+    except MemoryLimitError:
+        assert case.near == "modes"
+        return
+    assert np.all(variance >= 0.0)
+    # What is not known of the slopes adds to what is not known of the process.
+    assert np.all(variance >= without - TOLERANCES[case.near] * problem.variance)
+
+
+# --- targets on another scale ---
+
+
+@pytest.mark.parametrize("transformer", ["log", "log1p", FunctionTransformer(np.sqrt, inverse_func=np.square)])
+@FEW
+@given(n=st.integers(20, 60), d=st.integers(1, 5), seed=SEEDS, extents=st.floats(-100.0, 100.0), of_y=st.floats(-6, 6))
+def test_a_model_of_a_function_of_y(transformer: Any, n: int, d: int, seed: int, extents: float, of_y: float) -> None:
+    problem = Problem.draw(n, d, seed)
+    problem = replace(problem, y=np.exp(0.2 * problem.y))
+
+    def predicted(one: Problem) -> Floats:
+        regressor = ExactGPRegressor(one.kernel(matern=False), one.noise, solver="cholesky")
+        model = TransformedTargetGPRegressor(regressor, transformer).fit(one.X, one.y, sample_weight=one.weights)
+        return np.stack((*model.predict(one.T, return_std=True), *model.predict_interval(one.T)))
+
+    rng = np.random.default_rng(seed)
+    _, std, lower, upper = expected = predicted(problem)
+    assert np.all(std >= 0.0)
+    assert np.all(lower <= upper)
+    moved = problem.rows(rng.permutation(n)).moved(extents * np.ptp(problem.X, axis=0), 3.0, 1.0, 0.0)
+    np.testing.assert_allclose(predicted(moved), expected, rtol=TOLERANCES["direct"])
+    if transformer == "log":  # y in other units adds a constant to its logarithm
+        units = replace(problem, y=10.0**of_y * problem.y)
+        np.testing.assert_allclose(predicted(units) / 10.0**of_y, expected, rtol=TOLERANCES["direct"])
+    counts = rng.integers(1, 3, n)
+    repeated = predicted(problem.rows(np.repeat(np.arange(n), counts)))
+    weighted = predicted(replace(problem, weights=counts.astype(float)))
+    np.testing.assert_allclose(repeated, weighted, rtol=TOLERANCES["direct"])
+
+
+# --- learned hyper-parameters ---
+
+LEARNED: dict[str, Callable[[], Any]] = {
+    "exact": lambda: ExactGPRegressor(random_state=0),
+    "localized": lambda: LocalizedGPRegressor(TaylorFeatures(30), random_state=0),
+    "nearest": lambda: NearestNeighborsGPRegressor(15, kernel="matern32", random_state=0),
+    "spectral": lambda: SpectralGPRegressor(random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+@settings(FEW, max_examples=3)
+@given(n=st.integers(40, 60), seed=SEEDS, extents=st.floats(-10.0, 10.0), units=st.integers(-6, 6))
+def test_order_shifts_and_units_change_nothing_that_is_learned(
+    name: str, n: int, seed: int, extents: float, units: int
+) -> None:
+    problem = Problem.draw(n, 1, seed)
+    rows = problem.rows(np.random.default_rng(seed).permutation(n))
+    moved = rows.moved(extents * np.ptp(problem.X, axis=0), 10.0**units, 10.0**-units, 3.0)
+
+    def learned(one: Problem) -> tuple[Floats, Floats, Floats]:
+        model = LEARNED[name]().fit(one.X, one.y)
+        mean, std = model.predict(one.T, return_std=True)
+        return mean, std, np.array(model.kernel_.lengthscale)
+
+    (mean, std, lengthscale), (found, found_std, found_lengthscale) = learned(problem), learned(moved)
+    tolerance = TOLERANCES["searched" if name == "nearest" else "learned"]
+    near = tolerance * std.max()
+    np.testing.assert_allclose((found - 3.0) * 10.0**units, mean, rtol=0.0, atol=near)
+    np.testing.assert_allclose(found_std * 10.0**units, std, rtol=0.0, atol=near)
+    np.testing.assert_allclose(found_lengthscale / 10.0**units, lengthscale, rtol=tolerance)
