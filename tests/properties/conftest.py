@@ -22,6 +22,7 @@ from lmgp import (
     LocalizedGPRegressor,
     MaternKernel,
     ModulatedFeatures,
+    MultiTargetGPRegressor,
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
@@ -242,5 +243,5 @@ CASES: dict[str, Case] = {
 
 # Its properties are other ones, which have their test. Stochastic gradients are of rows in the order in which they are
 # drawn, and have no prior: their properties are in expectation, in tests/sgd.
-APART = (TransformedTargetGPRegressor,)
+APART = (MultiTargetGPRegressor, TransformedTargetGPRegressor)
 WITHOUT = (KernelSGDRegressor,)

@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from lmgp import (
     ExactGPRegressor,
     LocalizedGPRegressor,
+    MultiTargetGPRegressor,
     NearestNeighborsGPRegressor,
     SpectralGPRegressor,
     TaylorFeatures,
@@ -203,6 +204,34 @@ def test_a_model_of_a_function_of_y(transformer: Any, n: int, d: int, seed: int,
     repeated = predicted(problem.rows(np.repeat(np.arange(n), counts)))
     weighted = predicted(replace(problem, weights=counts.astype(float)))
     np.testing.assert_allclose(repeated, weighted, rtol=TOLERANCES["direct"])
+
+
+# --- several targets ---
+
+
+@FEW
+@given(n=st.integers(20, 60), d=st.integers(1, 5), seed=SEEDS, extents=st.floats(-100.0, 100.0))
+def test_a_model_of_several_targets(n: int, d: int, seed: int, extents: float) -> None:
+    problem, rng = Problem.draw(n, d, seed), np.random.default_rng(seed)
+    Y = np.column_stack((problem.y, rng.normal(size=n), problem.y**2))
+
+    def predicted(one: Problem, targets: Floats) -> Floats:
+        regressor = ExactGPRegressor(one.kernel(matern=False), one.noise, solver="cholesky")
+        model = MultiTargetGPRegressor(regressor).fit(one.X, targets, sample_weight=one.weights)
+        return np.stack(model.predict(one.T, return_std=True))
+
+    expected, rtol = predicted(problem, Y), TOLERANCES["direct"]
+    std, prior = expected[1], np.sqrt(problem.variance)
+    assert np.all((std >= 0.0) & (std <= prior * (1.0 + rtol)))
+    order = rng.permutation(n)
+    moved = problem.rows(order).moved(extents * np.ptp(problem.X, axis=0), 3.0, 1.0, 0.0)
+    np.testing.assert_allclose(predicted(moved, Y[order]), expected, rtol=rtol, atol=rtol * prior)
+    swapped = predicted(problem, Y[:, [2, 0, 1]])
+    np.testing.assert_allclose(swapped, expected[..., [2, 0, 1]], rtol=rtol, atol=rtol * prior)
+    counts = rng.integers(1, 3, n)
+    copies = np.repeat(np.arange(n), counts)
+    weighted = predicted(replace(problem, weights=counts.astype(float)), Y)
+    np.testing.assert_allclose(predicted(problem.rows(copies), Y[copies]), weighted, rtol=rtol, atol=rtol * prior)
 
 
 # --- learned hyper-parameters ---
