@@ -1,7 +1,9 @@
 """Targets on another scale: the distribution of y where g(y) is Gaussian, for a strictly monotone g."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,27 @@ class Scale(ABC):
     @abstractmethod
     def check(self, y: Floats) -> None:
         """Refuse targets that g does not take."""
+
+    def limit(self, threshold: float) -> float:
+        """Return g(threshold); −∞ or ∞ of what all targets are above.
+
+        Raises
+        ------
+        InputError
+            If it is no number, or has no value.
+        """
+        finite = isinstance(threshold, Real) and not isinstance(threshold, bool) and math.isfinite(threshold)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = float(self.forward(self._clipped(np.array([float(threshold)])))[0]) if finite else math.nan
+        if math.isnan(found):
+            raise InputError(
+                f"threshold must be a finite number that the transformer of the target takes; got {threshold!r}."
+            )
+        return found
+
+    def _clipped(self, y: Floats) -> Floats:
+        """Return values below all targets as the limit of these."""
+        return y
 
     def quantile(self, mean: Floats, std: Floats, q: float) -> Floats:
         """Return the quantile of y, for z of this mean and standard deviation: exact, of any g."""
@@ -128,6 +151,9 @@ class LogScale(Scale):
 
     shift: float
     increasing: bool = True
+
+    def _clipped(self, y: Floats) -> Floats:
+        return np.maximum(y, -self.shift)
 
     def forward(self, y: Floats) -> Floats:
         """Return log(y + shift)."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
@@ -259,6 +260,32 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         tail = 0.5 - 0.5 * _level(level)
         lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
         return lower, upper
+
+    def predict_exceedance(self, X: ArrayLike, threshold: float, **options: Any) -> Floats:
+        """Predict the probability that a new observation is above a threshold: that of z above g(threshold).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        threshold : float
+            In units of y.
+        **options
+            All else that `predict` of the regressor takes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Raises
+        ------
+        InputError
+            If the threshold is no number that the transformer takes.
+        """
+        check_is_fitted(self)
+        limit = self.scale_.limit(threshold)
+        mean, std = self._of_z(X, **options)
+        found: Floats = ndtr((mean - limit) / std if self.scale_.increasing else (limit - mean) / std)
+        return found
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return −log p(y) of each row: that of z, less log |g′(y)|. `lmgp.metrics.nlpd_scorer` takes it.

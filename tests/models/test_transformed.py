@@ -45,6 +45,21 @@ def test_predictions_are_those_of_a_log_normal_distribution() -> None:
     np.testing.assert_allclose(model().nlpd_rows(T, y), -textbook.logpdf(y), rtol=1e-10)
 
 
+@pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.4, 1.0, 2.5])
+def test_exceedance_of_a_log_normal_distribution(threshold: float) -> None:
+    mean, std = of_z(include_noise=True)
+    expected = lognorm(std, scale=np.exp(mean)).sf(threshold)
+    np.testing.assert_allclose(model().predict_exceedance(T, threshold), expected, rtol=1e-9)
+
+
+def test_exceedance_of_a_falling_function_is_above_a_quantile() -> None:
+    found = model(FunctionTransformer(np.reciprocal, inverse_func=np.reciprocal), np.exp(0.1 * Z))
+    median = float(found.predict_quantile(T[:1], 0.5)[0])
+    np.testing.assert_allclose(found.predict_exceedance(T[:1], median), 0.5, rtol=1e-9)
+    upper = float(found.predict_quantile(T[:1], 0.9)[0])
+    np.testing.assert_allclose(found.predict_exceedance(T[:1], upper), 0.1, rtol=1e-9)
+
+
 def test_without_noise_it_is_the_expectation_that_is_uncertain() -> None:
     rng = np.random.default_rng(0)
     mean, std = of_z()
@@ -148,6 +163,8 @@ def test_by_default_it_chooses_a_model() -> None:
         (lambda: model().predict_interval(T, 95), "level must be a number strictly between 0 and 1; got 95"),
         (lambda: model().predict_quantile(T, 1.0), r"quantile must be a number strictly between 0 and 1, .* got 1\.0"),
         (lambda: model().predict_quantile(T, []), "quantile must be"),
+        (lambda: model().predict_exceedance(T, np.nan), "threshold must be a finite number .* got nan"),
+        (lambda: model().predict_exceedance(T, "half"), "threshold must be a finite number .* got 'half'"),
         (lambda: model().predict_quantile(T, "half"), "got 'half'"),
         (lambda: model().nlpd_rows(X, Y[:-1]), r"inconsistent numbers of samples: \[60, 59\]"),
         (lambda: model().nlpd_rows(X, -Y), "needs targets that are positive"),
