@@ -306,7 +306,9 @@ def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHU
         yield np.column_stack([axes[name][index[place]] for name, place in zip(names, places, strict=True)])
 
 
-def predicted(model: Any, rows: Floats, spread: bool, include_noise: bool, level: float | None = None) -> Floats:
+def predicted(
+    model: Any, rows: Floats, spread: bool, include_noise: bool, level: float | None = None, verbose: bool = False
+) -> Floats:
     """Predict rows whose columns are those of the model: mean, standard deviation, and the ends of the interval."""
     own, named = isinstance(model, GaussianProcess | TransformedTargetGPRegressor), rows
     if getattr(model, "feature_names_in_", None) is not None:
@@ -315,11 +317,11 @@ def predicted(model: Any, rows: Floats, spread: bool, include_noise: bool, level
             import pandas  # which has made the names
 
             named = pandas.DataFrame(rows, columns=column_names(model))
-    options = {"return_std": True} if spread else {}
-    found = np.atleast_2d(model.predict(named, **options, **({"include_noise": True} if include_noise else {})))
+    wanted = {"return_std": spread, "include_noise": include_noise, "verbose": verbose and own}
+    found = np.atleast_2d(model.predict(named, **{name: True for name, asked in wanted.items() if asked}))
     if level is None:
         return found
-    if own:
+    if isinstance(model, TransformedTargetGPRegressor):  # not symmetric
         return np.vstack((found, model.predict_interval(named, level, include_noise)))
     half = float(ndtri(0.5 + 0.5 * level)) * found[1]
     return np.vstack((found, found[0] - half, found[0] + half))

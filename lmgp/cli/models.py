@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 STANDARD = "-"
-# Predictions of this many rows or more are announced.
-LONG = 10_000
 TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
 
 
@@ -367,12 +365,13 @@ def _predictions(model: Any, X: "Floats", complete: Any, level: float, include_n
 
     from lmgp.grids import predicted
 
-    rows = X if complete is None else X[complete]
-    if len(rows) >= LONG:
-        _LOG.info("predicting %s rows", f"{len(rows):,}")
+    rows, shown = X if complete is None else X[complete], _LOG.isEnabledFor(logging.INFO)
     found = np.full((4, len(X)), np.nan)
     if len(rows):
-        found[:, slice(None) if complete is None else complete] = predicted(model, rows, True, include_noise, level)
+        place = slice(None) if complete is None else complete
+        found[:, place] = predicted(
+            model, rows, True, include_noise, level, verbose=shown
+        )  # a bar, where it takes long
     return dict(zip(("mean", "std", "lower", "upper"), found, strict=True))
 
 

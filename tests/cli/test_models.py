@@ -314,3 +314,25 @@ def test_the_page_names_every_option(capsys: pytest.CaptureFixture[str]) -> None
         options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out)) - {"--help", "--quiet", "--out"}
         assert len(options) > 5
         assert {option for option in options if option not in text} == set()
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_long_predictions_show_a_bar_unless_they_are_to_be_quiet(
+    quiet: bool, folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lmgp.models.prediction.DELAY", 0.0)
+    expected = predicted("test.csv")
+    capsys.readouterr()
+    assert main(["predict", "model.lmgp", "test.csv", "--out", "out.csv", *["--quiet"] * quiet]) == 0
+    assert ("Prediction: 100%" in capsys.readouterr().err) is not quiet
+    pd.testing.assert_frame_equal(read("out.csv"), expected)
+
+
+def test_intervals_take_no_second_prediction(folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    predict = GPRegressor.predict
+    monkeypatch.setattr(
+        GPRegressor, "predict", lambda self, *args, **options: calls.append(1) or predict(self, *args, **options)
+    )
+    predicted("test.csv")
+    assert len(calls) == 1
