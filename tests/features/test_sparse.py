@@ -112,8 +112,8 @@ def test_stored_zeros_and_repeated_entries_change_nothing() -> None:
     fitted = TaylorFeatures(degree=3).fit(clean)
     np.testing.assert_array_equal(fitted.transform(untidy).toarray(), fitted.transform(clean).toarray())
     assert fitted.transform(untidy).nnz == fitted.transform(clean).nnz
-    for now, then in zip((untidy.data, untidy.indices, untidy.indptr), before, strict=True):
-        np.testing.assert_array_equal(now, then)
+    for after, earlier in zip((untidy.data, untidy.indices, untidy.indptr), before, strict=True):
+        np.testing.assert_array_equal(after, earlier)
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix, sp.csc_matrix, sp.coo_array])
