@@ -9,7 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
-from results import benchmarks_page
+from benchmark_tables import benchmarks_page
 
 import lmgp
 
