@@ -110,7 +110,7 @@ def test_every_file_of_results_is_on_the_page_of_the_benchmarks(gathered: Path) 
 
 def test_runs_that_differ_in_the_seed_become_their_median(site: Any) -> None:
     rows = [{"method": "a", "seed": seed, "kl": kl} for seed, kl in enumerate((0.1, 0.9, 0.2))]
-    medians = site("results")._medians
+    medians = site("benchmark_tables")._medians
     assert medians(rows) == [{"method": "a", "kl": 0.2}]
     widths = [{**row, "width": width} for row in rows for width in (0.5, 2.0)]  # a setting that is a fraction
     assert medians(widths) == widths
