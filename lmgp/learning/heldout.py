@@ -43,7 +43,7 @@ class Leaving:
     n_regions: int = 24
     largest: float = 0.02
     n_in_region: int = 32
-    n_neighbors: int = 64
+    n_neighbors: int = 128
 
 
 LEAVING = Leaving()

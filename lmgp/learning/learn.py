@@ -23,7 +23,8 @@ from lmgp.inference.duplicates import count_copies, merged_copies
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood, warn_of_copies
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
 from lmgp.kernels.base import Kernel, require
-from lmgp.learning import heldout, scoring, search, space
+from lmgp.learning import choice, heldout, scoring, search, space
+from lmgp.learning.choice import Choice
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned, Learning, Trial
@@ -136,8 +137,8 @@ def learn(
 
     Up to `max_learning_rows` rows, the exact likelihood of the two best forms decides. Above, a tenth of the rows is
     left out at random and a tenth in whole neighbourhoods. The optima of the Vecchia likelihood of all other rows and
-    of the exact likelihood of a sample predict them from the nearest rows, and the highest density wins. Of kernels
-    within one standard error, the one with the fewest parameters does.
+    of the exact likelihood of a sample predict them from the nearest rows, and the highest density wins, or a simpler
+    kernel that is level with it (`lmgp.learning.choice.RULE`).
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -177,7 +178,7 @@ def learn(
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
     n_rows, rows = len(rows.y), merged_copies(rows)
-    rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING
+    rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING, choice.RULE
     data = rows.X, rows.y, rows.weights, rows.noise_variances
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
     known = _MEMORY.get(key)
@@ -305,7 +306,8 @@ def _by_search(
     if held is None:
         chosen = _by_likelihood(trying, best, settings)
     else:
-        chosen = trying.steady(trying.decide(_candidates(trying, best, settings, seeds[2]), held), held)
+        between = Choice(trying, held)
+        chosen = between.steady(between.best(_candidates(trying, best, settings, seeds[2])))
     free = chosen.optimum.free
     kernel, noise = chosen.space.kernel(free), chosen.space.noise_variance(free)
     by_exact = held is None and settings.likelihood != "vecchia"
@@ -329,7 +331,11 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
     """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
     candidates: list[Found] = []
     if settings.likelihood != "exact":
-        candidates = list(chain.from_iterable(parallel_map(search.by_all_rows, best)))
+        optima = parallel_map(search.by_all_rows, best)
+        if any(each[-1].trial.n_neighbors == PLAN.closer[-1][0] for each in optima):
+            # Few rows do not tell such kernels apart: one more is tried.
+            optima += map(search.by_all_rows, search.another_single(best))
+        candidates = list(chain.from_iterable(optima))
     if settings.likelihood != "vecchia":
         most = settings.max_learning_rows if not candidates else min(settings.max_learning_rows, PLAN.beside)
         order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]

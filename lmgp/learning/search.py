@@ -1,4 +1,4 @@
-"""The search for a kernel: by successive halving over positions, then by held-out density."""
+"""The search for a kernel: by successive halving over positions."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from lmgp.inference.vecchia import VecchiaLikelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form, make_form
-from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
@@ -80,12 +79,6 @@ class Plan:
         Of at most this number of rows, none is left out.
     rows_per_parameter : int
         With fewer rows for each parameter of a sum with one lengthscale a column, ``ard="auto"`` tries no such kernel.
-    standard_errors : float
-        A kernel with more parameters has to predict better by this number of standard errors.
-    doublings : int
-        The noise is doubled at most this number of times, see `Search.steady`.
-    worth_doubling : float
-        In nats a held-out row.
     """
 
     first: Round = Round(500, 16, 8, 3, 0.5)
@@ -104,9 +97,6 @@ class Plan:
     gain: float = 0.02
     fewest_to_leave_out: int = 100
     rows_per_parameter: int = 3
-    standard_errors: float = 1.0
-    doublings: int = 6
-    worth_doubling: float = 0.002
 
 
 PLAN = Plan()
@@ -138,7 +128,7 @@ class Found(NamedTuple):
 
 @dataclass
 class Search:
-    """Learns the parameters of forms, and chooses between them.
+    """Learns the parameters of forms.
 
     Parameters
     ----------
@@ -192,6 +182,13 @@ class Search:
         close = PLAN.behind / one.n_positions
         kept = [leader, *others[:1], *(each for each in others[1:] if each.worth >= worths[each.plain] - close)]
         return sorted(kept[: one.n_kept], key=lambda each: -each.worth)
+
+    def another_single(self, best: Sequence[Found]) -> list[Found]:
+        """Return the single kernel that was next to go on to the last round; none where all did."""
+        kinds = {each.space.form.ard for each in best if each.plain}
+        known = {_key(each.space.form) for each in best}
+        left = [each for key, each in self._done[PLAN.second].items() if each.plain and key not in known]
+        return sorted((each for each in left if each.space.form.ard in kinds), key=lambda each: -each.worth)[:1]
 
     def _sums(self, forms: Sequence[Form], singles: Sequence[Found]) -> list[Form]:
         """Return the sums that are worth a trial."""
@@ -251,47 +248,6 @@ class Search:
         with single_threaded() if len(rows.y) <= PLAN.beside else nullcontext():
             optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
-
-    def decide(self, candidates: Sequence[Found], held_out: HeldOut) -> Found:
-        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest."""
-        scored = [self._scored(one, held_out) for one in candidates]
-        _, best = max(scored, key=lambda pair: _mean(pair[1]))
-        near = []
-        for one, densities in scored:
-            lead = [a - b for a, b in zip(best, densities, strict=True)]
-            if _mean(lead) <= PLAN.standard_errors * _error(lead):
-                near.append((one, densities))
-        return min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
-
-    def steady(self, found: Found, held_out: HeldOut) -> Found:
-        """Double a learned noise as long as held-out rows are predicted better: near-copies drive it towards zero."""
-        best, score = found, _mean(self._scored(found, held_out)[1])
-        for _ in range(PLAN.doublings if self.log_noise is None else 0):
-            free = best.optimum.free.copy()
-            free[-1] += np.log(2.0)
-            raised = best._replace(optimum=best.optimum._replace(free=free))
-            densities = [each for each in held_out.densities(*raised.hyperparameters) if len(each)]
-            if _mean(densities) - score < PLAN.worth_doubling:
-                break
-            best, score = raised, _mean(densities)
-        if best is not found:
-            best = best._replace(trial=best.trial._replace(likelihood=f"{best.trial.likelihood}, more noise"))
-            self.trials.append(best)
-            best, _ = self._scored(best, held_out)
-        return next(one for one in self.trials if one.optimum is best.optimum)
-
-    def _scored(self, found: Found, held_out: HeldOut) -> tuple[Found, list[Floats]]:
-        """Note the densities of held-out rows in the line of a candidate; return them, in each of the two ways."""
-        alone, regions = held_out.densities(*found.hyperparameters)
-        densities = [each for each in (alone, regions) if len(each)]
-        trial = found.trial._replace(
-            alone=float(alone.mean()),
-            regions=float(regions.mean()) if len(regions) else float("nan"),
-            density_error=_error(densities),
-        )
-        scored = found._replace(trial=trial)
-        self.trials = [scored if one is found else one for one in self.trials]
-        return scored, densities
 
     def _run(self, forms: Sequence[Form], one: Round) -> list[Found]:
         """Run one of the first two rounds for forms, after the parts that they start from; each form once."""
@@ -387,13 +343,3 @@ def _spread(space: Space, parts: list[Found], factor: float) -> Floats:
     difference = (target - own)[: len(space.index)]
     # Of what shares a number, the mean.
     return space.gradient(difference) / np.bincount(space.index, minlength=len(space.bounds))
-
-
-def _mean(densities: Sequence[Floats]) -> float:
-    """Return the mean over the ways of holding out of the mean density."""
-    return float(np.mean([np.mean(each) for each in densities]))
-
-
-def _error(densities: Sequence[Floats]) -> float:
-    """Return the standard error of `_mean`."""
-    return float(np.sqrt(sum(np.var(each) / len(each) for each in densities)) / len(densities))

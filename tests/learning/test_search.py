@@ -1,4 +1,4 @@
-"""The search for a kernel: its rounds, and how it decides."""
+"""The search for a kernel: its rounds."""
 
 from dataclasses import replace
 from math import log
@@ -11,7 +11,6 @@ from scipy.stats import multivariate_normal
 import lmgp.learning.search
 from lmgp import GaussianKernel, MaternKernel
 from lmgp.learning.forms import forms, make_form
-from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
 from lmgp.validation import Rows
@@ -55,6 +54,15 @@ class TestRounds:
         for line in lines:
             assert np.isfinite(line.log_likelihood)
             assert line.n_free == make_form(line.kernel, line.ard, 2).n_free + 1
+
+    def test_another_single_kernel_is_the_next_one(self, draw_from: Draw) -> None:
+        trying = search(*draw_from(SMOOTH, 150))
+        trying.best_forms(forms("auto", True, 2))
+        second = [one for one in trying.trials if one.trial.n_rows == SMALL.second.n_positions]
+        singles = sorted((one for one in second if one.plain), key=lambda one: -one.worth)
+        (other,) = trying.another_single(singles[:1])
+        assert other.trial == singles[1].trial
+        assert trying.another_single(singles) == []
 
     def test_sums_have_the_lengthscales_that_single_kernels_need(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
@@ -117,35 +125,3 @@ class TestRounds:
         expected = -(2 * 3 + 2 * 20 + 2 * 3 * 4 / 16) / 40
         assert found._replace(trial=trial).worth == pytest.approx(expected)
         assert found._replace(trial=trial._replace(n_rows=4)).worth == -np.inf
-
-
-class TestDecision:
-    def candidates(self, draw_from: Draw, names: list[str]) -> tuple[Search, list[Found], HeldOut]:
-        X, y = draw_from(MaternKernel(2.0, smoothness=0.5), 600, noise=0.01)
-        rows = Rows(X, y - y.mean())
-        units = Units.of(rows, True)
-        held = HeldOut.of(rows, units.columns, np.random.default_rng(0))
-        trying = Search(held.rest, units, None, None, (0, 1, 2))
-        return trying, trying.best_forms(forms(names, False, 2)), held
-
-    def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
-        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
-        assert trying.decide(found, held).trial.kernel == "matern12"
-        # Both have their densities in their lines.
-        lines = {one.trial.kernel: one.trial for one in trying.trials}
-        for one in found:
-            space, free = one.space, one.optimum.free
-            alone, regions = held.densities(space.kernel(free), space.noise_variance(free))
-            line = lines[one.trial.kernel]
-            assert (line.alone, line.regions) == (pytest.approx(alone.mean()), pytest.approx(regions.mean()))
-            error = np.hypot(np.std(alone) / len(alone) ** 0.5, np.std(regions) / len(regions) ** 0.5) / 2.0
-            assert line.density_error == pytest.approx(error)
-        assert lines["matern12"].alone > lines["gaussian"].alone
-
-    def test_of_equals_the_simplest_is_taken(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-        trying, found, held = self.candidates(draw_from, ["matern12+gaussian", "matern12", "matern12+matern52"])
-        assert trying.decide(found, held).trial.kernel == "matern12"
-        # With every difference within the error, the fewest parameters decide, whatever they predict.
-        monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(SMALL, standard_errors=1e6))
-        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12+gaussian"])
-        assert trying.decide(found, held).trial.kernel == "gaussian"

@@ -1,0 +1,70 @@
+"""The choice between kernels by rows that were left out."""
+
+import numpy as np
+import pytest
+
+import lmgp.learning.choice
+from lmgp import MaternKernel
+from lmgp.learning.choice import Choice, Rule
+from lmgp.learning.forms import forms
+from lmgp.learning.heldout import HeldOut
+from lmgp.learning.search import PLAN, Found, Search
+from lmgp.learning.space import Units
+from lmgp.validation import Rows
+from tests.learning.conftest import Draw
+
+pytestmark = pytest.mark.usefixtures("small")
+
+
+class TestDecision:
+    def candidates(self, draw_from: Draw, names: list[str]) -> tuple[Search, list[Found], HeldOut]:
+        X, y = draw_from(MaternKernel(2.0, smoothness=0.5), 600, noise=0.01)
+        rows = Rows(X, y - y.mean())
+        units = Units.of(rows, True)
+        held = HeldOut.of(rows, units.columns, np.random.default_rng(0))
+        trying = Search(held.rest, units, None, None, (0, 1, 2))
+        return trying, trying.best_forms(forms(names, False, 2)), held
+
+    def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
+        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
+        assert Choice(trying, held).best(found).trial.kernel == "matern12"
+        # Both have their densities in their lines.
+        lines = {one.trial.kernel: one.trial for one in trying.trials}
+        for one in found:
+            space, free = one.space, one.optimum.free
+            alone, regions = held.densities(space.kernel(free), space.noise_variance(free))
+            line = lines[one.trial.kernel]
+            assert (line.alone, line.regions) == (pytest.approx(alone.mean()), pytest.approx(regions.mean()))
+            error = np.hypot(np.std(alone) / len(alone) ** 0.5, np.std(regions) / len(regions) ** 0.5) / 2.0
+            assert line.density_error == pytest.approx(error)
+        assert lines["matern12"].alone > lines["gaussian"].alone
+
+    def test_of_equals_the_simplest_is_taken(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        trying, found, held = self.candidates(draw_from, ["matern12+gaussian", "matern12", "matern12+matern52"])
+        assert Choice(trying, held).best(found).trial.kernel == "matern12"
+        # With every difference within the error, the fewest parameters decide, whatever they predict.
+        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(standard_errors=1e6))
+        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12+gaussian"])
+        assert Choice(trying, held).best(found).trial.kernel == "gaussian"
+
+    def test_of_level_single_kernels_that_draw_on_many_rows_the_roughest_is_taken(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(level=1e6))
+        trying, found, held = self.candidates(draw_from, ["matern52", "matern12"])
+        most = PLAN.closer[-1][0]
+
+        def taken(*many: str) -> str:
+            """The kernel that is taken where these were learned with the most neighbours."""
+            trying.trials = [
+                one._replace(trial=one.trial._replace(n_neighbors=most if one.trial.kernel in many else 30))
+                for one in found
+            ]
+            return Choice(trying, held).best(trying.trials).trial.kernel
+
+        best = taken()
+        assert taken("matern52", "matern12") == "matern12"
+        assert {taken(name) for name in ("matern52", "matern12")} == {"matern52", "matern12"}
+        # Kernels that predict worse by more than the error take no part.
+        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(level=0.0))
+        assert {taken(name) for name in ("matern52", "matern12")} == {best}
