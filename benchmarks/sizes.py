@@ -1,10 +1,11 @@
 """Seconds and memory over the number of rows, on a map: the global solve beside the exact GP and near rows.
 
 Rows of 200 cities in an extent of 100 × 100 lengthscales of a Gaussian kernel, with a noise of 0.1 of its variance, and
-100,000 rows to predict: means and standard deviations. Nothing is learned. Each run is a process of its own, whose peak
-of memory is thereby its own; it holds the rows, too. A run of more than --cap seconds is stopped, and the method has no
-larger ones.
+100,000 rows to predict: means and standard deviations. Nothing is learned. GPBoost has its Vecchia approximation, with
+its default numbers of neighbours. Each run is a process of its own, whose peak of memory is thereby its own; it holds
+the rows, too. A run of more than --cap seconds is stopped, and the method has no larger ones.
 
+    pip install gpboost==1.8.0
     python benchmarks/sizes.py [--rows 10000 100000 1000000 10000000] [--methods NAME ...] [--cap 120]
     python benchmarks/sizes.py --redraw       # the figure alone, from the results
 
@@ -67,9 +68,23 @@ def exact():
     return ExactGPRegressor(solver="cholesky", max_memory_gib=20.0)
 
 
+def gpboost_vecchia(X, y, new):
+    import gpboost
+
+    def predict():
+        # The range of its Gaussian kernel is the lengthscale times the root of two.
+        model = gpboost.GPModel(gp_coords=X, cov_function="gaussian", gp_approx="vecchia")
+        parameters = np.array([NOISE, VARIANCE, 2.0**0.5])
+        return model.predict(y=y, gp_coords_pred=new, cov_pars=parameters, predict_var=True, predict_response=False)
+
+    seconds, _ = timed(predict)
+    return 0.0, seconds, {"version": gpboost.__version__}
+
+
 METHODS = {
     "exact": (ours(exact), "exact GP", "#000000", "s"),
     "nearest": (ours(nearest), "nearest 64 rows", "#d55e00", "^"),
+    "gpboost": (gpboost_vecchia, "GPBoost, Vecchia", "#009e73", "D"),
     "spectral": (ours(spectral), "SpectralGPRegressor", "#0072b2", "o"),
 }
 
