@@ -234,6 +234,16 @@ CASES: dict[str, Case] = {
     "chosen_local": Case(GPRegressor(methods=["local_taylor"], random_state=0), near="modes", most_columns=2),
 }
 
+# Models of streams, which take rows later and out again, to 1e-8. Of a spectral model, the box has all rows.
+UPDATED: dict[str, Case] = {
+    "orthogonal": CASES["orthogonal"],
+    "taylor": CASES["taylor"],
+    "nystroem": CASES["nystroem"],
+    "trend": featurized(TaylorFeatures(30), of_all={"trend": "linear"}),
+    "localized": Case(LocalizedGPRegressor(TaylorFeatures(30)), most_columns=3),
+    "spectral": Case(SpectralGPRegressor(1e-9), most_columns=1, of_all={"box": [[-6.0], [9.0]]}),
+}
+
 # Its properties are other ones, which have their test. Stochastic gradients are of rows in the order in which they are
 # drawn, and have no prior: their properties are in expectation, in tests/sgd.
 APART = (MultiTargetGPRegressor, TransformedTargetGPRegressor)
