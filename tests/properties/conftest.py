@@ -45,6 +45,9 @@ from lmgp.kernels.base import Kernel
 
 Floats = NDArray[np.float64]
 
+# What they warn of is what is tested here.
+WARNED = (NumericalWarning, ImplausibleMeanWarning, KernelWarning, ToleranceWarning)
+
 # How near predictions of equal models are: means in prior standard deviations, variances in prior variances.
 TOLERANCES = {
     # Cholesky factors of at most 220 rows, with noise of at least a hundredth of the variance: the condition number is
@@ -98,8 +101,7 @@ class Case:
     def predict(self, problem: "Problem", **parameters: Any) -> tuple[Floats, Floats]:
         """Fit the model to a problem, and predict the means and variances of its new rows."""
         with warnings.catch_warnings():
-            # What they warn of is what is tested here.
-            for one in (NumericalWarning, ImplausibleMeanWarning, KernelWarning, ToleranceWarning):
+            for one in WARNED:
                 warnings.simplefilter("ignore", one)
             model = self.make(problem, **parameters).fit(problem.X, problem.y, sample_weight=problem.weights)
             mean, std = model.predict(problem.T, return_std=True)
