@@ -130,10 +130,11 @@ def merged_copies(rows: Rows) -> Rows:
 
     Notes
     -----
-    Rows are ordered by `lmgp.locality.places.place_keys`, those at one place by y.
+    Rows are ordered by y, which rotations of X do not change either, and those of equal y by
+    `lmgp.locality.places.place_keys`.
     """
     own, targets = _columns(rows.noise_variances), _columns(rows.y)
-    order = np.lexsort((*own, *targets, place_keys(rows.X)))
+    order = np.lexsort((place_keys(rows.X), *own, *targets))
     starts = np.ones(len(order), dtype=bool)
     starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *targets, *own)], axis=0)
     first = np.flatnonzero(starts)
