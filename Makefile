@@ -11,7 +11,7 @@ compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
 
 test: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: .venv/.installed
 	$(BIN)/ruff check .

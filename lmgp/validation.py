@@ -112,8 +112,10 @@ class Rows:
 
     @property
     def mean(self) -> float:
-        """The weighted mean of y."""
-        return float(np.average(self.y, weights=self.weights))
+        """The weighted mean of y: to the last digit the same in any order of the rows."""
+        if self.weights is None:
+            return float(np.sort(self.y, axis=None).mean())
+        return float(np.sort(self.weights * self.y).sum() / np.sort(self.weights).sum())
 
     def center(self, known: Any) -> float:
         """Return the mean of y that is known, or the weighted one for None; see `known_center`."""

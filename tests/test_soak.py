@@ -1,4 +1,4 @@
-"""Two hundred fits and predictions in one process: memory does not grow.
+"""Two hundred fits and predictions, and as many updates, in one process: memory does not grow.
 
 Memory is measured in a process of its own: pages that other tests freed would hide what stays behind.
 """
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import pytest
 
 import lmgp
-from tests.properties.conftest import CASES, Case, Problem
+from tests.properties.conftest import CASES, UPDATED, Case, Problem
 
 ROUNDS = 200
 # What the allocator and lazy imports need is there by then.
@@ -52,6 +53,31 @@ def growth_over_fits(path: Path) -> float:
     return resident() - started
 
 
+def growth_over_updates(path: Path) -> float:
+    """MiB more after ``ROUNDS`` updates, taken back again, than after the first ``WARM``.
+
+    Each model then predicts what it did before them, to 1e-8: taking rows out loses no digits in the long run.
+    """
+    problem = Problem.draw(N, 1, 0)
+    later = [(part.X, part.y) for part in map(problem.rows, np.array_split(np.arange(100, N), 4))]
+    models = []
+    for case in UPDATED.values():
+        first = problem.rows(slice(0, 100))
+        models.append(case.make(first).set_params(**case.of_all).partial_fit(first.X, first.y))
+    before, started = [model.predict(problem.T[:10]) for model in models], 0.0
+    for number in range(ROUNDS):
+        if number == WARM:
+            started = resident()
+        model, some, others = models[number % len(models)], later[number % 4], later[(number + 1) % 4]
+        model.partial_fit(*some).merge(model.with_rows(*others)).forget(*some)
+        assert np.all(np.isfinite(model.predict(problem.T[:10])))
+        model.forget(*others)
+    for model, means in zip(models, before, strict=True):
+        np.testing.assert_allclose(model.predict(problem.T[:10]), means, rtol=0.0, atol=1e-8)
+    models[0].save(path)
+    return resident() - started
+
+
 def growth_by_what_is_kept(path: Path) -> float:
     """MiB more once every round after the first ``WARM`` has left one matrix of ``N`` rows behind."""
     started = resident()
@@ -65,9 +91,10 @@ def in_a_new_process(growth: Callable[[Path], float], path: Path) -> float:
         return process.submit(growth, path).result()
 
 
-def test_memory_does_not_grow(tmp_path: Path) -> None:
-    grown = in_a_new_process(growth_over_fits, tmp_path / "model.lmgp")
-    assert grown < GROWTH, f"{grown:.1f} MiB more after {ROUNDS - WARM} fits"
+@pytest.mark.parametrize("growth", [growth_over_fits, growth_over_updates])
+def test_memory_does_not_grow(growth: Callable[[Path], float], tmp_path: Path) -> None:
+    grown = in_a_new_process(growth, tmp_path / "model.lmgp")
+    assert grown < GROWTH, f"{grown:.1f} MiB more after {ROUNDS - WARM} rounds"
 
 
 def test_what_stays_behind_would_be_seen(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import torch
 from sklearn.base import clone
 
 from lmgp import ExactGPRegressor, GPRegressor
-from tests.properties.conftest import CASES, Case, Floats, Problem
+from tests.properties.conftest import CASES, UPDATED, Case, Floats, Problem
 
 N_THREADS = 8
 # Two models at a time, each class beside another one.
@@ -36,7 +36,7 @@ def fitted(case: Case, problem: Problem) -> Any:
 
 
 def predicted(model: Any, problem: Problem) -> Floats:
-    return np.array(model.predict(problem.T, return_std=True))
+    return np.array(model.predict(problem.T[:10], return_std=True))
 
 
 @pytest.mark.parametrize("names", list(pairwise(NAMES)), ids="-".join)
@@ -64,11 +64,31 @@ def test_two_models_that_learn_in_eight_threads() -> None:
 
     def learned(i: int) -> Floats:
         model = clone(models[i % 2]).fit(problem.X, problem.y)
-        return np.array([*predicted(model, problem), np.full(len(problem.T), model.kernel_.lengthscale)])
+        return np.append(predicted(model, problem), model.kernel_.lengthscale)
 
     expected = [learned(i) for i in range(2)]
     for i, found in enumerate(at_once(learned)):
         np.testing.assert_allclose(found, expected[i % 2], rtol=1e-4, atol=1e-6)  # where the optimiser stops
+
+
+@pytest.mark.parametrize("names", list(pairwise(UPDATED)), ids="-".join)
+def test_two_models_whose_rows_come_and_go_in_eight_threads(names: tuple[str, str]) -> None:
+    problem = Problem.draw(120, 1, 0)
+    cases = [UPDATED[name] for name in names]
+    common = [
+        case.make(problem).set_params(**case.of_all).partial_fit(problem.X[:40], problem.y[:40]) for case in cases
+    ]
+
+    def updated(i: int) -> Floats:
+        # What threads share they only read: each makes models of its own rows from it.
+        part = slice(40 + 10 * i, 50 + 10 * i)
+        model = common[i % 2].with_rows(problem.X[:40], problem.y[:40]).merge(common[i % 2])
+        model.partial_fit(problem.X[part], problem.y[part]).forget(problem.X[:40], problem.y[:40])
+        return np.concatenate([predicted(one, problem) for one in (model, common[i % 2])])
+
+    expected = [updated(i) for i in range(N_THREADS)]
+    for found, one in zip(at_once(updated), expected, strict=True):
+        assert_near(found, one)
 
 
 def assert_near(found: Floats, expected: Floats) -> None:

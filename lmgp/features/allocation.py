@@ -45,7 +45,7 @@ def sample_groups(
     Parameters
     ----------
     scaled : ndarray of shape (n, d)
-        Rows, in lengthscales.
+        Rows, in lengthscales, each place once (`lmgp.locality.places.distinct_places`).
     centroids : ndarray of shape (n_centroids, d)
         In the same coordinates.
     n_rows : int

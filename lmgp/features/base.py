@@ -21,6 +21,7 @@ from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.locality.clustering import nearest_centroids
+from lmgp.locality.places import distinct_places
 from lmgp.memory import check_memory
 from lmgp.noise import Noise
 from lmgp.statistics import Source, Statistics
@@ -267,7 +268,9 @@ class KernelMap(FeatureMap):
 
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return where one map for all rows is best centred, shape (d,): the weighted mean of the rows."""
-        return np.average(X, axis=0, weights=weights)
+        places, totals = distinct_places(X, weights)
+        centre: Floats = np.average(places, axis=0, weights=totals)
+        return centre
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:
         """Draw the map for use on differences between rows and their nearest centroid.

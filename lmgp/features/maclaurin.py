@@ -20,6 +20,7 @@ from lmgp.features.truncated import ComponentMap, GaussianFit, TruncatedFit, Tru
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.places import distinct_places
 from lmgp.validation import RandomState, as_tensor, spawn
 
 Floats = NDArray[np.float64]
@@ -147,7 +148,7 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
     max_degree : int, default=15
         The highest degree allowed.
     n_allocation_rows : int, default=500
-        The number of rows from which the pairs are made.
+        The number of rows from which the pairs are made. Rows at one place are one.
     allocation : {"local", "mean"}, default="local"
         "local" makes pairs of rows within reach of a common centroid, as differences to it; of the origin, if `fit` is
         given no centroids. "mean" makes pairs of any rows, as differences to the origin, as published.
@@ -218,7 +219,7 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
                 f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
                 f"at least 2; got {self.n_features}."
             )
-        scaled = kernel.scale(X)
+        scaled = kernel.scale(distinct_places(X)[0])
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
         # Two streams: what is drawn for given counts does not depend on the number of rows that were sampled.

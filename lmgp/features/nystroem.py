@@ -19,6 +19,7 @@ from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.linalg import solve_lower
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.locality.places import distinct_places
 from lmgp.parallel import single_threaded_blas
 from lmgp.validation import RandomState, as_tensor
 
@@ -100,7 +101,8 @@ class NystroemFeatures(KernelMap):
     variance for many landmarks in a small place, and by 1e-4 at worst: for a pair alone, a few millionths of a
     lengthscale apart.
 
-    k-means++ sees at most 10,000 random rows, or 10 for each landmark where that is more.
+    k-means++ sees at most 10,000 random places, or 10 for each landmark where that is more. Rows at one place are one,
+    whatever their weights, and the order of the rows makes no difference.
 
     The map serves every kernel and needs no centre: it sees the rows as they come.
 
@@ -166,7 +168,7 @@ class NystroemFeatures(KernelMap):
         unit = float(np.diagonal(covariance).max())
         if unit == 0.0:
             raise InputError(
-                f"{kernel!r} is zero at all {len(candidates)} landmarks, so that no column is left. Give other rows, "
+                f"{kernel!r} is zero at all landmarks, so that no column is left. Give other rows, "
                 "landmarks or another kernel."
             )
         factor, order, rank, _ = dpstrf(covariance / unit, tol=CHOICE.negligible, lower=1)
@@ -184,6 +186,7 @@ class NystroemFeatures(KernelMap):
             if given.shape[1] != X.shape[1]:
                 raise InputError(f"landmarks must have as many columns as X, {X.shape[1]}; got shape {given.shape}.")
             return given
+        X, _ = distinct_places(X)
         if len(X) <= self.n_features:
             return X
         scaled = kernel.scale(X) if kernel.can("metric") else X

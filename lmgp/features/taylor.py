@@ -26,6 +26,7 @@ from lmgp.features.truncated import TruncatedMap
 from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.places import distinct_places
 from lmgp.memory import check_memory
 from lmgp.statistics import Source, Statistics, TargetSums
 from lmgp.validation import RandomState, Rows, as_tensor, validated
@@ -51,7 +52,8 @@ class TaylorFeatures(TruncatedMap):
     index_set : {"total_degree", "energy"}, default="total_degree"
         "total_degree" takes all monomials up to the largest total degree that fits into `n_features`. "energy" takes
         `n_features` monomials, one after the other by their mean square on a sample of the rows within reach of a
-        centre; it is better for columns of X that have different extents in lengthscales, and needs dense rows.
+        centre, each place once; it is better for columns of X that have different extents in lengthscales, and needs
+        dense rows.
     weights : {"gaussian", "polynomial"}, default="gaussian"
         "polynomial" gives the same monomials the weights of another kernel, which is then met exactly:
         φ(x)ᵀφ(z) = σ²(x̃ᵀz̃ + coef0)^p, p the total degree. For linear models, not inside a Gaussian-process regressor.
@@ -216,7 +218,7 @@ class TaylorFeatures(TruncatedMap):
         degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
         if self.index_set == "energy":
             self._check_energy(X)
-            scaled = kernel.scale(X)
+            scaled = kernel.scale(distinct_places(X)[0])
             centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
             reached = max(degree, ENERGY.reach_degree)
             groups = sample_groups(scaled, centres, ENERGY.sample_rows, reached, np.random.default_rng(0))

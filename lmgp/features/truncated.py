@@ -17,6 +17,7 @@ from lmgp.features.base import KernelFit, KernelMap, Work
 from lmgp.fitted import OfFit, unchanged_on_failure
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
+from lmgp.locality.places import distinct_places
 from lmgp.validation import as_tensor
 
 Floats = NDArray[np.float64]
@@ -225,7 +226,8 @@ class TruncatedMap(ComponentMap):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows as differences to the centre of the map, or to the mean of all rows where there are several centres.
+            Rows as differences to the centre of the map, or to the mean of their places where there are several
+            centres.
         y : ignored
         centroids : array-like of shape (n_centroids, d), optional
             The centres around which a model uses the map, in the coordinates of X; the origin if not given. A map that
@@ -245,8 +247,8 @@ class TruncatedMap(ComponentMap):
         return self
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
-        mean = X.mean(axis=0)
-        return self.fit(X - mean, centroids=centroids - mean)
+        origin = centroids[0] if len(centroids) == 1 else distinct_places(X)[0].mean(axis=0)
+        return self.fit(X - origin, centroids=centroids - origin)
 
     def missing_variance(self, X: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:  # noqa: D102
         missing = super().missing_variance(X, features)

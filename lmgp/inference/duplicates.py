@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.errors import InputError
+from lmgp.locality.places import place_keys
 from lmgp.validation import Rows
 
 # What becomes of rows with equal X: they are kept, averaged, or copies of X and y are dropped.
@@ -125,25 +126,22 @@ def merged_copies(rows: Rows) -> Rows:
     Returns
     -------
     Rows
-        In an order that depends on X and y alone; `rows` itself where all weights are 1 and no two rows are equal.
+        In an order that shifts and other units of X and y leave as it is; without weights where all are 1.
 
     Notes
     -----
-    Rows are ordered by 64 random bits of X, see `count_copies`.
+    Rows are ordered by y, which rotations of X do not change either, and those of equal y by
+    `lmgp.locality.places.place_keys`.
     """
-    bits = np.zeros(len(rows.y), dtype=np.uint64)
-    for column in rows.X.T:
-        bits = _mixed(bits, column)
     own, targets = _columns(rows.noise_variances), _columns(rows.y)
-    order = np.lexsort((*own, *targets, bits))
+    order = np.lexsort((place_keys(rows.X), *own, *targets))
     starts = np.ones(len(order), dtype=bool)
-    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (bits, *targets, *own)], axis=0)
-    weights = np.ones(len(order)) if rows.weights is None else rows.weights
-    if starts.all() and np.all(weights == 1.0):
-        return rows
+    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *targets, *own)], axis=0)
     first = np.flatnonzero(starts)
     kept = rows.take(order[first])
-    return Rows(kept.X, kept.y, np.add.reduceat(weights[order], first), kept.noise_variances)
+    weights = np.ones(len(order)) if rows.weights is None else rows.weights
+    totals = np.add.reduceat(weights[order], first)
+    return Rows(kept.X, kept.y, None if np.all(totals == 1.0) else totals, kept.noise_variances)
 
 
 def averaged(rows: Rows) -> Rows:

@@ -26,6 +26,7 @@ from lmgp.inference.weight_space import (
 from lmgp.kernels.base import Kernel, require
 from lmgp.locality.blocks import Neighbourhoods
 from lmgp.locality.placement import by_centroid, negligible_share
+from lmgp.locality.places import distinct_places
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
 from lmgp.statistics import Statistics
@@ -82,7 +83,9 @@ def fitted_map(
     """
     made = make_feature_map(features, kernel, rng)
     check_model(made, len(rows.y), rows.X.shape[1], max_memory_gib)
-    return made.fit_around(rows.X, centroids if len(centroids) else rng.permutation(rows.X)[:STAND_INS])
+    if not len(centroids):
+        centroids = rng.permutation(distinct_places(rows.X)[0])[:STAND_INS]
+    return made.fit_around(rows.X, centroids)
 
 
 class LocalPosterior:

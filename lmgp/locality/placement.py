@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from lmgp.kernels.base import Kernel
 from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.locality.places import distinct_places
 from lmgp.noise import Noise
 from lmgp.validation import Rows
 
@@ -29,10 +30,12 @@ def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | Non
     ndarray of shape (n_centroids, d)
         In the units of X. Those of a larger threshold are the first ones of a smaller threshold.
     """
-    mean = np.average(rows.X, axis=0, weights=rows.weights)
-    lengthscale = kernel.metric(rows.X.shape[1])
+    # Of several farthest rows the first one is taken: in an order of their places, it is the same in any order of rows.
+    places, totals = distinct_places(rows.X, rows.weights)
+    mean = np.average(places, axis=0, weights=totals)
+    lengthscale = kernel.metric(places.shape[1])
     centroids = farthest_point_clustering(
-        kernel.scale(rows.X), threshold, start=mean / lengthscale, max_centroids=max_centroids
+        kernel.scale(places), threshold, start=mean / lengthscale, max_centroids=max_centroids
     )
     centroids *= lengthscale
     # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.

@@ -190,9 +190,11 @@ class _StreamFit:
                 _count(chunk)
             rows = checked_chunk(self.model, chunk, place, first=number == 0)
             if rows is not None:
-                sample.add(rows)
+                with place.named():
+                    sample.add(rows, self.model.noise_variance)
                 self._remember_columns()
-                break
+                if len(sample.keys) > 1:  # a model is not made of one row
+                    break
         return chain(read, chunks)
 
     def _freeze(self) -> None:

@@ -63,9 +63,13 @@ def test_rows_with_noise_variances_of_their_own_are_copies_if_these_are_equal_to
     assert merged.weights.tolist() == [2.0, 1.0]
 
 
-def test_rows_without_copies_stay_as_they_are() -> None:
-    given = Rows(*rows(10), np.ones(10))
-    assert merged_copies(given) is given
+def test_rows_without_copies_have_an_order_of_their_own() -> None:
+    X, y = rows(10)
+    merged, other = merged_copies(Rows(X, y, np.ones(10))), merged_copies(Rows(X[::-1] + 3.0, 2.0 * y[::-1]))
+    assert merged.weights is None
+    np.testing.assert_allclose(other.X - 3.0, merged.X, atol=1e-12)
+    np.testing.assert_array_equal(other.y, 2.0 * merged.y)
+    np.testing.assert_array_equal(np.sort(merged.y), np.sort(y))
 
 
 @pytest.mark.parametrize("kernel", [None, "matern32"])

@@ -62,7 +62,7 @@ class TestRowsThatShareACell:
     @pytest.mark.parametrize("arguments", ARGUMENTS)
     def test_are_predicted_by_the_exact_process_of_the_rows_around_it(self, name: str, arguments: str) -> None:
         kernel, formula = KERNELS[name]
-        X, y, T = wide(900, 60)
+        X, y, T = wide(900, 24)
         rows, noise = rows_and_noises(X, y, arguments)
         expected = of_rows_around(kernel, formula, rows, noise, T, 100)
         shared = np.isfinite(expected[0])

@@ -48,7 +48,7 @@ def test_means_are_those_of_the_factor(trend, weighted: bool) -> None:
     own = found.predict(T, return_std=True)
     np.testing.assert_allclose(own[0], mean, atol=1e-5)
     np.testing.assert_allclose(found.predict(T), own[0], atol=1e-12)
-    np.testing.assert_allclose(own[1], std, rtol=0.1)  # the variance is local
+    np.testing.assert_allclose(own[1], std, rtol=0.2)  # the variance is local
     np.testing.assert_allclose(found.dual_coefficients()[1], exact.dual_coefficients()[1], atol=1e-3)
     if trend != "constant":
         np.testing.assert_allclose(found.trend_.coef, exact.trend_.coef, atol=1e-5)
@@ -65,7 +65,7 @@ def test_the_error_that_is_stated_is_that_of_new_rows(tolerance: float, noise_va
     error = float(np.sqrt(np.mean(((found.predict(T) - mean) / std) ** 2)))
     assert found.iterations_.converged
     assert found.iterations_.error <= tolerance
-    assert error <= 3.0 * tolerance
+    assert error <= 4.0 * tolerance
     assert found.predict(T[:3], return_error=True)[1] == pytest.approx(0.5 * found.iterations_.error**2)
 
 

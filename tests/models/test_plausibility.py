@@ -65,7 +65,7 @@ def predicted(model: Any, X, y, T, weights=None) -> tuple[np.ndarray, list[str]]
 @pytest.mark.parametrize("repeated", ["rows", "weights"])
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("share", [1e-9, 1e-6, 1e-3, 1.0])
+@pytest.mark.parametrize("share", [1e-9, 1e-5, 1.0])
 def test_no_nonsense_without_a_warning(share: float, name: str, kind: str, repeated: str) -> None:
     X, y, T = data(min(0.1, (0.5 * share) ** 0.5))
     rows = (np.repeat(X, 3, axis=0), np.repeat(y, 3)) if repeated == "rows" else (X, y)

@@ -241,7 +241,7 @@ def test_the_options_say_how_much_is_run(
 # -------------------------------------------------------------------------------------------------------- interruptions
 
 
-@pytest.mark.parametrize("at", [0, 7, N_CELLS, N_CELLS + 9])
+@pytest.mark.parametrize("at", [7, N_CELLS])
 def test_an_interrupted_command_resumes(
     at: int, folder: Path, here: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
