@@ -60,8 +60,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     Returns
     -------
     header : dict
-        With ``as_written``: whether the members are those that `write_archive` wrote, by the archive's comment. Files of
-        earlier versions have none.
+        With ``as_written``: whether the members are those that `write_archive` wrote, by the archive's comment, which
+        files of earlier versions do not have.
     arrays : list of ndarray
 
     Raises
