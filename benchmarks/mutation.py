@@ -45,7 +45,7 @@ TARGETS = [
     ("Vecchia likelihood", "inference/vecchia", ["inference/test_vecchia.py"]),
     ("spectral solver", "spectral/solve", ["spectral/test_solve.py"]),
     ("spectral solver", "spectral/sums", ["spectral/test_sums.py"]),
-    ("spectral solver", "spectral/posterior", ["spectral/test_posterior.py"]),
+    ("spectral solver", "spectral/posterior", ["spectral/test_updates.py", "spectral/test_posterior.py"]),
 ]
 # What the parent loads, so that no child does.
 LIBRARIES = [

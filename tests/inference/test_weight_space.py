@@ -26,6 +26,7 @@ from lmgp.inference.weight_space import (
     accumulate_columns,
     check_model,
     evaluate,
+    fitted_global_map,
     prior_variance,
 )
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
@@ -235,6 +236,15 @@ class TestModel:
             check_model(RandomFourierFeatures(most + 2), 100, 2, 0.25)
         assert 24 * most**2 == pytest.approx(0.25 * 2**30, rel=0.01)
 
+    def test_the_map_of_a_global_model_is_around_the_weighted_mean(self) -> None:
+        weights = np.random.default_rng(2).uniform(0.5, 2.0, 60)
+        features, centre = fitted_global_map(OptimizedMaclaurinFeatures(40), Rows(self.X, self.y, weights))
+        np.testing.assert_allclose(centre, np.average(self.X, axis=0, weights=weights), rtol=1e-12)
+        assert features.n_features_out_ == 40
+        with pytest.raises(MemoryLimitError, match="with 45 columns"):
+            fitted_global_map(TaylorFeatures(45), Rows(self.X, self.y), 1e-6)
+        fitted_global_map(TaylorFeatures(45), Rows(self.X, self.y), 1e-3)
+
     def test_chunks_and_threads_change_the_rounding_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         noise = Noise(0.05, "fitc")
         features, whole = self.made(noise)
@@ -258,7 +268,7 @@ class TestModel:
         np.testing.assert_array_equal(of_kernel, 2.0)
 
 
-@pytest.mark.parametrize("approximation", ["dtc", "fitc"])
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 def test_a_trend_is_that_of_universal_kriging(
     approximation: Approximation, arguments: str, monkeypatch: pytest.MonkeyPatch
@@ -286,6 +296,10 @@ def test_a_trend_is_that_of_universal_kriging(
     np.testing.assert_allclose(found.numpy() + posterior.trend.values(T), mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(posterior.predict_mean(mapped), found, rtol=0, atol=1e-10)
     np.testing.assert_allclose(spread.numpy() + posterior.trend_variance(T, mapped), variance, rtol=1e-8)
+    left_out = 0.0 if approximation == "sor" else 1.0 - prior
+    at_rows = evaluate(posterior, features, T, centre, noise)
+    np.testing.assert_allclose(at_rows[0], found, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(at_rows[1], variance + left_out, rtol=1e-8)
     covariance = phi @ phi.T + np.diag(total)
     left = trend.columns(T) - new @ phi.T @ np.linalg.solve(covariance, trend.columns(X))
     np.testing.assert_allclose(posterior.columns_left(T, mapped), left, rtol=0, atol=1e-9)
