@@ -91,17 +91,14 @@ class TestSums:
         whole = started.with_sums(started.sums + started.sums_of(rows.take(slice(50, None))))
         for posterior, of, n in ((started, few, 50), (whole, rows, 90)):
             X, y, H, h = of.X, of.y, with_ones(of.X), with_ones(T)
-            mean, variance, beta, _ = universal_kriging(
-                KERNEL(X), KERNEL(X, T), np.diag(KERNEL(T)), y, noises[:n], H, h
-            )
+            prior = np.diag(KERNEL(T))
+            mean, _, beta, spread = universal_kriging(KERNEL(X), KERNEL(X, T), prior, y, noises[:n], H, h)
             center = first if posterior is started else posterior.sums.mean
             found = posterior.mean(T) + posterior.trend.values(T) + center
             np.testing.assert_allclose(found, mean, rtol=0, atol=CLOSE)
             estimate = posterior.trend.estimate(center)
             np.testing.assert_allclose([estimate.intercept, *estimate.coef], beta, rtol=1e-3)
-            solved = np.linalg.solve(KERNEL(X) + np.diag(noises[:n]), np.column_stack((H, KERNEL(X, T))))
-            spread = np.linalg.inv(H.T @ solved[:, :2])
-            r = h - KERNEL(T, X) @ solved[:, :2]
+            r = h - KERNEL(T, X) @ np.linalg.solve(KERNEL(X) + np.diag(noises[:n]), H)
             expected = np.einsum("ij,jk,ik->i", r, spread, r)
             np.testing.assert_allclose(posterior.trend_variance(T), expected, rtol=1e-3, atol=1e-4 * NOISE)
             left = trend.columns(T) - KERNEL(T, X) @ np.linalg.solve(KERNEL(X) + np.diag(noises[:n]), trend.columns(X))
