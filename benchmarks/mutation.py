@@ -42,7 +42,16 @@ TARGETS = [
     ("posterior", "inference/weight_space", ["inference/test_weight_space.py"]),
     ("posterior", "inference/function_space", ["inference/test_function_space.py"]),
     ("posterior", "inference/trend", ["inference/test_trend.py"]),
-    ("Vecchia likelihood", "inference/vecchia", ["inference/test_vecchia.py"]),
+    (
+        "Vecchia likelihood",
+        "inference/vecchia",
+        [
+            "inference/test_vecchia.py",
+            "learning/test_several_targets.py::test_the_vecchia_likelihood_is_the_sum_of_those_of_each_target",
+            "learning/test_several_targets.py::test_the_information_is_that_of_each_target_on_average",
+            "learning/test_several_targets.py::test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours",
+        ],
+    ),
     ("spectral solver", "spectral/solve", ["spectral/test_solve.py"]),
     ("spectral solver", "spectral/sums", ["spectral/test_sums.py"]),
     ("spectral solver", "spectral/posterior", ["spectral/test_updates.py", "spectral/test_posterior.py"]),
