@@ -30,7 +30,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # before the libraries: a process with threads cannot be forked
 sys.dont_write_bytecode = False
 
-from common import RESULTS, timed, write  # noqa: E402
+from common import RESULTS, write  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,29 +68,36 @@ LEFT_OUT = re.compile(
 )
 NOT_CHANGED = {"raise_stmt", "decorator", "fstring", "assert_stmt"}
 MOST_MEMORY = 16 * 2**30
-SECONDS = 20.0  # beyond several times those of the unchanged module
+SECONDS = 5.0  # beyond several times those of the unchanged module
 
 
-def mutants(path):
-    """Return the mutants of a module: operator, line, and the changed source."""
+def places(source):
+    """Return where a module can be changed: an operator of cosmic-ray, its occurrence and its line."""
     from cosmic_ray import plugins
     from cosmic_ray.ast import ast_nodes, get_ast
-    from cosmic_ray.mutating import mutate_code
 
-    source = path.read_text(encoding="utf-8")
     nodes = list(ast_nodes(get_ast(source)))
     found = []
     for name in plugins.operator_names():
         operator = plugins.get_operator(name)
         if operator.arguments() or LEFT_OUT.search(name):
             continue
-        places = [(node, start) for node in nodes for start, _ in operator().mutation_positions(node)]
-        for occurrence, (node, (line, _)) in enumerate(places):
-            if is_code(node):
-                changed = mutate_code(source, operator(), occurrence)
-                if compiles(changed, path) and changed != source:
-                    found.append((name.rpartition("/")[2], line, changed))
+        of_operator = [(node, start) for node in nodes for start, _ in operator().mutation_positions(node)]
+        found += [(name, i, line) for i, (node, (line, _)) in enumerate(of_operator) if is_code(node)]
     return found
+
+
+def changed_at(source, name, occurrence):
+    """Return the source of a mutant; None where it is none."""
+    from cosmic_ray import plugins
+    from cosmic_ray.mutating import mutate_code
+
+    changed = mutate_code(source, plugins.get_operator(name)(), occurrence)
+    try:
+        compile(changed, name, "exec")
+    except SyntaxError:
+        return None
+    return None if changed == source else changed
 
 
 def is_code(node):
@@ -113,14 +120,6 @@ def is_annotation(node, parent):
     return parent.type == "annassign" and node is parent.children[1]
 
 
-def compiles(source, path):
-    try:
-        compile(source, str(path), "exec")
-    except SyntaxError:
-        return False
-    return True
-
-
 def install(path, source):
     """Import a module from changed source, before any other of the package that needs it."""
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -132,7 +131,7 @@ def install(path, source):
 
 
 def tried(path, source, tests, seconds):
-    """Run the tests of a module with this source, in a process of its own; return what became of it."""
+    """Run the tests of a module with this source, in a process of its own; return what became of it, and its time."""
     child = os.fork()
     if child == 0:
         status = 3
@@ -140,10 +139,11 @@ def tried(path, source, tests, seconds):
             status = in_child(path, source, tests, seconds)
         finally:
             os._exit(status)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return "timeout" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL) else "killed"
-    return "survived" if os.WEXITSTATUS(status) == 0 else "killed"
+    _, status, used = os.wait4(child, 0)
+    outcome = "survived" if status == 0 else "killed"
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL):
+        outcome = "timeout"
+    return outcome, used.ru_utime + used.ru_stime
 
 
 def in_child(path, source, tests, seconds):
@@ -155,7 +155,7 @@ def in_child(path, source, tests, seconds):
     # Of processor time, so that a busy machine kills no mutant; the alarm is for what waits.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    signal.alarm(10 * int(seconds))
+    signal.alarm(30 * int(seconds))
     install(path, source)
     paths = [f"tests/{test}" for test in tests]
     return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning", *paths]))
@@ -165,22 +165,24 @@ def run(part, module, tests, arguments, known):
     """Try the mutants of one module, or those of them that survived; return its row and one of each mutant."""
     path = ROOT / "lmgp" / f"{module}.py"
     original = path.read_text(encoding="utf-8")
-    seconds, outcome = timed(lambda: tried(path, original, tests, 600.0))
+    outcome, seconds = tried(path, original, tests, 600.0)
     if outcome != "survived":
         raise SystemExit(f"{module}: its tests fail without a change: {', '.join(tests)}")
-    found = mutants(path)
-    chosen = sorted(random.Random(arguments.seed).sample(range(len(found)), len(found))[: arguments.most])
+    found = places(original)
     earlier = (
         [one for one in known if one["module"] == module and one["outcome"] != "survived"] if arguments.again else []
     )
     lines, rows = original.splitlines(), []
-    for i in chosen:
-        operator, line, changed = found[i]
+    for name, occurrence, line in random.Random(arguments.seed).sample(found, len(found)):
+        changed = None if len(rows) == arguments.most else changed_at(original, name, occurrence)
+        if changed is None:
+            continue
         before, after = difference(lines, changed.splitlines(), line)
+        operator = name.rpartition("/")[2]
         row = {"module": module, "line": line, "operator": operator, "before": before, "after": after}
         outcome = next((one["outcome"] for one in earlier if one == {**row, "outcome": one["outcome"]}), "survived")
         if outcome == "survived":
-            outcome = tried(path, changed, tests, 4.0 * seconds + SECONDS)
+            outcome, _ = tried(path, changed, tests, 4.0 * seconds + SECONDS)
         rows.append({**row, "outcome": outcome})
         if outcome == "survived":
             print(f"{module}:{line} {operator}\n  {before}\n  {after}", flush=True)
