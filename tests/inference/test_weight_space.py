@@ -17,7 +17,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.errors import InputError, MemoryLimitError, NumericalWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.inference.trend import without_trend
 from lmgp.inference.weight_space import (
@@ -144,6 +144,16 @@ def test_statistics_are_left_alone_so_that_more_rows_can_be_added() -> None:
     assert torch.equal(sums.gram, gram)
     assert torch.equal(sums.cross, cross)
     assert statistics.targets == targets
+
+
+def test_what_rounding_makes_indefinite_is_corrected_beside_the_identity() -> None:
+    # I and 5e13 times a matrix of rank one: rounding outweighs I. The correction is measured by I, not by the noise.
+    rng = np.random.default_rng(0)
+    y = 3.0 * rng.choice([-1.0, 1.0], 50)
+    features = y[:, None] * 400.0 * rng.uniform(0.5, 1.2, 400)
+    with pytest.warns(NumericalWarning, match="added to its diagonal"):
+        posterior = posterior_of(features, y, 1e-6)
+    np.testing.assert_allclose(posterior.predict_mean(torch.from_numpy(features)), y, rtol=1e-6)
 
 
 def test_says_how_much_memory_it_holds() -> None:
