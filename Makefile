@@ -1,11 +1,12 @@
 # make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
 # make docs: the documentation site, in build/site/html; a warning or a broken link fails it.
-# make fuzz: thousands of bad files and calls.
+# make fuzz: thousands of bad files and calls.   make coverage: the tests, and the lines of lmgp that they run.
+# make mutation: changes of the modules that carry the mathematics, and how many of them the tests find.
 # make gallery: the images of docs/plots.md.   make notebooks: run the notebooks, and keep their outputs.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check docs fuzz gallery notebooks clean
+.PHONY: compare test check docs fuzz coverage mutation gallery notebooks clean
 
 compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
@@ -30,10 +31,17 @@ notebooks: .venv/.installed
 fuzz: .venv/.installed
 	LMGP_LONG=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/fuzz
 
+coverage: .venv/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --cov --cov-report term
+
+mutation: .venv/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[mutation]"
+	$(BIN)/python benchmarks/mutation.py
+
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,docs]"
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -72,6 +72,30 @@ def test_a_search_by_them_weighs_the_noise_which_r2_does_not_see(scorer: Density
 
 
 @EACH
+def test_a_model_with_a_density_of_its_own_is_asked_for_it(scorer: DensityScorer) -> None:
+    class Own:
+        def nlpd_rows(self, X: Any, y: Any) -> Any:
+            return 2.0 + y
+
+        def crps_rows(self, X: Any, y: Any) -> Any:
+            return 3.0 * y
+
+    losses = 2.0 + Y if scorer is nlpd_scorer else 3.0 * Y
+    assert scorer(Own(), X, Y) == pytest.approx(-losses.mean(), rel=1e-12)
+    assert scorer(Own(), X, Y, WEIGHTS) == pytest.approx(-(WEIGHTS @ losses) / WEIGHTS.sum(), rel=1e-12)
+
+
+@EACH
+def test_a_failure_of_a_model_that_has_one_is_its_own(scorer: DensityScorer) -> None:
+    class Failing:
+        def predict(self, X: Any, return_std: bool = False, include_noise: bool = False) -> Any:
+            raise TypeError("unsupported operand")
+
+    with pytest.raises(TypeError, match="unsupported operand"):
+        scorer(Failing(), X, Y)
+
+
+@EACH
 def test_models_without_a_standard_deviation_are_refused(scorer: DensityScorer) -> None:
     with pytest.raises(InputError, match=r"needs predict\(X, return_std=True, include_noise=True\).*LinearRegression"):
         scorer(LinearRegression().fit(X, Y), X, Y)

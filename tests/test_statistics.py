@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from lmgp import TaylorFeatures
 from lmgp.errors import InputError
+from lmgp.features.moments import MomentSums
 from lmgp.noise import Noise
-from lmgp.statistics import Source, Statistics
+from lmgp.statistics import GramSums, Source, Statistics
+from lmgp.validation import Rows
 
 
 def draw(n: int, n_features: int, seed: int = 0) -> tuple[torch.Tensor, ...]:
@@ -155,6 +158,8 @@ def test_statistics_of_another_source_are_refused_by_name(what: str) -> None:
     for combine in (ours.merge, ours.update, ours.__add__, ours.__sub__):
         with pytest.raises(InputError, match=f"(?s)another {what.split(',')[0]}.*{message}"):
             combine(theirs)
+    with pytest.raises(InputError, match=f"another {what.split(',')[0]} cannot be merged"):
+        theirs.merge(ours)
     ours.update(Statistics.zeros(3, replace(SOURCE, centre=np.zeros(2))))  # an equal one
 
 
@@ -188,3 +193,43 @@ def test_some_columns_have_the_statistics_of_a_map_of_these_columns(n_features: 
 def test_all_columns_are_the_statistics_themselves() -> None:
     whole = summed(*draw(40, 9))
     assert_equal(whole.of_columns(torch.arange(9)), whole, rtol=0.0)
+
+
+class TestMoments:
+    """Sums of moments beside sums of products, of the same map."""
+
+    def made(self) -> tuple[Statistics, Statistics, Statistics, Statistics]:
+        """Of rows a by moments and by products, and those of rows b."""
+        rng = np.random.default_rng(0)
+        features, source = TaylorFeatures(45).fit(rng.normal(size=(400, 2)), centroids=np.zeros((1, 2))), SOURCE
+        made = []
+        for n, origin in ((30, 0.5), (20, -1.0)):
+            rows = Rows(rng.normal(size=(n, 2)), rng.normal(size=n))
+            moments = features.summed(iter([rows]), source, origin)
+            products = Statistics.zeros(45, source, origin)
+            precision = source.noise.relative_precision(rows, features.missing_variance(torch.from_numpy(rows.X)))
+            products.add_rows(features.evaluate(torch.from_numpy(rows.X)), torch.from_numpy(rows.y), None, precision)
+            assert isinstance(moments.sums, MomentSums)
+            made += [moments, products]
+        return tuple(made)
+
+    def test_they_combine_in_any_order(self) -> None:
+        a, of_a, b, of_b = self.made()
+        for sign in (1.0, -1.0):
+            expected = of_a.merge(of_b, sign).centred(0.0)
+            for one, other in ((a, of_b), (of_a, b), (a, b)):
+                assert_equal(one.merge(other, sign), expected, rtol=1e-9)
+        assert isinstance(a.merge(b).sums, MomentSums)
+        assert isinstance(of_a.merge(b).sums, MomentSums)  # beside the products of a
+
+    def test_rows_are_added_as_products(self) -> None:
+        a, of_a, _, _ = self.made()
+        features, y = torch.ones((1, 45), dtype=torch.float64), torch.ones(1, dtype=torch.float64)
+        for one in (a, of_a):
+            one.add_rows(features, y)
+        assert isinstance(a.sums, GramSums)
+        assert_equal(a, of_a.centred(of_a.targets.origin), rtol=1e-9)
+        assert a.expanded() is a
+        _, _, b, of_b = self.made()
+        assert_equal(b.expanded(), of_b.centred(of_b.targets.origin), rtol=1e-9)
+        assert isinstance(b.sums, MomentSums)

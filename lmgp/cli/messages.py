@@ -64,19 +64,22 @@ def using(arguments: argparse.Namespace) -> Iterator[None]:
     Parameters
     ----------
     arguments : argparse.Namespace
-        Of a command that may have a model file, `model`.
+        Of a command that may have read a model file, `model`, with what it says beside the model, `header`.
 
     Raises
     ------
     ModelFileError
-        In place of what a model raises whose parts do not fit together.
+        In place of what a model raises whose parts do not fit together. Parts fit in a file that holds what `save` of
+        this version wrote: what such a model raises is a defect of lmgp, and so is all that is raised before a model
+        is read.
     """
     try:
         yield
     except DO_NOT_FIT as error:
         from lmgp.experiments.budget import is_out_of_memory
 
-        if isinstance(error, LmgpError) or not hasattr(arguments, "model") or is_out_of_memory(error):
+        header = getattr(arguments, "header", None)
+        if isinstance(error, LmgpError) or header is None or header["as_written"] or is_out_of_memory(error):
             raise
         reason = (str(error).splitlines() or [""])[0].rstrip(".")
         raise ModelFileError(

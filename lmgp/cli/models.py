@@ -213,7 +213,7 @@ def _predict(arguments: argparse.Namespace) -> None:
     from lmgp.cli.grids import NETCDF, axes_of, check_format, write_netcdf, write_table
 
     check_format(arguments.out, arguments.grid is not None)
-    model, notes = _loaded(arguments.model)
+    model, notes = _loaded(arguments)
     dialect, with_noise = _dialect(arguments), not arguments.latent
     if arguments.grid is not None:
         from lmgp.grids import column_names, predict_grid
@@ -252,7 +252,7 @@ def _score(arguments: argparse.Namespace) -> None:
         from lmgp.cli.plotting import check_report
 
         check_report(arguments.report, arguments.model, arguments.table)  # before the work
-    model, notes = _loaded(arguments.model)
+    model, notes = _loaded(arguments)
     scored = score(model, notes, arguments)
     if arguments.report is not None:
         from lmgp.cli.plotting import write_report
@@ -296,16 +296,19 @@ def _info(arguments: argparse.Namespace) -> None:
     from lmgp.saving.files import load_with_header
 
     model, header = load_with_header(arguments.model)
+    arguments.header = header
     sys.stdout.write(described(model, header.get("notes", {})) + of_file(arguments.model, model, header))
 
 
-def _loaded(path: Path) -> "tuple[Any, dict[str, Any]]":
-    """Read a regressor, and what is noted of its data."""
+def _loaded(arguments: argparse.Namespace) -> "tuple[Any, dict[str, Any]]":
+    """Read a regressor, and what is noted of its data; what the file says beside it becomes `arguments.header`."""
     from lmgp.models.base import GaussianProcess
     from lmgp.models.transformed import TransformedTargetGPRegressor
     from lmgp.saving.files import load_with_header
 
+    path = arguments.model
     model, header = load_with_header(path)
+    arguments.header = header
     if not isinstance(model, GaussianProcess | TransformedTargetGPRegressor):
         raise InputError(
             f"{path} has a {type(model).__name__}, which predicts no mean and standard deviation; use it in Python: "

@@ -44,7 +44,7 @@ def _plot(arguments: argparse.Namespace) -> None:
     check_report(out, arguments.model, arguments.table)  # before the work
     if arguments.table is None and (arguments.columns or arguments.target):
         raise InputError("--target and --columns are about a table, and none is given (see lmgp plot --help).")
-    model, notes = _loaded(arguments.model)
+    model, notes = _loaded(arguments)
     scored = None if arguments.table is None else score(model, notes, arguments)
     write_report(out, arguments.model, model, notes, scored, arguments.level)
     sys.stdout.write(f"{out}\n")

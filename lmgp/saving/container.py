@@ -1,5 +1,6 @@
 """The archive of a model file: one member of JSON, and one for each array."""
 
+import hashlib
 import io
 import json
 import math
@@ -44,6 +45,13 @@ def write_archive(stream: BinaryIO, header: dict[str, Any], arrays: Sequence[NDA
         for number, array in enumerate(arrays):
             with archive.open(zipfile.ZipInfo(_member(number), NO_DATE), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
+        archive.comment = _seal(archive)
+
+
+def _seal(archive: zipfile.ZipFile) -> bytes:
+    """Return a digest of the members of an archive, from their checksums."""
+    told = "".join(f"{one.filename} {one.CRC:08x} {one.file_size}\n" for one in archive.infolist())
+    return b"lmgp " + hashlib.sha256(told.encode()).hexdigest().encode()
 
 
 def read_archive(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
@@ -52,6 +60,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     Returns
     -------
     header : dict
+        With ``as_written``: whether the members are those that `write_archive` wrote, by the archive's comment, which
+        files of earlier versions do not have.
     arrays : list of ndarray
 
     Raises
@@ -64,7 +74,8 @@ def read_archive(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
             _check_start(path, stream)
             with zipfile.ZipFile(stream) as archive:
                 _check_members(path, archive, os.fstat(stream.fileno()).st_size)
-                header = _header(path, archive)
+                _check_end(path, archive, stream)
+                header = {**_header(path, archive), "as_written": archive.comment == _seal(archive)}
                 n_arrays = len(archive.infolist()) - 1
                 return header, [_array(archive.read(_member(number))) for number in range(n_arrays)]
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError, RecursionError, NotImplementedError) as error:
@@ -105,6 +116,15 @@ def _check_members(path: Path, archive: zipfile.ZipFile, size: int) -> None:
         raise damaged(path, "its members are compressed or encrypted")
     if sum(one.file_size for one in members) > size:  # they overlap: small files would become large
         raise damaged(path, "its members are larger than the file")
+
+
+def _check_end(path: Path, archive: zipfile.ZipFile, stream: BinaryIO) -> None:
+    """Refuse a file that ends within the comment, which `zipfile` reads as a shorter one."""
+    place, length = stream.tell(), len(archive.comment)
+    stream.seek(-2 - length, os.SEEK_END)
+    if int.from_bytes(stream.read(2), "little") != length:
+        raise damaged(path, "it ends too early")
+    stream.seek(place)
 
 
 def _header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:

@@ -104,7 +104,8 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
     model : fitted model or map
     header : dict
         ``lmgp`` and ``packages``, the versions that wrote the file; ``class``; ``rows_kept``, the number of training
-        rows in it; ``notes``, what `lmgp fit` says of the data.
+        rows in it; ``notes``, what `lmgp fit` says of the data; ``as_written``, whether the file holds what a
+        `save` of this version wrote, so that its parts fit together.
     """
     from sklearn.utils.validation import check_is_fitted
 
@@ -135,6 +136,7 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
     except DO_NOT_FIT as error:
         told = f"its parts do not fit together ({type(error).__name__}: {error})"
         raise _unfit(file, header, told) from error
+    header["as_written"] = header["as_written"] and header.get("lmgp") == version("lmgp")
     return model, header
 
 

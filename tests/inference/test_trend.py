@@ -276,3 +276,22 @@ def test_the_rows_that_estimate_a_trend_fit_into_memory() -> None:
     assert fits[0] > 1.05 * fits[1]
     with pytest.raises(MemoryLimitError, match="exact prediction from 4 rows"):
         estimate_trend(trend, KERNEL, residuals, Noise(NOISE), np.random.default_rng(0), 16.0 * 3**2 / 2**30)
+
+
+def test_targets_that_a_trend_explains_to_the_last_digits_are_refused() -> None:
+    X = np.random.default_rng(0).uniform(1.0, 5.0, (30, 2))
+    exact, of_exact = without_trend(Rows(X, X @ [2.0, -3.0] + 1.0), "linear", None)
+    with pytest.raises(InputError, match="y is a linear function of x0, x1, to the last digits"):
+        exact.check_residuals(of_exact)
+    bent = X @ [2.0, -3.0] + 1e-6 * np.sin(X[:, 0])
+    trend, residuals = without_trend(Rows(X, bent), "linear", None)
+    trend.check_residuals(residuals)
+
+
+def test_rows_beside_what_the_training_rows_span_are_known() -> None:
+    rng = np.random.default_rng(0)
+    one = rng.uniform(1.0, 5.0, 30)
+    X = np.column_stack((one, 2.0 * one + 1.0, np.full(30, 7.0)))  # a line, in a plane
+    trend, _ = without_trend(Rows(X, rng.normal(size=30)), "linear", None)
+    new = np.array([[3.0, 7.0, 7.0], [90.0, 181.0, 7.0], [3.0, 8.0, 7.0], [3.0, 7.0, 7.5], [3.0, 7.0, 7.0 + 1e-14]])
+    np.testing.assert_array_equal(trend.missing(new), [False, False, True, True, False])

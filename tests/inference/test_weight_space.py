@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import multivariate_normal
+from sklearn.kernel_approximation import Nystroem
 
+import lmgp.inference.weight_space as weight_space
 from lmgp import (
     GaussianKernel,
     NystroemFeatures,
@@ -15,11 +17,22 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.errors import InputError, MemoryLimitError
-from lmgp.inference.weight_space import WeightPosterior, accumulate, check_model, evaluate
+from lmgp.errors import InputError, MemoryLimitError, NumericalWarning
+from lmgp.features.adapter import make_feature_map
+from lmgp.inference.trend import without_trend
+from lmgp.inference.weight_space import (
+    WeightPosterior,
+    accumulate,
+    accumulate_columns,
+    check_model,
+    evaluate,
+    fitted_global_map,
+    prior_variance,
+)
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.statistics import Source, Statistics
 from lmgp.validation import Rows
+from tests.conftest import ARGUMENTS, rows_and_noises, universal_kriging, with_ones
 
 
 def draw(n: int, n_features: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -133,6 +146,16 @@ def test_statistics_are_left_alone_so_that_more_rows_can_be_added() -> None:
     assert statistics.targets == targets
 
 
+def test_what_rounding_makes_indefinite_is_corrected_beside_the_identity() -> None:
+    # I and 5e13 times a matrix of rank one: rounding outweighs I. The correction is measured by I, not by the noise.
+    rng = np.random.default_rng(0)
+    y = 3.0 * rng.choice([-1.0, 1.0], 50)
+    features = y[:, None] * 400.0 * rng.uniform(0.5, 1.2, 400)
+    with pytest.warns(NumericalWarning, match="added to its diagonal"):
+        posterior = posterior_of(features, y, 1e-6)
+    np.testing.assert_allclose(posterior.predict_mean(torch.from_numpy(features)), y, rtol=1e-6)
+
+
 def test_says_how_much_memory_it_holds() -> None:
     assert posterior_of(*draw(30, 5)[:2], 0.2).n_bytes == 8 * (5 * 5 + 2 * 5)  # L, β and the weights
 
@@ -212,3 +235,107 @@ class TestModel:
             with pytest.raises(MemoryLimitError, match=r"At most|at most"):
                 check_model(features, 100, 2, 4.0)
         check_model(NystroemFeatures(10**9), 100, 2, 4.0)  # 100 rows are 100 landmarks
+
+    def test_the_advice_is_the_largest_size_that_fits(self) -> None:
+        # 3 matrices of 8 D² bytes, and the parameters of the map.
+        with pytest.raises(MemoryLimitError, match=r"(\d+\.?\d*) GiB.*Use at most ([\d,]+) features") as refused:
+            check_model(RandomFourierFeatures(10**6), 100, 2, 0.25)
+        most = int(str(refused.value).split("Use at most ")[1].split(" features")[0].replace(",", ""))
+        check_model(RandomFourierFeatures(most), 100, 2, 0.25)
+        with pytest.raises(MemoryLimitError):
+            check_model(RandomFourierFeatures(most + 2), 100, 2, 0.25)
+        assert 24 * most**2 == pytest.approx(0.25 * 2**30, rel=0.01)
+
+    def test_the_map_of_a_global_model_is_around_the_weighted_mean(self) -> None:
+        weights = np.random.default_rng(2).uniform(0.5, 2.0, 60)
+        features, centre = fitted_global_map(OptimizedMaclaurinFeatures(40), Rows(self.X, self.y, weights))
+        np.testing.assert_allclose(centre, np.average(self.X, axis=0, weights=weights), rtol=1e-12)
+        assert features.n_features_out_ == 40
+        with pytest.raises(MemoryLimitError, match="with 45 columns"):
+            fitted_global_map(TaylorFeatures(45), Rows(self.X, self.y), 1e-6)
+        fitted_global_map(TaylorFeatures(45), Rows(self.X, self.y), 1e-3)
+
+    def test_chunks_and_threads_change_the_rounding_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        noise = Noise(0.05, "fitc")
+        features, whole = self.made(noise)
+        rows, alone = Rows(self.X, self.y), evaluate(whole, features, self.T, self.centre, noise)
+        monkeypatch.setattr(weight_space, "chunks", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)])
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+        posterior = WeightPosterior(accumulate(features, rows, self.centre, noise))
+        assert posterior.surprise == pytest.approx(whole.surprise, rel=1e-9)
+        for ours, expected in zip(evaluate(posterior, features, self.T, self.centre, noise), alone, strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-8, atol=1e-9)
+
+    def test_the_prior_of_a_transformer_is_that_of_its_features(self) -> None:
+        kernel, transformer = GaussianKernel(1.0, 2.0), Nystroem(gamma=0.5, n_components=9, random_state=0)
+        features = make_feature_map(transformer, kernel, np.random.default_rng(0))
+        features.fit_around(self.X, self.centre[None, :])
+        phi = features.transform(self.T - self.centre)
+        found = prior_variance(features, kernel, self.T, self.centre)
+        np.testing.assert_allclose(found, np.square(phi).sum(axis=1), rtol=1e-12)
+        assert found.min() < 1.9  # where the kernel has 2
+        of_kernel = prior_variance(TaylorFeatures(9), kernel, self.T, self.centre)
+        np.testing.assert_array_equal(of_kernel, 2.0)
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS)
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_a_trend_is_that_of_universal_kriging(
+    approximation: Approximation, arguments: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    X, T, centre = rng.normal(size=(60, 2)), rng.normal(size=(9, 2)), np.array([0.3, -0.2])
+    y = 2.0 + 3.0 * X[:, 0] + np.sin(2.0 * X[:, 1]) + 0.2 * rng.normal(size=60)
+    given, own = rows_and_noises(X, y, arguments)
+    y, noise = given.y, Noise(0.05, approximation)
+    features = TaylorFeatures(45).fit_around(X, centre[None, :])
+    trend, rows = without_trend(given, "linear", None)
+    monkeypatch.setattr(weight_space, "chunks", lambda n, *_: [slice(i, i + 7) for i in range(0, n, 7)])
+    columns = accumulate_columns(features, rows, centre, noise, trend)
+    posterior = WeightPosterior(accumulate(features, rows, centre, noise), 0.0, columns)
+
+    phi, new = features.transform(X - centre), features.transform(T - centre)
+    weights = np.ones(60) if given.weights is None else given.weights
+    missing = (1.0 - np.square(phi).sum(axis=1)) / weights if approximation == "fitc" else 0.0
+    total = own + missing
+    prior = np.square(new).sum(axis=1)
+    mean, variance, beta, _ = universal_kriging(phi @ phi.T, phi @ new.T, prior, y, total, with_ones(X), with_ones(T))
+
+    mapped = torch.from_numpy(new)
+    found, spread = posterior.predict(mapped)
+    np.testing.assert_allclose(found.numpy() + posterior.trend.values(T), mean, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(posterior.predict_mean(mapped), found, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(spread.numpy() + posterior.trend_variance(T, mapped), variance, rtol=1e-8)
+    left_out = 0.0 if approximation == "sor" else 1.0 - prior
+    at_rows = evaluate(posterior, features, T, centre, noise)
+    np.testing.assert_allclose(at_rows[0], found, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(at_rows[1], variance + left_out, rtol=1e-8)
+    covariance = phi @ phi.T + np.diag(total)
+    left = trend.columns(T) - new @ phi.T @ np.linalg.solve(covariance, trend.columns(X))
+    np.testing.assert_allclose(posterior.columns_left(T, mapped), left, rtol=0, atol=1e-9)
+    residuals = y - with_ones(X) @ beta
+    assert posterior.n_bytes == 8 * (45 * 45 + 2 * 45 + 45 * 3)
+    if arguments == "plain":
+        assert posterior.surprise == pytest.approx(residuals @ np.linalg.solve(covariance, residuals) / 60, rel=1e-9)
+        density = multivariate_normal(np.zeros(60), covariance).logpdf(residuals)
+        assert posterior.log_marginal_likelihood == pytest.approx(density, rel=1e-9)
+
+
+def test_another_target_of_the_same_rows_is_a_posterior_of_its_own() -> None:
+    features, y, new = draw(30, 5)
+    other = np.random.default_rng(6).normal(size=30)
+    weights = np.random.default_rng(4).integers(1, 4, 30).astype(float)
+    posterior = posterior_of(features, y, 0.3, weights)
+    before = posterior.log_marginal_likelihood, posterior.surprise, posterior.coefficients.clone()
+    cross = torch.from_numpy(features.T @ (weights * other))[:, None]
+    found = posterior.with_sums(cross, float(weights @ other**2), 0.3, float(weights.sum()))
+    expected = posterior_of(features, other, 0.3, weights)
+    assert found.log_marginal_likelihood == pytest.approx(expected.log_marginal_likelihood, rel=1e-11)
+    assert found.surprise == pytest.approx(expected.surprise, rel=1e-11)
+    for of_new, of_expected in zip(
+        found.predict(torch.from_numpy(new)), expected.predict(torch.from_numpy(new)), strict=True
+    ):
+        np.testing.assert_allclose(of_new, of_expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-10)
+    assert (posterior.log_marginal_likelihood, posterior.surprise) == before[:2]
+    assert torch.equal(posterior.coefficients, before[2])
