@@ -310,12 +310,12 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
             "that repeat each other, or give a larger noise_variance."
         )
 
-    def _with_trend(
-        self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator
-    ) -> tuple[GPFit, TrendFit | None]:
+    def _with_trend(self, rows: Rows, noise: Noise, common: GPFit) -> tuple[GPFit, TrendFit | None]:
         """Estimate the trend from some rows, for models that have no posterior of all; return the state with it."""
         if common.trend is None:
             return common, None
+        # The same rows for every target.
+        rng = np.random.default_rng(0)
         trend = estimate_trend(common.trend, common.kernel, rows, noise, rng, self.max_memory_gib)
         return replace(common, trend=trend), trend
 

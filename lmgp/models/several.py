@@ -82,10 +82,10 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     beside the learned kernel, yᵀC⁻¹y/n in squares: of all rows, or, of more rows than ``max_learning_rows``, by
     Vecchia's approximation. Where rows have noise variances of their own, it stays the standard deviation.
 
-    Exact models by a Cholesky factor, the nearest rows, `ResidualGPRegressor` and `FeaturizedGPRegressor` share their
-    factorisations, and so do those of them that `GPRegressor` chooses, for all targets at once. All other models share
-    the hyper-parameters alone, and are fitted to each target: `LocalizedGPRegressor`, `SpectralGPRegressor`, iterative
-    solves, those with a trend, and with noise variances that differ between targets relative to their scales.
+    All models share their factorisations: those of rows, of weights, around each centroid and of each prediction.
+    Iterations, of conjugate gradients, are made for all targets at once. The standard deviation is computed once. With
+    noise variances that differ between targets relative to their scales, they share the hyper-parameters alone, and a
+    model is fitted to each.
 
     A y of shape (n,) gives what the regressor gives.
 
