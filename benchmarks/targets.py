@@ -1,7 +1,7 @@
 """Several targets: the seconds of ten targets with shared hyper-parameters, beside one fit, and beside ten of them.
 
-Three columns, of modes two; ten targets, each a random combination of the same sines, with noise. Shared, apart and one target follow
-each other; each line has the median ratio over the repeats. Predictions are means and standard deviations.
+Three columns, of modes two; ten targets, each a random combination of the same sines, with noise. Shared, apart and one
+target follow each other; a line has the median ratio over the repeats. Predictions are means and standard deviations.
 
 given      Kernel and noise are given: `fit` and `predict` alone. ExactGPRegressor of 2,000 rows and 1,000 predictions;
            NearestNeighborsGPRegressor of 10,000 rows, 64 neighbours, 3,000 predictions; ResidualGPRegressor of 4,000

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import lmgp
 from lmgp import (
@@ -22,7 +24,9 @@ from lmgp import (
     ResidualGPRegressor,
     SpectralGPRegressor,
     TaylorFeatures,
+    TransformedTargetGPRegressor,
 )
+from lmgp.errors import InputError
 from lmgp.linalg import cholesky
 from lmgp.models.shared import Shared, SharedNeighbours, SharedParameters, SharedRows, SharedWeights
 from lmgp.models.sharing import SharedCentroids, SharedIterations, SharedModes
@@ -179,3 +183,36 @@ def test_noises_that_differ_between_targets_share_the_parameters_alone() -> None
         expected = clone(regressor).fit(X, Y[:, j], noise_variances=noises[:, j]).predict(NEW, return_std=True)
         for part, of_one in zip(model.predict(NEW, return_std=True), expected, strict=True):
             np.testing.assert_allclose(part[:, j], of_one, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("how", ["shared", "each"])
+def test_exceedance_is_that_of_each_target(how: Any) -> None:
+    model = MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN), how).fit(X, Y)
+    of_rows = np.linspace(-1.0, 1.0, 12 * T).reshape(12, T)
+    for limits in (0.3, [0.1, 0.5, -0.2], of_rows):
+        found = model.predict_exceedance(NEW, limits, include_noise=False)
+        assert found.shape == (len(NEW), T)
+        for j in range(T):
+            one = clone(model.regressor).fit(X, Y[:, j])
+            own = np.broadcast_to(limits, (12, T))[:, j]
+            np.testing.assert_allclose(found[:, j], one.predict_exceedance(NEW, own, include_noise=False), atol=1e-9)
+    for bad in ([0.1, 0.2], of_rows.T):
+        with pytest.raises(
+            InputError, match=r"one a target, shape \(3,\), or one a row and target, shape \(n, 3\); got"
+        ):
+            model.predict_exceedance(NEW, bad)
+    with pytest.raises(InputError, match="threshold must be a finite number"):
+        model.predict_exceedance(NEW, [0.1, np.nan, 0.2])
+    with pytest.raises(InputError, match=r"shape \(12,\); got shape \(5,\)"):
+        model.predict_exceedance(NEW, of_rows[:5])
+
+
+def test_pipelines_and_logarithms_of_each_target_have_quantiles_and_probabilities() -> None:
+    piped = make_pipeline(StandardScaler(), TransformedTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)))
+    each = MultiTargetGPRegressor(piped, "each").fit(X, np.exp(Y))
+    one = clone(piped).fit(X, np.exp(Y[:, 1]))
+    rows = one[:-1].transform(NEW)
+    np.testing.assert_array_equal(each.predict_quantile(NEW, 0.9)[:, 1], one[-1].predict_quantile(rows, 0.9))
+    np.testing.assert_array_equal(
+        each.predict_exceedance(NEW, [1.0, 2.0, 3.0])[:, 1], one[-1].predict_exceedance(rows, 2.0)
+    )
