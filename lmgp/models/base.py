@@ -18,6 +18,7 @@ from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
 from lmgp.inputs import column_scales, warn_of_scales
+from lmgp.io.sources import Source
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
@@ -160,7 +161,7 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         duplicates: Duplicates = "keep",
@@ -234,8 +235,13 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
         return self
 
     def _checked_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
     ) -> Rows:
+        if isinstance(X, Source):
+            raise InputError(
+                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit a "
+                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this model to a sample."
+            )
         inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         if isinstance(self.kernel, Kernel):

@@ -130,7 +130,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, TargetPredictions, Regr
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         verbose: bool | int = False,
