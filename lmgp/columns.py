@@ -149,8 +149,8 @@ def _read_first(path: str) -> str:
     if path.lower().endswith((".parquet", ".arrow", ".feather")):
         kind = "parquet" if path.lower().endswith(".parquet") else "feather"
         return (
-            f"Read a file first, pandas.read_{kind}(path), or fit a featurized, localized or spectral model to its rows "
-            "chunk by chunk: lmgp.io.open_dataset(path, target=...)."
+            f"Read a file first, pandas.read_{kind}(path), or fit a featurized, localized or spectral model to its "
+            "rows chunk by chunk: lmgp.io.open_dataset(path, target=...)."
         )
     return "Read a file first, pandas.read_csv(path)."
 

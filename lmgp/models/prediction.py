@@ -100,7 +100,9 @@ class Predictions(Evidence):
         """
         check_is_fitted(self)
         inputs: Floats = validated(self, X, reset=False)
-        mean, variance, error = self._in_batches(inputs, return_std, return_error, batch_size, verbose)
+        # Of a covariance, the diagonal has the variances.
+        alone = return_std and not return_cov
+        mean, variance, error = self._in_batches(inputs, alone, return_error, batch_size, verbose)
         told = implausible(
             mean, self._fitted.farthest_target, lambda far: self._expectations(self._coordinates(inputs[far]))
         )
@@ -117,7 +119,7 @@ class Predictions(Evidence):
         if return_cov:
             covariance = self._covariance(self._coordinates(inputs))
             covariance[np.diag_indices_from(covariance)] += noise
-            result.append(covariance)
+            result += [np.sqrt(covariance.diagonal()), covariance] if return_std else [covariance]
         if error is not None:
             result.append(error)
         return result[0] if len(result) == 1 else tuple(result)
