@@ -124,7 +124,7 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
             return
         raise InputError(f"{expected}; got None.")
     if isinstance(table, str | bytes | PathLike):
-        cure = f"Give the column itself, df[{table!r}]." if name == "y" else "Read a file first, pandas.read_csv(path)."
+        cure = f"Give the column itself, df[{table!r}]." if name == "y" else _read_first(str(table))
         raise InputError(f"{expected}; got {table!r}. {cure}")
     if isinstance(table, Mapping | Set | Iterator) and not issparse(table):  # of which one is a dictionary
         makes = f"pandas.DataFrame({name}) makes one of it" if isinstance(table, Mapping) else f"Give list({name})"
@@ -142,6 +142,17 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
         raise InputError(
             f"{name} has more than one column named {', '.join(map(repr, repeated[:SHOWN]))}; make the names differ."
         )
+
+
+def _read_first(path: str) -> str:
+    """Say how a file becomes rows."""
+    if path.lower().endswith((".parquet", ".arrow", ".feather")):
+        kind = "parquet" if path.lower().endswith(".parquet") else "feather"
+        return (
+            f"Read a file first, pandas.read_{kind}(path), or fit a featurized, localized or spectral model to its "
+            "rows chunk by chunk: lmgp.io.open_dataset(path, target=...)."
+        )
+    return "Read a file first, pandas.read_csv(path)."
 
 
 def _values(length: int | None) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.integrate import quad
+from sklearn.metrics import root_mean_squared_error
 
 from lmgp.errors import InputError
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
@@ -246,9 +247,15 @@ def test_other_shapes_are_refused_and_named(metric, name: str, bad: list) -> Non
 
 
 @pytest.mark.parametrize("metric", CALLS)
-def test_columns_are_refused_although_they_agree(metric) -> None:
+def test_columns_that_agree_are_one_target(metric) -> None:
+    columns = {name: np.reshape(values, (2, 1)) for name, values in CALLS[metric].items()}
+    if metric is kl_divergence:
+        with pytest.raises(InputError, match="ravel"):
+            metric(**columns)
+    else:
+        assert metric(**columns) == metric(**CALLS[metric])
     with pytest.raises(InputError, match="ravel"):
-        metric(**{name: np.reshape(values, (2, 1)) for name, values in CALLS[metric].items()})
+        metric(**{name: np.reshape(values, (2, 1, 1)) for name, values in CALLS[metric].items()})
 
 
 @pytest.mark.parametrize(("metric", "name"), [(m, name) for m, name in ARGUMENTS if m is not kl_divergence])
@@ -297,3 +304,25 @@ def test_what_is_no_real_number_is_refused(metric, name: str, bad) -> None:
 def test_levels_outside_the_open_unit_interval_are_refused(level) -> None:
     with pytest.raises(InputError, match="level must be"):
         coverage([0.0], [0.0], [1.0], level=level)
+
+
+# ------------------------------------------------------------------------------------------------------ several targets
+
+
+def test_of_several_targets_the_score_is_the_mean_of_theirs() -> None:
+    rng = np.random.default_rng(0)
+    y, mean, variance = rng.normal(size=(20, 3)), rng.normal(size=(20, 3)), rng.uniform(0.5, 2.0, (20, 3))
+    y *= [1.0, 10.0, 100.0]
+    for score in (nlpd, crps, coverage):
+        each = [score(y[:, j], mean[:, j], variance[:, j]) for j in range(3)]
+        assert score(y, mean, variance) == pytest.approx(np.mean(each), rel=1e-12)
+    by_scikit_learn = root_mean_squared_error(y, mean, multioutput="uniform_average")
+    assert rmse(y, mean) == pytest.approx(by_scikit_learn, rel=1e-12)
+    with pytest.raises(InputError, match=r"variance must be positive; got -1 in row 1, target 2 \(1 such values of 60"):
+        nlpd(y, mean, np.where(np.arange(60).reshape(20, 3) == 5, -1.0, 1.0))
+    with pytest.raises(
+        InputError, match=r"\(n,\), or \(n, t\) of several targets; got the shapes y \(20, 3\), mean \(20,\)"
+    ):
+        rmse(y, mean[:, 0])
+    with pytest.raises(InputError, match=r"same shape \(n,\); got"):
+        kl_divergence(mean, variance, mean, variance)

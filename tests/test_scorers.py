@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import norm
+from scipy.stats import lognorm, norm
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, NystroemFeatures
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    MultiTargetGPRegressor,
+    NystroemFeatures,
+    TransformedTargetGPRegressor,
+)
 from lmgp.errors import InputError
 from lmgp.metrics import DensityScorer, crps, crps_scorer, nlpd, nlpd_scorer
 from tests.conftest import draw_normal
@@ -133,3 +141,57 @@ def test_weights_that_nobody_asked_for_are_refused_by_a_search() -> None:
         search = GridSearchCV(ExactGPRegressor(**GIVEN), {"noise_variance": [0.1]}, cv=3)
         with pytest.raises(ValueError, match=r"sample_weight.*not explicitly set as requested"):
             search.fit(X, Y, sample_weight=WEIGHTS)
+
+
+LOGS: dict[str, Any] = {
+    "model": TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN)),
+    "pipeline": make_pipeline(StandardScaler(), TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN))),
+    "pipelines": make_pipeline(
+        "passthrough", make_pipeline(StandardScaler(), TransformedTargetGPRegressor(ExactGPRegressor(**GIVEN)))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_model_of_logarithms_is_scored_by_its_own_density(name: str) -> None:
+    model = LOGS[name].fit(X[:30], np.exp(Y[:30]))
+    scaled = X if name == "model" else StandardScaler().fit(X[:30]).transform(X)
+    mean, std = ExactGPRegressor(**GIVEN).fit(scaled[:30], Y[:30]).predict(scaled[30:], return_std=True)
+    law = lognorm(s=np.sqrt(std**2 + 0.1), scale=np.exp(mean))
+    assert nlpd_scorer(model, X[30:], np.exp(Y[30:])) == pytest.approx(law.logpdf(np.exp(Y[30:])).mean(), rel=1e-8)
+    search = GridSearchCV(model, {}, scoring=nlpd_scorer, cv=3).fit(X[:30], np.exp(Y[:30]))
+    found = cross_val_score(model, X[:30], np.exp(Y[:30]), scoring=nlpd_scorer, cv=3)
+    assert search.best_score_ == pytest.approx(found.mean(), rel=1e-12)
+    assert nlpd_scorer(search, X[30:], np.exp(Y[30:])) == pytest.approx(
+        nlpd_scorer(search.best_estimator_, X[30:], np.exp(Y[30:])), rel=1e-12
+    )
+
+
+def test_a_search_is_scored_as_its_best_model() -> None:
+    search = GridSearchCV(ExactGPRegressor(**GIVEN), {"noise_variance": [0.1]}, cv=3).fit(X, Y)
+    assert crps_scorer(search, X, Y) == crps_scorer(search.best_estimator_, X, Y)
+
+
+@pytest.mark.parametrize("hyperparameters", ["shared", "each"])
+@pytest.mark.parametrize(("scorer", "score"), [(nlpd_scorer, nlpd), (crps_scorer, crps)], ids=["nlpd", "crps"])
+def test_of_several_targets_they_are_the_mean_of_theirs(
+    scorer: DensityScorer, score: Callable[..., float], hyperparameters: Any
+) -> None:
+    targets = np.column_stack((Y, 100.0 * Y[::-1]))
+    model = MultiTargetGPRegressor(ExactGPRegressor(**GIVEN), hyperparameters).fit(X[:30], targets[:30])
+    mean, std = model.predict(X[30:], return_std=True, include_noise=True)
+    each = [score(targets[30:, j], mean[:, j], std[:, j] ** 2) for j in range(2)]
+    assert scorer(model, X[30:], targets[30:]) == pytest.approx(-np.mean(each), rel=1e-12)
+    repeated = scorer(model, np.repeat(X, WEIGHTS, axis=0), np.repeat(targets, WEIGHTS, axis=0))
+    assert scorer(model, X, targets, WEIGHTS) == pytest.approx(repeated, rel=1e-12)
+    folds = cross_val_score(make_pipeline(StandardScaler(), model), X, targets, scoring=scorer, cv=3)
+    assert np.all(np.isfinite(folds))
+    with pytest.raises(InputError, match=r"must have the 2 targets of the model, shape \(n, 2\); got shape \(45, 3\)"):
+        scorer(model, X, np.column_stack((targets, Y)))
+
+
+def test_each_of_several_targets_has_its_own_density() -> None:
+    targets = np.exp(np.column_stack((Y, Y[::-1])))
+    each = MultiTargetGPRegressor(LOGS["pipeline"], "each").fit(X, targets)
+    found = [nlpd_scorer(clone(LOGS["pipeline"]).fit(X, column), X, column) for column in targets.T]
+    assert nlpd_scorer(each, X, targets) == pytest.approx(np.mean(found), rel=1e-12)

@@ -1,6 +1,7 @@
 """The exact Gaussian process given rows: one set of them, or a batch of sets."""
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from typing import Self
 
@@ -249,16 +250,16 @@ class RowPosterior:
         factor = self._conditional.factor
         return solve_upper(factor.mT, solve_lower(factor, as_tensor(targets))).numpy()
 
-    def with_target(self, y: Floats) -> Self:
+    def with_target(self, y: Floats, trend: Trend | None = None) -> Self:
         """Return this posterior with another target, shape (n,), for the same rows; the factor is the same.
 
-        A posterior with a trend has no other targets.
+        Of a posterior with a trend, `trend` has the same columns, and y are its residuals.
         """
         assert self._conditional is not None
-        assert self.trend is None
         other = copy(self)
         other._conditional = copy(self._conditional)
         other._conditional.whitened = solve_lower(self.factor, as_tensor(y)[:, None])[:, 0]
+        other.trend = None if trend is None else other._take_out(trend)
         other._coefficients = None
         return other
 
@@ -330,11 +331,42 @@ def estimate_trend(
     MemoryLimitError
         If the matrices of one row more than there are coefficients take more.
     """
-    n, most = len(rows.y), TREND_ROWS
+    one = Rows(rows.X, rows.y[:, None], rows.weights, rows.noise_variances)
+    return estimate_trends((trend,), kernel, one, noise, rng, max_memory_gib)[0]
+
+
+def estimate_trends(
+    trends: Sequence[Trend],
+    kernel: Kernel,
+    rows: Rows,
+    noise: Noise,
+    rng: np.random.Generator,
+    max_memory_gib: float | None = None,
+) -> tuple[TrendFit, ...]:
+    """Estimate trends of several targets with the same columns, as `estimate_trend` does, by one factorisation.
+
+    Parameters
+    ----------
+    trends : sequence of Trend
+        One for each target.
+    kernel : Kernel
+    rows : Rows
+        With their residuals, shape (n, t).
+    noise : Noise
+    rng : numpy.random.Generator
+    max_memory_gib : float, optional
+
+    Returns
+    -------
+    tuple of TrendFit
+    """
+    n, most, (first, *others) = len(rows.X), TREND_ROWS, trends
     if max_memory_gib is not None:
         # Never fewer than determine it: that they do not fit is said then.
-        most = max(min(most, max_rows_within(max_memory_gib)), trend.n_columns + 1)
+        most = max(min(most, max_rows_within(max_memory_gib)), first.n_columns + 1)
     sample = rows if n <= most else rows.take(rng.choice(n, most, replace=False))
-    fit = RowPosterior(kernel, sample, noise, max_memory_gib, trend).trend
-    assert fit is not None  # for the type checker: a trend was given
-    return fit
+    alone = Rows(sample.X, sample.y[:, 0].copy(), sample.weights, sample.noise_variances)
+    posterior = RowPosterior(kernel, alone, noise, max_memory_gib, first)
+    found = [posterior.trend]
+    found += [posterior.with_target(y, trend).trend for y, trend in zip(sample.y.T[1:], others, strict=True)]
+    return tuple(one for one in found if one is not None)  # for the type checker: each has one

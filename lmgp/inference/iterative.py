@@ -2,8 +2,9 @@
 
 import math
 import warnings
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -98,7 +99,7 @@ class Iterations:
 
 
 class _LeftOut:
-    """Leave-one-out predictions of some rows, and how far they are from settled.
+    """Leave-one-out predictions of some rows, and how far they are from settled: those of the worst target.
 
     Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ: so an error of αᵢ is one of
     the mean of 1/√[C⁻¹]ᵢᵢ as many predictive standard deviations. The diagonal of C⁻¹ is that of the preconditioner.
@@ -110,16 +111,16 @@ class _LeftOut:
         columns = torch.zeros((n, size), dtype=torch.float64)
         places = torch.arange(size)
         columns[self._rows, places] = 1.0
-        self._sd = covariance.solve(columns)[self._rows, places].rsqrt()
+        self._sd = covariance.solve(columns)[self._rows, places].rsqrt()[:, None]
         self._seen: list[torch.Tensor] = []
         self._changes: list[float] = []
 
     def error(self, weights: torch.Tensor) -> float:
-        """Return an estimate of the error of the means from these weights of all rows, those of the last iteration."""
+        """Return an estimate of the error of the means from the weights of all rows after an iteration, (n, t)."""
         self._seen.append(weights[self._rows] * self._sd)
         if len(self._seen) <= PLAN.window:
             return math.inf
-        change = float((self._seen[-1] - self._seen.pop(0)).square().mean().sqrt())
+        change = float((self._seen[-1] - self._seen.pop(0)).square().mean(dim=0).max().sqrt())
         self._changes.append(change)
         if change == 0.0:
             return 0.0
@@ -157,6 +158,9 @@ class IterativePosterior:
         Where the iterations run, as torch names it.
     verbose : bool
         Whether to show a progress bar.
+    others : ndarray of shape (n, t - 1), optional
+        Further targets, of a trend the residuals of their least-squares fits: all are solved for at once. Those who ask
+        for one target get y.
 
     Attributes
     ----------
@@ -164,6 +168,8 @@ class IterativePosterior:
     trend : TrendFit or None
     coefficients : ndarray of shape (n,)
         α: the mean at x is Σ αᵢ k(xᵢ, x).
+    changes : ndarray of shape (p, t)
+        What is added to the least-squares coefficients of the trend of each target.
     surprise : float
         yᵀα/n.
 
@@ -200,6 +206,7 @@ class IterativePosterior:
         trend: Trend | None = None,
         device: str = "cpu",
         verbose: bool = False,
+        others: Floats | None = None,
     ) -> None:
         n, limit = len(rows.y), memory_limit(max_memory_gib)
         self.kernel, self.X, self._device = kernel, rows.X, torch.device(device)
@@ -218,8 +225,9 @@ class IterativePosterior:
             max_bytes=limit - 8.0 * n * (size + block_size),
         )
         # The columns of a trend are further targets.
-        targets = rows.y[:, None] if trend is None else np.column_stack((rows.y, trend.columns(rows.X)))
-        self._targets, self._trend = torch.from_numpy(targets), trend
+        targets = [rows.y, *([] if others is None else [others]), *([] if trend is None else [trend.columns(rows.X)])]
+        self._targets, self._trend = torch.from_numpy(np.column_stack(targets)), trend
+        self._n_targets = 1 if others is None else 1 + others.shape[1]
         probes = _LeftOut(self._local.covariance, n, rng)
         covariance = self._local.covariance.to(self._device)
         with tqdm(total=max_iterations, desc="Conjugate gradients", unit="it", disable=not verbose) as bar:
@@ -236,10 +244,8 @@ class IterativePosterior:
                 products, covariance.solve, self._targets.to(self._device), settled, max_iterations
             )
         self._solved = solved.cpu()
-        weights, self.trend = self._weights(self._solved)
-        self.coefficients: Floats = weights.numpy()
-        left = rows.y if self.trend is None else rows.y - self.trend.changes(rows.X)
-        self.surprise = float(left @ self.coefficients) / n
+        self._all, self.changes, self.trend = self._weights(self._solved)
+        self._take(0)
         if not self.iterations.converged:
             warnings.warn(
                 f"{self.iterations}. The noise variance, {noise.variance:.3g}, is small for {n:,} rows: raise "
@@ -253,20 +259,39 @@ class IterativePosterior:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        if "_all" not in state:  # of an earlier version: one target
+            self._n_targets, self._all = 1, torch.from_numpy(self.coefficients)[:, None]
+            self.changes = np.zeros((0, 1)) if self.trend is None else self.trend.change[:, None]
         self._device = torch.device(state["_device"])
         try:
             torch.empty(0, device=self._device)
         except (RuntimeError, AssertionError):  # solved elsewhere
             self._device = torch.device("cpu")
 
-    def _weights(self, solved: torch.Tensor) -> tuple[torch.Tensor, TrendFit | None]:
-        """Return (K + Σ)⁻¹(y − trend), and the estimated trend, from the solutions for y and the columns H."""
+    def _weights(self, solved: torch.Tensor) -> tuple[torch.Tensor, Floats, TrendFit | None]:
+        """Return (K + Σ)⁻¹(y − trend) of all targets, and the trend, from the solutions for y and the columns H."""
+        t = self._n_targets
         if self._trend is None:
-            return solved[:, 0], None
-        products = (self._targets[:, 1:].T @ solved).numpy()
-        normal = products[:, 1:]
+            return solved, np.zeros((0, t)), None
+        products = (self._targets[:, t:].T @ solved).numpy()
+        normal = products[:, t:]
         fit = self._trend.estimated(0.5 * (normal + normal.T), products[:, 0])
-        return solved[:, 0] - solved[:, 1:] @ torch.from_numpy(fit.change), fit
+        changes = fit.covariance @ products[:, :t]
+        changes[:, 0] = fit.change
+        return solved[:, :t] - solved[:, t:] @ torch.from_numpy(changes), changes, fit
+
+    def _take(self, j: int) -> None:
+        """Make a target the one that is asked for."""
+        self.coefficients: Floats = np.ascontiguousarray(self._all[:, j].numpy())
+        left = self._targets[:, j] - self._targets[:, self._n_targets :] @ torch.from_numpy(self.changes[:, j])
+        self.surprise = float(left.numpy() @ self.coefficients) / len(left)
+
+    def of_target(self, j: int, trend: TrendFit | None) -> Self:
+        """Return the posterior of one of the targets, with its trend."""
+        other = copy(self)
+        other._take(j)
+        other.trend = trend
+        return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict the latent function.
@@ -281,16 +306,33 @@ class IterativePosterior:
         mean : ndarray of shape (m,)
         variance : ndarray of shape (m,) or None
         """
-        weights = torch.column_stack((torch.from_numpy(self.coefficients), self._solved[:, 1:]))
+        means, found = self._predict(X, torch.from_numpy(self.coefficients)[:, None], variance)
+        return means[:, 0], found
+
+    def predict_targets(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
+        """Predict the latent functions of all targets, see `predict`.
+
+        Returns
+        -------
+        means : ndarray of shape (m, t)
+        variance : ndarray of shape (m,) or None
+            The same for all.
+        """
+        return self._predict(X, self._all, variance)
+
+    def _predict(self, X: Floats, weights: torch.Tensor, variance: bool) -> tuple[Floats, Floats | None]:
+        every = weights
+        if variance:  # which asks for the columns of a trend
+            every = torch.column_stack((weights, self._solved[:, self._n_targets :]))
         tests, rows = as_tensor(X).to(self._device), as_tensor(self.X).to(self._device)
-        means = cross_product(self.kernel, tests, rows, weights.to(self._device)).cpu().numpy()
+        means = cross_product(self.kernel, tests, rows, every.to(self._device)).cpu().numpy()
         if not variance:
-            return means[:, 0], None
+            return means, None
         _, found = self._local.predict(X)
         assert found is not None  # for the type checker
         if self.trend is not None:
-            found += self.trend.variance(X, means[:, 1:])
-        return means[:, 0], found
+            found += self.trend.variance(X, means[:, weights.shape[1] :])
+        return means[:, : weights.shape[1]], found
 
     def leave_one_out(self, rows: Rows, noise: Noise) -> tuple[Floats, Floats]:
         """Predict each training row without itself: with the variance of the nearest rows and the map without it.
@@ -312,7 +354,7 @@ class IterativePosterior:
     @property
     def n_bytes(self) -> int:
         """The memory that this posterior holds, in bytes."""
-        return self._local.n_bytes + self._solved.nbytes + self._targets.nbytes + self.coefficients.nbytes
+        return self._local.n_bytes + self._solved.nbytes + self._targets.nbytes + 2 * self._all.nbytes
 
 
 def _sizes(n: int, limit: float) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """Posteriors around centroids: a row is predicted by the model of its nearest centroid."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -302,13 +303,19 @@ class LocalPosterior:
 
     def use_posteriors(self, X: Floats, use: Callable[[Posterior, Floats, Indices], None]) -> None:
         """Hand each posterior, with its centroid, to a function, together with the rows of X that it is for."""
+        self.use_centroids(X, lambda posterior, _, centroid, members: use(posterior, centroid, members))
+
+    def use_centroids(self, X: Floats, use: Callable[[Posterior, int | None, Floats, Indices], None]) -> None:
+        """Do the same, and hand the number of the centroid too; None where every row of X is its own."""
         keep = len(self.centroids) > 0
         centroids = self.centroids if keep else np.unique(X, axis=0)
 
         def use_one(task: tuple[int, Indices]) -> None:
             index, members = task
-            solved = self._posterior(index) if keep else self._solve(centroids[index])
-            use(solved, centroids[index], members)
+            if keep:
+                use(self._posterior(index), index, centroids[index], members)
+            else:
+                use(self._solve(centroids[index]), None, centroids[index], members)
 
         parallel_map(use_one, by_centroid(self.kernel, X, centroids))
 
@@ -350,6 +357,16 @@ class LocalPosterior:
             self.kernel, rows, self.noise, centroids, features=self.features, solver=self._solver,
             max_memory_gib=self._max_memory_gib, neighbourhoods=neighbourhoods, trend=trend, reach=self.reach,
         )  # fmt: skip
+
+    def rows_around(self, centroid: Floats, targets: Floats) -> Rows:
+        """Return the rows within reach of a centroid, with other targets, shape (n, t)."""
+        given = self._rows
+        return replace(given, y=targets).take(self._within_reach(centroid))
+
+    @property
+    def limit(self) -> float:
+        """The memory of all solved posteriors that are kept, in bytes."""
+        return self._solved.limit
 
     @property
     def neighbourhoods(self) -> Any:

@@ -165,11 +165,11 @@ class NearestPosterior:
     def with_targets(self, targets: Floats) -> Self:
         """Return this posterior with other targets, shape (n, t), for the same rows; the tree is the same.
 
-        Those who ask for one target get the first. A posterior with a trend has no other targets.
+        Those who ask for one target get the first. Of a posterior with a trend, targets are less their own trends.
         """
-        assert self.trend is None
-        other = copy(self)
-        other._targets, other._n_targets = as_tensor(np.ascontiguousarray(targets)), targets.shape[1]
+        other, columns = copy(self), self._targets[:, self._n_targets :]
+        other._targets = torch.cat((as_tensor(np.ascontiguousarray(targets)), columns), dim=1)
+        other._n_targets = targets.shape[1]
         return other
 
     def predict_targets(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:

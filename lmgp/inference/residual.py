@@ -154,12 +154,12 @@ class ResidualPosterior:
     def with_targets(self, targets: Floats) -> Self:
         """Return this posterior with other targets, shape (n, t), for the same rows; the factors are the same.
 
-        Those who ask for one target get the first. A posterior with a trend has no other targets.
+        Those who ask for one target get the first. Of a posterior with a trend, targets are less their own trends.
         """
-        assert self.trend is None
         self.covariance  # noqa: B018 - made once, for this posterior and the other
-        other = copy(self)
-        other._targets, other._n_targets = as_tensor(np.ascontiguousarray(targets)), targets.shape[1]
+        other, columns = copy(self), self._targets[:, self._n_targets :]
+        other._targets = torch.cat((as_tensor(np.ascontiguousarray(targets)), columns), dim=1)
+        other._n_targets = targets.shape[1]
         other._solve_for_weights()
         return other
 
@@ -252,7 +252,7 @@ class ResidualPosterior:
                 mean[some] = (means[:, 0, 0] - pulled * torch.from_numpy(change[part])).numpy()
                 variance[some] = (found[:, 0] + pulled.square() / diagonal[part]).numpy()
                 if self.trend is not None:
-                    variance[some] += self.trend.variance(self._X.numpy()[some], means[:, 0, 1:].numpy())
+                    variance[some] += self.trend.variance(self._X.numpy()[some], means[:, 0, self._n_targets :].numpy())
 
         for task in self.covariance.of_each_row():
             solve(task)

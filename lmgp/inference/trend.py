@@ -1,7 +1,7 @@
 """The mean function of a Gaussian process: a constant, and slopes of columns, estimated with their uncertainty."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral
 from typing import Any
 
@@ -129,7 +129,12 @@ class Trend:
         TrendFit
         """
         covariance = np.asarray(np.linalg.pinv(normal, hermitian=True), dtype=np.float64)
-        return TrendFit(**vars(self), change=covariance @ cross, covariance=covariance)
+        return self.changed(covariance @ cross, covariance)
+
+    def changed(self, change: Floats, covariance: Floats) -> "TrendFit":
+        """Return the estimate whose coefficients are those of least squares and this change."""
+        least_squares = {one.name: getattr(self, one.name) for one in fields(Trend)}
+        return TrendFit(**least_squares, change=change, covariance=covariance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,9 +323,7 @@ def without_trend(rows: Rows, columns: Any, names: Sequence[str] | None) -> tupl
             f"A trend of {q} columns has {q + 1} coefficients, and needs more rows than that; got {n}. Use "
             "trend='constant', or list fewer columns."
         )
-    shares = np.ones(n) if rows.weights is None else rows.weights
-    shares = shares if rows.noise_variances is None else shares / rows.noise_variances
-    shares = shares / shares.sum()
+    shares = _shares(rows)
     chosen = rows.X[:, index]
     mean, deviations = shares @ chosen, column_deviations(Rows(chosen, rows.y, shares))
     spread = deviations > RESOLUTION.constant * np.abs(chosen).max(axis=0, initial=0.0)
@@ -332,7 +335,35 @@ def without_trend(rows: Rows, columns: Any, names: Sequence[str] | None) -> tupl
     listed = [f"x{i}" for i in range(rows.X.shape[1])] if names is None else names
     known = tuple(str(listed[i]) for i in index)
     bare = Trend(known, index, mean, scale, directions, np.zeros(1 + directions.shape[1]))
-    h = bare.columns(rows.X)
-    start, *_ = np.linalg.lstsq(root * h, root[:, 0] * rows.y, rcond=None)
-    trend = Trend(known, index, mean, scale, directions, start)
-    return trend, Rows(rows.X, rows.y - h @ start, rows.weights, rows.noise_variances)
+    (trend,), left = of_targets(bare, Rows(rows.X, rows.y[:, None], rows.weights, rows.noise_variances))
+    return trend, Rows(rows.X, left[:, 0], rows.weights, rows.noise_variances)
+
+
+def of_targets(trend: Trend, rows: Rows) -> tuple[tuple[Trend, ...], Floats]:
+    """Fit the columns of a trend to several targets by least squares, as `without_trend` does.
+
+    Parameters
+    ----------
+    trend : Trend
+        Its own fit does not matter.
+    rows : Rows
+        With y of shape (n, t).
+
+    Returns
+    -------
+    trends : tuple of Trend
+        One for each target.
+    residuals : ndarray of shape (n, t)
+    """
+    h, root = trend.columns(rows.X), np.sqrt(_shares(rows))[:, None]
+    starts, *_ = np.linalg.lstsq(root * h, root * rows.y, rcond=None)
+    columns = (trend.names, trend.index, trend.mean, trend.scale, trend.directions)
+    return tuple(Trend(*columns, start) for start in starts.T.copy()), rows.y - h @ starts
+
+
+def _shares(rows: Rows) -> Floats:
+    """Return the share of each row in a weighted mean: its weight over its noise variance."""
+    shares = np.ones(len(rows.X)) if rows.weights is None else rows.weights
+    shares = shares if rows.noise_variances is None else shares / rows.noise_variances
+    total: Floats = shares / shares.sum()
+    return total

@@ -121,7 +121,13 @@ class WeightPosterior:
         self._of_columns = solve_upper(self.factor.T, whitened)
         return float(fit.change @ (normal @ fit.change - 2.0 * cross))
 
-    def with_sums(self, cross: torch.Tensor, squares: float, noise_variance: float, n: float) -> Self:
+    def solve(self, right: torch.Tensor) -> torch.Tensor:
+        """Return A⁻¹ times right sides of shape (D, t)."""
+        return solve_upper(self.factor.T, solve_lower(self.factor, right))
+
+    def with_sums(
+        self, cross: torch.Tensor, squares: float, noise_variance: float, n: float, trend: TrendFit | None = None
+    ) -> Self:
         """Return the posterior of another target of the same rows; the factor is the same.
 
         Parameters
@@ -133,14 +139,16 @@ class WeightPosterior:
         noise_variance : float
         n : float
             The number of rows, each times its weight.
+        trend : TrendFit, optional
+            Of which y are the residuals; its columns are those of this posterior's.
 
         Returns
         -------
         WeightPosterior
-            Without a trend, and with the center of this one.
+            With the center of this one.
         """
-        assert self.trend is None
         other = copy(self)
+        other.trend = trend
         whitened = solve_lower(self.factor, cross / noise_variance)
         other.coefficients = whitened[:, 0]
         other.weights = solve_upper(self.factor.T, whitened)[:, 0]
@@ -336,11 +344,11 @@ def evaluate(
 @overload
 def evaluate(
     posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool,
-    projection: Projection | None = None,
+    projection: Projection | None = None, weights: torch.Tensor | None = None,
 ) -> tuple[Floats, Floats | None]: ...  # fmt: skip
 def evaluate(
     posterior: WeightPosterior, features: KernelMap, X: Floats, centre: Floats, noise: Noise, variance: bool = True,
-    projection: Projection | None = None,
+    projection: Projection | None = None, weights: torch.Tensor | None = None,
 ) -> tuple[Floats, Floats | None]:  # fmt: skip
     """Predict the latent function at rows with one model around a centre.
 
@@ -358,23 +366,29 @@ def evaluate(
         Whether to compute the variance as well: O(D²) a row, where the mean takes O(D).
     projection : Projection, optional
         Of the map, where it is made already.
+    weights : Tensor of shape (D, t), optional
+        Of several targets, in place of those of the posterior.
 
     Returns
     -------
-    mean : ndarray of shape (n,)
+    mean : ndarray of shape (n,) or (n, t)
         Less the center of y.
     variance : ndarray of shape (n,) or None
     """
-    if not variance:
+    if not variance and weights is None:
         project = Projection(features) if projection is None else projection
         return project(as_tensor(X - centre), posterior.weights).numpy(), None
-    means, variances = np.empty(len(X)), np.empty(len(X))
+    means, variances = np.empty((len(X), *(() if weights is None else weights.shape[1:]))), np.empty(len(X))
     for part in chunks(len(X), features.n_features_out_):
         rows = as_tensor(X[part] - centre)
         columns = features.evaluate(rows)
+        if not variance and weights is not None:
+            means[part] = (columns @ weights).numpy()
+            continue
         mean, own = posterior.predict(columns)
+        mean = mean if weights is None else columns @ weights
         missing = features.missing_variance(rows, columns) if noise.predicts_missing else None
         means[part], variances[part] = mean.numpy(), noise.predicted(own, missing).numpy()
         if posterior.trend is not None:
             variances[part] += posterior.trend_variance(X[part], columns)
-    return means, variances
+    return means, variances if variance else None

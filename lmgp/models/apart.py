@@ -48,10 +48,10 @@ def is_table(y: Any) -> bool:
         return False
 
 
-def checked_targets(y: Any) -> tuple[Floats, NDArray[Any]]:
+def checked_targets(y: Any, least: int = 2) -> tuple[Floats, NDArray[Any]]:
     """Return targets as floats of shape (n, t), and their names."""
     try:
-        targets: Floats = checked_table(y, "y", ensure_min_samples=2, ensure_min_features=1)
+        targets: Floats = checked_table(y, "y", ensure_min_samples=least, ensure_min_features=1)
     except InputError as error:
         if "NaN" not in str(error):
             raise

@@ -18,6 +18,7 @@ from lmgp.inference.function_space import estimate_trend
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.trend import Trend, TrendEstimate, TrendFit, chosen_columns, without_trend
 from lmgp.inputs import column_scales, warn_of_scales
+from lmgp.io.sources import Source
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard, declared_free
 from lmgp.learning.learn import Settings, Wanted, learn_rows
@@ -160,7 +161,7 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         duplicates: Duplicates = "keep",
@@ -234,8 +235,13 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
         return self
 
     def _checked_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+        self, X: ArrayLike, y: ArrayLike | None, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
     ) -> Rows:
+        if isinstance(X, Source):
+            raise InputError(
+                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
+                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this model to a sample."
+            )
         inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         if isinstance(self.kernel, Kernel):
@@ -310,12 +316,12 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
             "that repeat each other, or give a larger noise_variance."
         )
 
-    def _with_trend(
-        self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator
-    ) -> tuple[GPFit, TrendFit | None]:
+    def _with_trend(self, rows: Rows, noise: Noise, common: GPFit) -> tuple[GPFit, TrendFit | None]:
         """Estimate the trend from some rows, for models that have no posterior of all; return the state with it."""
         if common.trend is None:
             return common, None
+        # The same rows for every target.
+        rng = np.random.default_rng(0)
         trend = estimate_trend(common.trend, common.kernel, rows, noise, rng, self.max_memory_gib)
         return replace(common, trend=trend), trend
 

@@ -5,11 +5,13 @@ from abc import ABC, abstractmethod
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.errors import InputError
 from lmgp.inference.additive import rows_are_gone
 from lmgp.inference.joint import NearErrors
 from lmgp.inference.leave_one_out import LeaveOneOut
@@ -107,7 +109,7 @@ class Evidence(ABC):
 
 
 class KeptRows:
-    """The training rows of a model whose files and copies go without them.
+    """The training rows of a model whose files and copies go without them: no copy, but those that `fit` was given.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class KeptRows:
     """
 
     def __init__(self, rows: Rows | None = None) -> None:
-        self._rows = rows
+        self._rows, self._mark = rows, None if rows is None else _mark(rows)
 
     def get(self) -> Rows:
         """Return the rows.
@@ -124,24 +126,38 @@ class KeptRows:
         Raises
         ------
         InputError
-            If there are none.
+            If there are none, or what they are a view of was changed since.
         """
         if self._rows is None:
             raise rows_are_gone()
+        if _mark(self._rows) != self._mark:
+            raise InputError(
+                "The array that fit was given was changed since, and leave-one-out predictions are of the rows as they "
+                "were. Fit again, or fit to a copy, X.copy()."
+            )
         return self._rows
 
     def one(self, j: int) -> "KeptRows":
         """Return those of one of several targets."""
         if self._rows is None:
             return self
-        rows = self._rows
-        return KeptRows(Rows(rows.X, np.ascontiguousarray(rows.y[:, j]), rows.weights, rows.noise_variances))
+        other, rows = KeptRows(), self._rows
+        other._rows = Rows(rows.X, np.ascontiguousarray(rows.y[:, j]), rows.weights, rows.noise_variances)
+        other._mark = self._mark
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._rows = None
+        self._rows, self._mark = None, None
+
+
+def _mark(rows: Rows) -> tuple[int, ...]:
+    """Return a checksum of what may be a view of a user's arrays."""
+    arrays = (one for one in (rows.X, rows.weights, rows.noise_variances) if one is not None)
+    # In the order in which they lie in memory: no copy of a data frame's columns.
+    return tuple(crc32(np.ascontiguousarray(one if one.flags.c_contiguous else one.T).data) for one in arrays)
 
 
 def less_trend(rows: Rows, trend: TrendFit | None) -> Rows:

@@ -206,29 +206,36 @@ class ExactGPRegressor(GaussianProcess):
 
     def _posterior(self) -> RowPosterior | IterativePosterior:
         def solve() -> RowPosterior | IterativePosterior:
-            fit, noise = self._fitted, Noise(self._fitted.noise_variance)
-            if not self._iterates(len(fit.rows.y)):
-                return RowPosterior(fit.kernel, fit.rows, noise, self.max_memory_gib, fit.trend)
-            return IterativePosterior(
-                fit.kernel,
-                fit.rows,
-                noise,
-                np.random.default_rng(fit.seed),
-                tolerance=float(self.tolerance),
-                max_iterations=int(self.max_iterations),
-                max_memory_gib=self.max_memory_gib,
-                trend=fit.trend,
-                device=self.device,
-                verbose=bool(self.verbose),
-            )
+            fit = self._fitted
+            if self._iterates():
+                return self._iterated()
+            return RowPosterior(fit.kernel, fit.rows, Noise(fit.noise_variance), self.max_memory_gib, fit.trend)
 
         return self._fitted.solved.get("posterior", solve)
 
-    def _iterates(self, n_rows: int) -> bool:
+    def _iterated(self, others: Floats | None = None) -> IterativePosterior:
+        """Solve by iteration, and for other targets at the same time."""
+        fit = self._fitted
+        return IterativePosterior(
+            fit.kernel,
+            fit.rows,
+            Noise(fit.noise_variance),
+            np.random.default_rng(fit.seed),
+            tolerance=float(self.tolerance),
+            max_iterations=int(self.max_iterations),
+            max_memory_gib=self.max_memory_gib,
+            trend=fit.trend,
+            device=self.device,
+            verbose=bool(self.verbose),
+            others=others,
+        )
+
+    def _iterates(self) -> bool:
         """Say whether the mean is solved for by iteration."""
         if self.solver != "auto":
             return self.solver == "iterative"
-        return n_rows > max_rows_within(self.max_memory_gib) and self._fitted.kernel.can("metric")
+        fit = self._fitted
+        return len(fit.rows.y) > max_rows_within(self.max_memory_gib) and fit.kernel.can("metric")
 
     def _estimated_trend(self) -> TrendFit | None:
         return None if self._fitted.trend is None else self._posterior().trend

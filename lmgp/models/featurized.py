@@ -248,7 +248,7 @@ class FeaturizedGPRegressor(StreamedGP):
             fit,
             farthest_target=common.farthest_target,
             column_scales=common.column_scales,
-            kept=KeptRows(rows.copy()),
+            kept=KeptRows(rows),
         )
 
     def _freeze(self, rows: Rows, common: GPFit, rng: np.random.Generator, sample: Sample | None) -> FeaturizedFit:

@@ -189,7 +189,7 @@ class LocalizedGPRegressor(StreamedGP):
         made = None
         if features is not None:
             made = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
-        common, trend = self._with_trend(rows, noise, common, rng)
+        common, trend = self._with_trend(rows, noise, common)
         posterior = LocalPosterior(
             kernel,
             rows,
@@ -264,7 +264,7 @@ class LocalizedGPRegressor(StreamedGP):
         return not (self._all_given and fixed)
 
     def _of_nearest_rows(self, rows: Rows, noise: Noise, common: GPFit, rng: np.random.Generator) -> LocalizedFit:
-        common, trend = self._with_trend(rows, noise, common, rng)
+        common, trend = self._with_trend(rows, noise, common)
         posterior = NearestPosterior(common.kernel, rows, noise, NEIGHBORS, self.max_memory_gib, trend)
         none, reach = np.empty((0, rows.X.shape[1])), float("inf")
         return LocalizedFit(

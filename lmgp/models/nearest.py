@@ -115,7 +115,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> NearestFit:
         require(common.kernel, "metric", type(self).__name__)
         rows, noise = rows.copy(), Noise(common.noise_variance)
-        common, trend = self._with_trend(rows, noise, common, rng)
+        common, trend = self._with_trend(rows, noise, common)
         posterior = NearestPosterior(common.kernel, rows, noise, int(self.n_neighbors), self.max_memory_gib, trend)
         return NearestFit(**vars(common), posterior=posterior)
 

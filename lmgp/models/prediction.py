@@ -100,7 +100,9 @@ class Predictions(Evidence):
         """
         check_is_fitted(self)
         inputs: Floats = validated(self, X, reset=False)
-        mean, variance, error = self._in_batches(inputs, return_std, return_error, batch_size, verbose)
+        # Of a covariance, the diagonal has the variances.
+        alone = return_std and not return_cov
+        mean, variance, error = self._in_batches(inputs, alone, return_error, batch_size, verbose)
         told = implausible(
             mean, self._fitted.farthest_target, lambda far: self._expectations(self._coordinates(inputs[far]))
         )
@@ -117,7 +119,7 @@ class Predictions(Evidence):
         if return_cov:
             covariance = self._covariance(self._coordinates(inputs))
             covariance[np.diag_indices_from(covariance)] += noise
-            result.append(covariance)
+            result += [np.sqrt(covariance.diagonal()), covariance] if return_std else [covariance]
         if error is not None:
             result.append(error)
         return result[0] if len(result) == 1 else tuple(result)
@@ -168,7 +170,7 @@ class Predictions(Evidence):
         ValueError
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
-        levels = _numbers(quantile, "quantile")
+        levels = numbers(quantile, "quantile")
         if levels.ndim > 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
             raise InputError(
                 f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. For the value that "
@@ -248,7 +250,7 @@ class Predictions(Evidence):
         ValueError
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
-        limits = _numbers(threshold, "threshold")
+        limits = numbers(threshold, "threshold")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         if limits.ndim > 1 or (limits.ndim == 1 and limits.shape != mean.shape):
             raise InputError(
@@ -353,7 +355,7 @@ def rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool)
     return min(size, max(LEAST_BATCH, -(-n // STEPS))) if verbose else size
 
 
-def _numbers(values: ArrayLike, name: str) -> Floats:
+def numbers(values: ArrayLike, name: str) -> Floats:
     """Return one or several finite numbers as an array."""
     if isinstance(values, bool | str):
         raise InputError(f"{name} must be a number, or several; got {values!r}.")

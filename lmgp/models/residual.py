@@ -144,7 +144,7 @@ class ResidualGPRegressor(GaussianProcess):
         rows, noise = rows.copy(), Noise(common.noise_variance)
         features = NystroemFeatures(LANDMARKS) if self.features is None else self.features
         made, centre = fitted_global_map(make_feature_map(features, common.kernel, rng), rows, self.max_memory_gib)
-        common, trend = self._with_trend(rows, noise, common, rng)
+        common, trend = self._with_trend(rows, noise, common)
         posterior = ResidualPosterior(
             common.kernel,
             rows,

@@ -12,16 +12,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from lmgp.errors import InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
-from lmgp.inference.leave_one_out import LeaveOneOut
 from lmgp.kernels.base import Kernel
 from lmgp.learning.record import Learning
-from lmgp.models.apart import EachFit, Known, OneFit, apart, checked_targets, is_table, stacked
+from lmgp.models.apart import EachFit, OneFit, apart, checked_targets, is_table
 from lmgp.models.base import GaussianProcess
 from lmgp.models.chosen import GPRegressor
-from lmgp.models.prediction import Predictions
+from lmgp.models.several_predictions import TargetPredictions
 from lmgp.models.together import Together, fit_together
 from lmgp.progress import shown
-from lmgp.validation import RandomState, generator
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +38,7 @@ class SharedFit:
     regressor: GaussianProcess
 
 
-class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
+class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, TargetPredictions, RegressorMixin, BaseEstimator):
     """Gaussian processes of several targets at the same rows: y of shape (n, t).
 
     Each target has its own mean, scale and standard deviation. Targets are independent processes: one says nothing of
@@ -82,10 +80,10 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     beside the learned kernel, yᵀC⁻¹y/n in squares: of all rows, or, of more rows than ``max_learning_rows``, by
     Vecchia's approximation. Where rows have noise variances of their own, it stays the standard deviation.
 
-    Exact models by a Cholesky factor, the nearest rows, `ResidualGPRegressor` and `FeaturizedGPRegressor` share their
-    factorisations, and so do those of them that `GPRegressor` chooses, for all targets at once. All other models share
-    the hyper-parameters alone, and are fitted to each target: `LocalizedGPRegressor`, `SpectralGPRegressor`, iterative
-    solves, those with a trend, and with noise variances that differ between targets relative to their scales.
+    All models share their factorisations: those of rows, of weights, around each centroid and of each prediction.
+    Iterations, of conjugate gradients, are made for all targets at once. The standard deviation is computed once. With
+    noise variances that differ between targets relative to their scales, they share the hyper-parameters alone, and a
+    model is fitted to each.
 
     A y of shape (n,) gives what the regressor gives.
 
@@ -132,7 +130,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     def fit(
         self,
         X: ArrayLike,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
         verbose: bool | int = False,
@@ -237,113 +235,6 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         )
         return result[0] if len(result) == 1 else tuple(result)
 
-    def predict_quantile(
-        self, X: ArrayLike, quantile: ArrayLike = 0.5, include_noise: bool = True, batch_size: int | None = None
-    ) -> Floats:
-        """Predict quantiles, see `ExactGPRegressor.predict_quantile`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        quantile : float or array-like of shape (q,), default=0.5
-        include_noise : bool, default=True
-        batch_size : int, optional
-
-        Returns
-        -------
-        ndarray of shape (n, t) or (n, t, q)
-            In units of each target.
-
-        Raises
-        ------
-        ValueError
-            As `predict`, and if a quantile is not strictly between 0 and 1.
-        """
-        found: Floats = self._distribution("predict_quantile", X, include_noise, batch_size, quantile=quantile)
-        return found
-
-    def predict_interval(
-        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True, batch_size: int | None = None
-    ) -> tuple[Floats, Floats]:
-        """Predict central intervals, see `ExactGPRegressor.predict_interval`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        level : float, default=0.95
-        include_noise : bool, default=True
-        batch_size : int, optional
-
-        Returns
-        -------
-        lower, upper : ndarray of shape (n, t)
-            In units of each target.
-
-        Raises
-        ------
-        ValueError
-            As `predict`, and if the level is not strictly between 0 and 1.
-        """
-        lower, upper = self._distribution("predict_interval", X, include_noise, batch_size, level=level)
-        return lower, upper
-
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
-    ) -> Floats:
-        """Draw functions from the posterior of each target, at rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        n_samples : int, default=1
-        random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
-        include_noise : bool, default=False
-            Whether to draw new observations y instead of the latent functions.
-
-        Returns
-        -------
-        ndarray of shape (n, t, n_samples)
-            In units of each target. Draws of two targets are independent.
-
-        Raises
-        ------
-        ValueError
-            As `ExactGPRegressor.sample_y`.
-        """
-        check_is_fitted(self)
-        fit, rng = self._fitted, generator(random_state)
-        if not isinstance(fit, SharedFit):
-            drawn: Floats = self._of_each("sample_y", X, n_samples, rng, include_noise, axis=1)
-            return drawn
-        return fit.together.samples(X, n_samples, rng, include_noise)
-
-    @property
-    def loo_(self) -> tuple[LeaveOneOut, ...] | LeaveOneOut:
-        """Leave-one-out predictions of the training rows of each target, in its units; see `ExactGPRegressor`."""
-        if "_fitted" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no loo_: it is not fitted.")
-        fit = self._fitted
-        if isinstance(fit, OneFit):
-            return fit.estimators[0].loo_
-        if isinstance(fit, EachFit):
-            return tuple(one.loo_ for one in fit.estimators)
-        return fit.together.left_out
-
-    def log_marginal_likelihood(self) -> float | Floats:
-        """Return the log marginal likelihood of each target, see `ExactGPRegressor.log_marginal_likelihood`.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            In nats, of y in its units.
-        """
-        check_is_fitted(self)
-        fit = self._fitted
-        if not isinstance(fit, SharedFit):
-            values = [float(one.log_marginal_likelihood()) for one in fit.estimators]
-            return values[0] if isinstance(fit, OneFit) else np.array(values)
-        return fit.together.log_likelihoods()
-
     @property
     def n_features_in_(self) -> int:
         """The number of input columns."""
@@ -361,25 +252,6 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
             raise AttributeError(f"{type(self).__name__} is not fitted.")
         fit = self._fitted
         return fit.regressor if isinstance(fit, SharedFit) else fit.estimators[0]
-
-    def _of_each(self, method: str, X: ArrayLike, *args: Any, axis: int = -1, **options: Any) -> Any:
-        """Ask each estimator; results of all targets are stacked, of y of shape (n,) as they are."""
-        fit = self._fitted
-        assert not isinstance(fit, SharedFit)
-        found = [getattr(one, method)(X, *args, **options) for one in fit.estimators]
-        return found[0] if isinstance(fit, OneFit) else stacked(found, axis)
-
-    def _distribution(
-        self, method: str, X: ArrayLike, include_noise: bool, batch_size: int | None, **level: Any
-    ) -> Any:
-        """Return quantiles or intervals of each target."""
-        check_is_fitted(self)
-        if not isinstance(self._fitted, SharedFit):
-            options = {} if batch_size is None else {"batch_size": batch_size}
-            return self._of_each(method, X, axis=1, include_noise=include_noise, **level, **options)
-        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
-        of: Any = getattr(Predictions, method)
-        return stacked([of(Known(*pair), X, **level) for pair in zip(mean.T, std.T, strict=True)], axis=1)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,9 +1,8 @@
 """Models of several targets at the same rows, with one kernel and one noise variance: what they share is made once."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from lmgp.inference.function_space import RowPosterior
-from lmgp.inference.weight_space import WeightPosterior
+from lmgp.inference.trend import TrendFit
 from lmgp.memory import chunks
 from lmgp.models.base import GaussianProcess
 from lmgp.models.evidence import KeptRows
 from lmgp.models.exact import ExactGPRegressor
-from lmgp.models.featurized import FeaturizedFit, FeaturizedGPRegressor
-from lmgp.models.nearest import NearestNeighborsGPRegressor
-from lmgp.models.residual import ResidualGPRegressor
-from lmgp.noise import Noise
-from lmgp.parallel import parallel_map
 from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
@@ -38,11 +32,14 @@ class Shared(ABC):
     model : GaussianProcess
         Fitted to the first target: variances and covariances are the same for all.
     farthest : ndarray of shape (t,)
-        The largest |y| of each target.
+        The largest |y| of each target; of a trend, the largest of its least-squares residuals.
+    trends : tuple of TrendFit
+        That of each target, all with the same columns; none of a constant.
     """
 
     model: GaussianProcess
     farthest: Floats
+    trends: tuple[TrendFit, ...] = field(default=(), kw_only=True)
 
     @property
     def n_targets(self) -> int:
@@ -56,24 +53,34 @@ class Shared(ABC):
 
     @abstractmethod
     def predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
-        """Return means of shape (m, t), and variances, (m, 1) if they are the same for all targets, or (m, t)."""
+        """Return means without trends, (m, t), and variances, (m, 1) if all targets have the same ones, or (m, t)."""
 
     @abstractmethod
     def view(self, j: int) -> GaussianProcess:
         """Return the fitted model of one target."""
+
+    def levels(self, X: Floats) -> Floats | float:
+        """Return the trends of rows, shape (m, t)."""
+        if not self.trends:
+            return 0.0
+        return self.trends[0].columns(X) @ np.column_stack([one.start + one.change for one in self.trends])
 
     def covariances(self, X: Floats) -> Floats:
         """Return the covariances of rows, (m, m, 1) if they are the same for all targets, or (m, m, t)."""
         return self.model._covariance(X)[:, :, None]
 
     def samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
-        """Draw the latent functions, shape (m, t, n_samples): of one law about the mean of each target."""
+        """Draw the latent functions without trends, (m, t, n_samples): of one law about the mean of each target."""
         drawn = self.model._samples(X, self.n_targets * n_samples, rng) - self.model._predict(X, False)[0][:, None]
         return drawn.reshape(len(X), self.n_targets, n_samples) + self.predict(X, False)[0][:, :, None]
 
     def divergences(self, X: Floats) -> Floats:
         """Estimate the divergence from the exact prediction, (m, 1) if it is the same for all targets, or (m, t)."""
         return self.model._expected_divergence(X)[:, None]
+
+    def own_trend(self, j: int) -> TrendFit | None:
+        """Return the trend of a target."""
+        return self.trends[j] if self.trends else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +90,7 @@ class SharedRows(Shared):
     Attributes
     ----------
     targets, coefficients : ndarray of shape (n, t)
-        y and (K + Σ)⁻¹y.
+        y, of a trend the residuals of its least-squares fit, and (K + Σ)⁻¹(y − trend).
     """
 
     targets: Floats
@@ -95,7 +102,7 @@ class SharedRows(Shared):
         section, means = fit.kernel.sections(fit.rows.X), np.empty((len(X), self.n_targets))
         for part in chunks(len(X), len(fit.rows.X), BATCH_BYTES):
             means[part] = section(X[part]) @ self.coefficients
-        return means, _own_variance(self.model, X) if variance else None
+        return means, own_variance(self.model, X) if variance else None
 
     def view(self, j: int) -> GaussianProcess:
         """Return the model of one target, with the same factor."""
@@ -105,8 +112,9 @@ class SharedRows(Shared):
         assert isinstance(self.model, ExactGPRegressor)  # for the type checker
         posterior, solved = self.model._posterior(), copy(fit.solved)  # of which a copy is empty
         assert isinstance(posterior, RowPosterior)
-        solved.get("posterior", lambda: posterior.with_target(y))
-        return _viewed(self, j, rows=rows, solved=solved)
+        trend = self.own_trend(j)
+        solved.get("posterior", lambda: posterior.with_target(y, trend))
+        return viewed(self, j, rows=rows, solved=solved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +124,7 @@ class SharedNeighbours(Shared):
     Attributes
     ----------
     targets : ndarray of shape (n, t)
+        Less their trends.
     """
 
     targets: Floats
@@ -127,7 +136,7 @@ class SharedNeighbours(Shared):
 
     def view(self, j: int) -> GaussianProcess:
         """Return the model of one target, with the same tree and factors."""
-        return _viewed(self, j, posterior=self._posterior.with_targets(self.targets[:, j : j + 1]))
+        return viewed(self, j, posterior=self._posterior.with_targets(self.targets[:, j : j + 1]))
 
     @property
     def _posterior(self) -> Any:
@@ -144,13 +153,13 @@ class SharedWeights(Shared):
     weights : ndarray of shape (D, t)
         The posterior means.
     cross : ndarray of shape (D, t)
-        Σ ρφy, with the precision ρ of each row relative to the noise.
+        Σ ρφy, with the precision ρ of each row relative to the noise, of y less its trend.
     squares : ndarray of shape (t,)
         Σ ρy².
     total_weight : float
         The number of rows, each times its weight.
     kept : KeptRows
-        With y of shape (n, t).
+        With y of shape (n, t); of a trend, the residuals of its least-squares fit.
     """
 
     weights: Floats
@@ -165,13 +174,20 @@ class SharedWeights(Shared):
         means = np.empty((len(X), self.n_targets))
         for part in chunks(len(X), fit.features.n_features_out_, BATCH_BYTES):
             means[part] = fit.features.evaluate(as_tensor(X[part] - fit.map_centre)).numpy() @ self.weights
-        return means, _own_variance(self.model, X) if variance else None
+        return means, own_variance(self.model, X) if variance else None
 
     def view(self, j: int) -> GaussianProcess:
         """Return the model of one target, with the same map and factor."""
         fit: Any = self.model._fitted
-        posterior = _of_sums(fit, self.cross[:, j : j + 1], float(self.squares[j]), self.total_weight)
-        return _viewed(self, j, posterior=posterior, kept=self.kept.one(j))
+        assert fit.posterior is not None  # for the type checker: there are rows
+        cross, squares = torch.from_numpy(self.cross[:, [j]].copy()), float(self.squares[j])
+        trend = self.own_trend(j)
+        posterior = fit.posterior.with_sums(cross, squares, fit.noise.variance, self.total_weight, trend)
+        return viewed(self, j, posterior=posterior, kept=self.kept.one(j))
+
+    def divergences(self, X: Floats) -> Floats:
+        """Estimate the divergence of each target."""
+        return np.column_stack([self.view(j)._expected_divergence(X) for j in range(self.n_targets)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +207,10 @@ class SharedParameters(Shared):
         return variance
 
     def predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
-        """Predict by each model, with its trend; see `Shared`."""
+        """Predict by each model; see `Shared`."""
         means, variances = np.empty((len(X), self.n_targets)), np.empty((len(X), self.n_targets))
         for j, model in enumerate(self.models):
             means[:, j], found = model._predict(X, variance)
-            trend = model._estimated_trend()
-            if trend is not None:
-                means[:, j] += trend.values(X)
             if found is not None:
                 variances[:, j] = found
         return means, variances if variance else None
@@ -211,61 +224,27 @@ class SharedParameters(Shared):
         return np.stack([model._covariance(X) for model in self.models], axis=2)
 
     def samples(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
-        """Draw from each model, with its trend."""
-        drawn = []
-        for model in self.models:
-            trend = model._estimated_trend()
-            level = 0.0 if trend is None else trend.values(X)[:, None]
-            drawn.append(model._samples(X, n_samples, rng) + level)
-        return np.stack(drawn, axis=1)
+        """Draw from each model."""
+        return np.stack([model._samples(X, n_samples, rng) for model in self.models], axis=1)
+
+    def levels(self, X: Floats) -> Floats | float:
+        """Return the trend of each model, whose columns differ where the noise of rows does."""
+        trends = [model._estimated_trend() for model in self.models]
+        return np.column_stack([np.zeros(len(X)) if one is None else one.values(X) for one in trends])
 
     def divergences(self, X: Floats) -> Floats:
         """Estimate the divergence of each model."""
         return np.column_stack([model._expected_divergence(X) for model in self.models])
 
 
-def shared(model: GaussianProcess, fit_to: Callable[[int], GaussianProcess], rows: Rows) -> Shared:
-    """Make the posteriors of several targets from that of the first one.
-
-    Parameters
-    ----------
-    model : GaussianProcess
-        Fitted to the first target.
-    fit_to : callable
-        Fits the same model to a target by its number, for models that share parameters alone.
-    rows : Rows
-        Those that the kernel sees, of positive weight, with y of shape (n, t) and mean 0. Noise variances of shape
-        (n, t) are not shared.
-
-    Returns
-    -------
-    Shared
-    """
-    fit: Any = model._fitted
-    y = rows.y
-    farthest = np.abs(y).max(axis=0)
-    common = fit.trend is None and (rows.noise_variances is None or rows.noise_variances.ndim == 1)
-    solved = model._posterior() if common and isinstance(model, ExactGPRegressor) else None
-    if isinstance(solved, RowPosterior):
-        return SharedRows(model, farthest, y, solved.solve(y))
-    if common and isinstance(model, NearestNeighborsGPRegressor | ResidualGPRegressor):
-        joint = _replaced(model, posterior=fit.posterior.with_targets(y))
-        return SharedNeighbours(joint, farthest, y)
-    if common and isinstance(model, FeaturizedGPRegressor):
-        cross, squares = _sums(fit, rows)
-        weights = np.column_stack([_of_sums(fit, cross[:, [j]], 0.0, 1.0).weights.numpy() for j in range(y.shape[1])])
-        total = float(len(y) if rows.weights is None else rows.weights.sum())
-        return SharedWeights(model, farthest, weights, cross, squares, total, KeptRows(rows))
-    return SharedParameters(model, farthest, (model, *(fit_to(j) for j in range(1, y.shape[1]))))
-
-
-def _own_variance(model: GaussianProcess, X: Floats) -> Floats:
+def own_variance(model: GaussianProcess, X: Floats) -> Floats:
+    """Return the variance of rows, shape (m, 1)."""
     found = model._predict(X, True)[1]
     assert found is not None  # for the type checker: it was asked for
     return found[:, None]
 
 
-def _replaced(model: GaussianProcess, **changes: Any) -> GaussianProcess:
+def replaced(model: GaussianProcess, **changes: Any) -> GaussianProcess:
     """Return a fitted model with another fitted state; all that is not changed is shared."""
     other: GaussianProcess = object.__new__(type(model))
     other.__dict__.update(vars(model))
@@ -273,29 +252,8 @@ def _replaced(model: GaussianProcess, **changes: Any) -> GaussianProcess:
     return other
 
 
-def _viewed(of: Shared, j: int, **changes: Any) -> GaussianProcess:
-    return _replaced(of.model, farthest_target=float(of.farthest[j]), **changes)
-
-
-def _sums(fit: FeaturizedFit, rows: Rows) -> tuple[Floats, Floats]:
-    """Return Σ ρφyᵀ, shape (D, t), and Σ ρy², shape (t,), of the rows of a featurized model."""
-    features, noise = fit.features, fit.noise
-
-    def of_chunk(part: slice) -> tuple[torch.Tensor, torch.Tensor]:
-        chunk = rows.take(part)
-        X, y = as_tensor(chunk.X - fit.map_centre), as_tensor(chunk.y)
-        mapped = features.evaluate(X)
-        missing = features.missing_variance(X, mapped) if noise.counts_missing else None
-        weighted = y * (noise.variance / noise.of_weighted_rows(chunk, missing))[:, None]
-        return mapped.T @ weighted, (y * weighted).sum(dim=0)
-
-    parts = parallel_map(of_chunk, list(chunks(len(rows.y), features.n_features_out_)))
-    cross, squares = (sum(values[1:], values[0]) for values in zip(*parts, strict=True))
-    return cross.numpy(), squares.numpy()
-
-
-def _of_sums(fit: FeaturizedFit, cross: Floats, squares: float, total_weight: float) -> WeightPosterior:
-    """Return the posterior of one target from its sums, shape (D, 1), with the factor of another."""
-    noise: Noise = fit.noise
-    assert fit.posterior is not None  # for the type checker: there are rows
-    return fit.posterior.with_sums(torch.from_numpy(cross.copy()), squares, noise.variance, total_weight)
+def viewed(of: Shared, j: int, **changes: Any) -> GaussianProcess:
+    """Return the fitted model of one target from that of another."""
+    if of.trends:
+        changes["trend"] = of.own_trend(j)
+    return replaced(of.model, farthest_target=float(of.farthest[j]), **changes)

@@ -337,14 +337,14 @@ class SpectralGPRegressor(StreamedGP):
         check_trend(known.trend, rows)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:
+        return self._fitted.posterior.mean(X), self._variance(X) if variance else None
+
+    def _variance(self, X: Floats) -> Floats:
         posterior = self._fitted.posterior
-        mean = posterior.mean(X)
-        if not variance:
-            return mean, None
         # Out of reach of all training rows, the prior's.
         found, served = self.kernel_.diagonal(X), posterior.modes.served(X)
         found[served] = self._fitted.variance.variance(X[served])
-        return mean, found + posterior.trend_variance(X)
+        return found + posterior.trend_variance(X)
 
     def _covariance(self, X: Floats) -> Floats:
         posterior, served = self._fitted.posterior, self._fitted.posterior.modes.served(X)

@@ -25,7 +25,8 @@ from lmgp.models.base import GaussianProcess
 from lmgp.models.chosen import GPRegressor
 from lmgp.models.plausible import implausible
 from lmgp.models.prediction import DELAY, check_draws, rows_of_batch
-from lmgp.models.shared import Shared, shared
+from lmgp.models.shared import Shared
+from lmgp.models.sharing import shared
 from lmgp.noise import Noise
 from lmgp.validation import Rows, check_rows, generator, spawn, validated
 
@@ -75,7 +76,7 @@ class Together:
         errors = self.posteriors.divergences(rows) if error else None  # first: a model without one says so
         means, variances = self._in_batches(rows, std, batch_size, verbose)
         self._warn_of(means, rows, names)
-        found = [self.centers + self.scales * means]
+        found = [self.centers + self.scales * (means + self.posteriors.levels(rows))]
         if variances is not None:
             found.append(np.sqrt(variances * self.scales**2 + noise))
         if covariance:
@@ -119,6 +120,7 @@ class Together:
         check_draws(n_samples)
         rows = self.regressor._coordinates(validated(self.regressor, X, reset=False))
         z = self.posteriors.samples(rows, int(n_samples), rng)
+        z += np.broadcast_to(self.posteriors.levels(rows), z.shape[:2])[:, :, None]
         drawn: Floats = self.centers[:, None] + self.scales[:, None] * z
         if include_noise:
             drawn += np.sqrt(self.noise_variances)[:, None] * rng.standard_normal(drawn.shape)

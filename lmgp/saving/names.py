@@ -80,6 +80,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "targets": ("LogScale", "TransformerScale"),
     "models.transformed": ("TransformedFit", "TransformedTargetGPRegressor"),
     "models.shared": ("SharedNeighbours", "SharedParameters", "SharedRows", "SharedWeights"),
+    "models.sharing": ("SharedCentroids", "SharedIterations", "SharedModes"),
     "models.apart": ("EachFit", "OneFit"),
     "models.together": ("Together",),
     "models.several": ("MultiTargetGPRegressor", "SharedFit"),

@@ -106,6 +106,7 @@ def estimators() -> list[type]:
 ROWS: dict[str, tuple[Any, str]] = {
     "none": (None, r"must be a table of numbers, one row for each observation.*; got None\."),
     "a path": ("rows.csv", r"got 'rows\.csv'\. Read a file first, pandas\.read_csv"),
+    "a parquet file": ("rows.parquet", r"pandas\.read_parquet\(path\), or .* lmgp\.io\.open_dataset\(path, target="),
     "a dictionary": ({"a": [1.0]}, r"got a dict\. pandas\.DataFrame\(\w\) makes one of it"),
     "an iterator": (iter([[1.0, 2.0]]), r"got a list_iterator\. Give list\(\w\)"),
     "a number": (3.0, "Expected 2D array, got scalar array"),

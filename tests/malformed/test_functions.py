@@ -45,7 +45,7 @@ def of_vectors(function: Callable[[Any], Any], name: str) -> list[Case]:
         (lambda: function([1.0, np.nan]), f"{name} must be finite; got nan in row 1"),
         (lambda: function([1.0, np.inf]), f"{name} must be finite; got inf in row 1"),
         (lambda: function([1.0, 1j]), f"{name} must be an array of real numbers"),
-        (lambda: function([1.0]), r"all in the same shape \(n,\); got the shapes"),
+        (lambda: function([1.0]), r"all in the same shape \(n,\)(, or \(n, t\) of several targets)?; got the shapes"),
         (lambda: function([[1.0, 2.0]]), r"must have one value a row"),
         (lambda: function([]), "must have (one value a row|at least one row)"),
     ]

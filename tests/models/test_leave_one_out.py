@@ -161,8 +161,6 @@ def test_sums_over_rows_are_no_rows() -> None:
         with pytest.raises(InputError, match="Fit it to all rows at once"):
             _ = twin.loo_
         assert twin.log_marginal_likelihood() == model.log_marginal_likelihood()
-    X[:] = 0.0  # the caller's array
-    assert np.isfinite(model.loo_.rmse)
     np.testing.assert_array_equal(model.loo_.mean, model.fit(*rows()[:2]).loo_.mean)
 
 
@@ -202,3 +200,34 @@ def test_the_likelihood_with_a_trend_is_that_of_its_residuals() -> None:
         left = y - trend.intercept - X @ trend.coef
         expected = multivariate_normal(np.zeros(N), gaussian(X, X, 1.2, 1.5) + 0.1 * np.eye(N)).logpdf(left)
         np.testing.assert_allclose(model.log_marginal_likelihood(), expected, rtol=1e-4)
+
+
+def test_a_featurized_model_keeps_no_copy_of_its_rows_and_sees_that_they_were_changed() -> None:
+    X, y, noises = rows()
+    model = FeaturizedGPRegressor(TaylorFeatures(60), **GIVEN).fit(X, y, noise_variances=noises)
+    assert np.shares_memory(model._fitted.kept.get().X, X)
+    expected = FeaturizedGPRegressor(TaylorFeatures(60), **GIVEN).fit(X.copy(), y, noise_variances=noises).loo_
+    y[:] = 0.0  # of which the model has its own, less the mean
+    np.testing.assert_array_equal(model.loo_.mean, expected.mean)
+    fitted = FeaturizedGPRegressor(TaylorFeatures(60), **GIVEN).fit(np.asfortranarray(X), expected.y)
+    assert np.all(np.isfinite(fitted.loo_.mean))
+    for changed in (X, noises):
+        fitted.fit(X, expected.y, noise_variances=noises)
+        changed[3] += 1e-9
+        with pytest.raises(InputError, match=r"was changed since.*Fit again, or fit to a copy, X\.copy\(\)"):
+            fitted.loo_  # noqa: B018
+        changed[3] -= 1e-9
+
+
+def test_of_a_covariance_the_standard_deviation_is_the_diagonal(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y, _ = rows()
+    model = ExactGPRegressor(**GIVEN).fit(X, y)
+    asked: list[bool] = []
+    predict = ExactGPRegressor._predict
+    monkeypatch.setattr(
+        ExactGPRegressor, "_predict", lambda self, Z, variance: (asked.append(variance), predict(self, Z, variance))[1]
+    )
+    _, std, cov = model.predict(X[:9], return_std=True, return_cov=True, include_noise=True)
+    assert asked == [False]
+    np.testing.assert_array_equal(std**2, (np.sqrt(np.diagonal(cov))) ** 2)
+    np.testing.assert_allclose(std, model.predict(X[:9], return_std=True, include_noise=True)[1], rtol=1e-12)

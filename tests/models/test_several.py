@@ -29,7 +29,8 @@ from lmgp import (
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.inference.learning import maximize_likelihood
 from lmgp.linalg import cholesky
-from lmgp.models.shared import Shared, SharedNeighbours, SharedParameters, SharedRows, SharedWeights
+from lmgp.models.shared import Shared, SharedNeighbours, SharedRows, SharedWeights
+from lmgp.models.sharing import SharedCentroids, SharedIterations
 from lmgp.validation import Rows
 
 N, T = 60, 3
@@ -47,9 +48,9 @@ MODELS: dict[str, tuple[Any, type[Shared]]] = {
     "residual": (ResidualGPRegressor(NystroemFeatures(20), 20, block_size=24, random_state=0), SharedNeighbours),
     "nystroem": (FeaturizedGPRegressor(NystroemFeatures(20), random_state=0), SharedWeights),
     "fourier": (FeaturizedGPRegressor(OrthogonalFourierFeatures(64), random_state=0), SharedWeights),
-    "localized": (LocalizedGPRegressor(random_state=0), SharedParameters),
-    "trend": (ExactGPRegressor(trend="linear"), SharedParameters),
-    "iterative": (ExactGPRegressor(solver="iterative", tolerance=1e-10, random_state=0), SharedParameters),
+    "localized": (LocalizedGPRegressor(random_state=0), SharedCentroids),
+    "trend": (ExactGPRegressor(trend="linear"), SharedRows),
+    "iterative": (ExactGPRegressor(solver="iterative", tolerance=1e-10, random_state=0), SharedIterations),
     "chosen": (GPRegressor(kernel=["matern32"], random_state=0), SharedRows),
 }
 

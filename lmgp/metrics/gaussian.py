@@ -1,20 +1,16 @@
 """Divergences and scores of univariate Gaussian predictions.
 
-All functions are pure: they take arrays with one value a row, compute in float64 and change none of their arguments.
+All functions are pure: they take arrays with one value a row, or one a row and target, compute in float64 and change
+none of their arguments. The score of several targets is the mean of theirs, scikit-learn's ``"uniform_average"``.
 Variances are those of the distribution that is compared or scored: to score targets that were observed with noise, pass
 predictive variances that include the noise.
 """
 
-from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
-from sklearn.utils.metadata_routing import MetadataRequest
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
@@ -87,15 +83,15 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
 
     Parameters
     ----------
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,)
+    mean : array-like of shape (n,) or (n, t)
         Predictive means, in the units of y.
 
     Returns
     -------
     float
-        In the units of y.
+        In the units of y; of several targets, the mean of theirs.
 
     Raises
     ------
@@ -108,8 +104,8 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     >>> rmse([0.0, 0.0, 0.0, 0.0], [1.0, -1.0, 5.0, 3.0])
     3.0
     """
-    y, mean = _checked_rows({"y": y, "mean": mean})
-    return float(np.sqrt(np.mean((y - mean) ** 2)))
+    y, mean = _checked_rows({"y": y, "mean": mean}, targets=True)
+    return float(np.sqrt(np.mean((y - mean) ** 2, axis=0)).mean())
 
 
 def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
@@ -120,11 +116,11 @@ def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
 
     Parameters
     ----------
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,)
+    mean : array-like of shape (n,) or (n, t)
         Predictive means, in the units of y.
-    variance : array-like of shape (n,)
+    variance : array-like of shape (n,) or (n, t)
         Predictive variances with noise, in squared units of y.
 
     Returns
@@ -147,7 +143,7 @@ def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     >>> round(nlpd([0.0, 2.0], [0.0, 0.0], [1.0, 4.0]), 4)
     1.5155
     """
-    return float(np.mean(_nlpd_rows(y, mean, variance)))
+    return float(np.mean(nlpd_rows(y, mean, variance)))
 
 
 def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
@@ -158,11 +154,11 @@ def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
 
     Parameters
     ----------
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,)
+    mean : array-like of shape (n,) or (n, t)
         Predictive means, in the units of y.
-    variance : array-like of shape (n,)
+    variance : array-like of shape (n,) or (n, t)
         Predictive variances with noise, in squared units of y.
 
     Returns
@@ -186,7 +182,7 @@ def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     >>> round(crps([0.0, 3.0], [0.0, 3.0], [1.0, 4.0]), 4)
     0.3505
     """
-    return float(np.mean(_crps_rows(y, mean, variance)))
+    return float(np.mean(crps_rows(y, mean, variance)))
 
 
 def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 0.95) -> float:
@@ -197,11 +193,11 @@ def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 
 
     Parameters
     ----------
-    y : array-like of shape (n,)
+    y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,)
+    mean : array-like of shape (n,) or (n, t)
         Predictive means, in the units of y.
-    variance : array-like of shape (n,)
+    variance : array-like of shape (n,) or (n, t)
         Predictive variances with noise, in squared units of y.
     level : float, default=0.95
         The probability of the interval, strictly between 0 and 1.
@@ -227,105 +223,22 @@ def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 
         raise InputError(
             f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
         )
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
+    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     half_width = np.sqrt(2.0) * special.erfinv(float(level)) * np.sqrt(variance)
     return float(np.mean(np.abs(y - mean) <= half_width))
 
 
-@dataclass(frozen=True)
-class DensityScorer:
-    """A scorer of predictive distributions, for `scoring` of scikit-learn's searches and cross-validations.
-
-    It asks a model for means and standard deviations with noise, `predict(X, return_std=True, include_noise=True)`, as
-    all regressors of this package, pipelines and searches of them have it.
-
-    Attributes
-    ----------
-    name : str
-    loss : callable
-        Takes targets, means and variances, shape (n,), and gives one loss a row; lower is better.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lmgp import ExactGPRegressor, GaussianKernel
-    >>> from lmgp.metrics import nlpd_scorer
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> X = np.linspace(0, 6, 60)[:, None]
-    >>> model = ExactGPRegressor(GaussianKernel(), noise_variance=0.01)
-    >>> search = GridSearchCV(model, {"kernel__lengthscale": [0.01, 1.0]}, scoring=nlpd_scorer)
-    >>> search.fit(X, np.sin(X[:, 0])).best_params_
-    {'kernel__lengthscale': 1.0}
-    """
-
-    name: str
-    loss: Callable[[ArrayLike, ArrayLike, ArrayLike], NDArray[np.float64]]
-    _requested: bool | str | None = None
-
-    def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the mean loss of a fitted model on test rows, with its sign turned: higher is better.
-
-        Parameters
-        ----------
-        estimator : regressor
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), optional
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        InputError
-            If the estimator predicts no standard deviations with noise.
-        """
-        weights = None if sample_weight is None else _as_float64("sample_weight", sample_weight)
-        if own := getattr(estimator, self.name.replace("scorer", "rows"), None):  # of a y that is not Gaussian
-            return -float(np.average(own(X, y), weights=weights))
-        try:
-            mean, std = estimator.predict(X, return_std=True, include_noise=True)
-        except TypeError as error:
-            if "return_std" not in str(error) and "include_noise" not in str(error):
-                raise
-            raise InputError(
-                f"{self.name} needs predict(X, return_std=True, include_noise=True), as the Gaussian-process "
-                f"regressors of lmgp have it; {type(estimator).__name__} has not: {error}"
-            ) from error
-        return -float(np.average(self.loss(y, mean, np.square(std)), weights=weights))
-
-    def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
-        """Return a copy that requests weights, for scikit-learn's metadata routing.
-
-        Parameters
-        ----------
-        sample_weight : bool, str or None
-            Whether weights are wanted, or the name under which they are passed.
-        """
-        other = copy(self)
-        object.__setattr__(other, "_requested", sample_weight)
-        return other
-
-    def get_metadata_routing(self) -> MetadataRequest:
-        """Return what the scorer requests, for scikit-learn's metadata routing."""
-        request = MetadataRequest(owner=self)
-        request.score.add_request(param="sample_weight", alias=self._requested)
-        return request
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-def _nlpd_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
+def nlpd_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
+    """Return −log p(y) of each value, see `nlpd`."""
+    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     standardized = (y - mean) / np.sqrt(variance)
     # The logarithms apart: 2π·variance can overflow where its logarithm does not.
     return np.asarray(0.5 * (np.log(2.0 * np.pi) + np.log(variance) + standardized**2))
 
 
-def _crps_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance})
+def crps_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
+    """Return the score of each value, see `crps`."""
+    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     error = y - mean
     deviation = np.sqrt(variance)
     # z and its square may overflow for a tiny variance: the density is then correctly zero.
@@ -334,10 +247,6 @@ def _crps_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np
         density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     # 2Φ(z) − 1 = erf(z/√2); √v·z is the error itself, which stays finite where z does not.
     return np.asarray(error * special.erf(z / np.sqrt(2.0)) + deviation * (2.0 * density - 1.0 / np.sqrt(np.pi)))
-
-
-nlpd_scorer = DensityScorer("nlpd_scorer", _nlpd_rows)
-crps_scorer = DensityScorer("crps_scorer", _crps_rows)
 
 
 def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -357,21 +266,26 @@ def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float6
     return np.where(np.abs(s) <= 1.0 / 3.0, near, far)
 
 
-def _checked_rows(arguments: dict[str, ArrayLike], *, scalars: bool = False) -> list[NDArray[np.float64]]:
-    """Convert the arguments to float64 arrays of one shape (n,), or () where `scalars` are allowed, and check them.
+def _checked_rows(
+    arguments: dict[str, ArrayLike], *, scalars: bool = False, targets: bool = False
+) -> list[NDArray[np.float64]]:
+    """Convert the arguments to float64 arrays of one shape, and check them.
 
-    Arguments whose name starts with "variance" must be positive.
+    The shape is (n,), or () where `scalars` are allowed, or (n, t) where several `targets` are. Arguments whose name
+    starts with "variance" must be positive.
     """
-    arrays = {name: _as_float64(name, values) for name, values in arguments.items()}
+    arrays = {name: as_float64(name, values) for name, values in arguments.items()}
     shapes = {array.shape for array in arrays.values()} - ({()} if scalars else set())
-    if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
+    if len(shapes) > 1 or any(len(shape) not in ((1, 2) if targets else (1,)) for shape in shapes):
         got = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        several = ", or (n, t) of several targets" if targets else ""
         raise InputError(
-            f"{', '.join(arrays)} must have one value a row, all in the same shape (n,); got the shapes {got}. "
-            "Use ravel() for a single column."
+            f"{', '.join(arrays)} must have one value a row, all in the same shape (n,){several}; got the shapes "
+            f"{got}. Use ravel() for a single column."
         )
-    if (0,) in shapes:
-        raise InputError(f"{', '.join(arrays)} must have at least one row; got shape (0,).")
+    if any(0 in shape for shape in shapes):
+        empty = next(iter(shapes))
+        raise InputError(f"{', '.join(arrays)} must have at least one row; got shape {empty}.")
     for name, array in arrays.items():
         _check_values(array, np.isfinite(array), f"{name} must be finite", "Leave out such rows, or mend them.")
         if name.startswith("variance"):
@@ -380,7 +294,8 @@ def _checked_rows(arguments: dict[str, ArrayLike], *, scalars: bool = False) -> 
     return list(arrays.values())
 
 
-def _as_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
+def as_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return real numbers as an array of float64, of any shape."""
     try:
         # Finiteness, emptiness and shape are checked by the caller, which can name the row and all the shapes.
         array: NDArray[np.float64] = check_array(
@@ -393,7 +308,8 @@ def _as_float64(name: str, values: ArrayLike) -> NDArray[np.float64]:
 
 def _check_values(array: NDArray[np.float64], valid: NDArray[np.bool_], demand: str, remedy: str) -> None:
     if not np.all(valid):
-        bad = np.flatnonzero(~valid)
-        raise InputError(
-            f"{demand}; got {array.ravel()[bad[0]]:g} in row {bad[0]} ({len(bad)} such rows of {array.size}). {remedy}"
-        )
+        bad = np.argwhere(~valid)
+        first = tuple(bad[0])
+        where = f"row {first[0] if first else 0}" + (f", target {first[1]}" if len(first) == 2 else "")
+        many = f"{len(bad)} such {'rows' if array.ndim < 2 else 'values'} of {array.size}"
+        raise InputError(f"{demand}; got {array[first]:g} in {where} ({many}). {remedy}")

@@ -1,0 +1,166 @@
+"""Scorers of predictive distributions, for scikit-learn's searches and cross-validations."""
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from lmgp.errors import InputError
+from lmgp.metrics.gaussian import as_float64, crps_rows, nlpd_rows
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DensityScorer:
+    """A scorer of predictive distributions, for `scoring` of scikit-learn's searches and cross-validations.
+
+    It asks a model for means and standard deviations with noise, `predict(X, return_std=True, include_noise=True)`, as
+    all regressors of this package, pipelines and searches of them have it. A model that has a density of its own, such
+    as `TransformedTargetGPRegressor`, is asked for that, in pipelines and searches too. The score of several targets is
+    the mean of theirs.
+
+    Attributes
+    ----------
+    name : str
+    loss : callable
+        Takes targets, means and variances, shape (n,) or (n, t), and gives one loss each; lower is better.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, GaussianKernel
+    >>> from lmgp.metrics import nlpd_scorer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> model = ExactGPRegressor(GaussianKernel(), noise_variance=0.01)
+    >>> search = GridSearchCV(model, {"kernel__lengthscale": [0.01, 1.0]}, scoring=nlpd_scorer)
+    >>> search.fit(X, np.sin(X[:, 0])).best_params_
+    {'kernel__lengthscale': 1.0}
+    """
+
+    name: str
+    loss: Callable[[ArrayLike, ArrayLike, ArrayLike], Floats]
+    _requested: bool | str | None = None
+
+    def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the mean loss of a fitted model on test rows, with its sign turned: higher is better.
+
+        Parameters
+        ----------
+        estimator : regressor
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,) or (n, t)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InputError
+            If the estimator predicts no standard deviations with noise.
+        """
+        weights = None if sample_weight is None else as_float64("sample_weight", sample_weight)
+        # Of several targets the mean of each, then the mean over them.
+        return -float(np.mean(np.average(loss_rows(self, estimator, X, y), weights=weights, axis=0)))
+
+    def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
+        """Return a copy that requests weights, for scikit-learn's metadata routing.
+
+        Parameters
+        ----------
+        sample_weight : bool, str or None
+            Whether weights are wanted, or the name under which they are passed.
+        """
+        other = copy(self)
+        object.__setattr__(other, "_requested", sample_weight)
+        return other
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Return what the scorer requests, for scikit-learn's metadata routing."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="sample_weight", alias=self._requested)
+        return request
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+nlpd_scorer = DensityScorer("nlpd_scorer", nlpd_rows)
+crps_scorer = DensityScorer("crps_scorer", crps_rows)
+
+
+def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model at the end of fitted searches and pipelines, and rows as it takes them.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : array-like of shape (n, d)
+
+    Returns
+    -------
+    model : fitted estimator
+    X : array-like of shape (n, d)
+    """
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, Pipeline):
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            estimator = estimator[-1]
+        else:
+            return estimator, X
+
+
+def loss_rows(scorer: DensityScorer, estimator: Any, X: ArrayLike, y: ArrayLike) -> Floats:
+    """Return the losses of a fitted model at test rows: by its own density of y, where that is not Gaussian.
+
+    Parameters
+    ----------
+    scorer : DensityScorer
+    estimator : fitted regressor
+        Or a pipeline or a search that ends in one.
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,) or (n, t)
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, t)
+
+    Raises
+    ------
+    InputError
+        If the estimator predicts no standard deviations with noise.
+    """
+    own = scorer.name.replace("scorer", "rows")
+    if hasattr(_end(estimator), own):
+        model, rows = last_step(estimator, X)
+        losses: Floats = getattr(model, own)(rows, y)
+        return losses
+    while hasattr(estimator, "best_estimator_"):  # whose own `predict` takes no options
+        estimator = estimator.best_estimator_
+    try:
+        mean, std = estimator.predict(X, return_std=True, include_noise=True)
+    except TypeError as error:
+        if "return_std" not in str(error) and "include_noise" not in str(error):
+            raise
+        raise InputError(
+            f"{scorer.name} needs predict(X, return_std=True, include_noise=True), as the Gaussian-process regressors "
+            f"of lmgp have it; {type(estimator).__name__} has not: {error}"
+        ) from error
+    return scorer.loss(y, mean, np.square(std))
+
+
+def _end(estimator: Any) -> Any:
+    """Return the model at the end of searches and pipelines."""
+    while hasattr(estimator, "best_estimator_") or isinstance(estimator, Pipeline):
+        estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator.best_estimator_
+    return estimator
