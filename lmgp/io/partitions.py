@@ -121,7 +121,8 @@ class Partitions:
 
         layout, parts = self._parts()
         for number, own in enumerate(parts):
-            leaf = delayed(_applied, pure=False)(task, number, self._start(number), layout, *own)
+            sent = delayed(task, pure=False, traverse=False)
+            leaf = delayed(_applied, pure=False)(sent, number, self._start(number), layout, *own)
             found: Made | None = computed(leaf, client)
             if found is not None:
                 return found
@@ -174,7 +175,7 @@ def computed(total: Any, client: Any = None) -> Any:
     except Exception as error:
         if isinstance(error, CancelledError) or type(error).__module__.partition(".")[0] == "distributed":
             raise ClusterError(
-                f"The cluster did not finish: {type(error).__name__}: {error}. The model is as it was. Where workers "
+                f"The cluster did not finish: {type(error).__name__}: {str(error).rstrip('.')}. The model is as it was. Where workers "
                 "are lost again and again, a partition and what is made of it may need more memory than a worker has: "
                 "make smaller partitions, or give the workers more memory. Rows that were persisted or scattered on a "
                 "lost worker, and that dask cannot make again, have to be given again."

@@ -135,6 +135,10 @@ class FeaturizedFit(GPFit):
             )
         return self.sums
 
+    def predicting(self) -> Self:
+        """Return what it takes to predict: about half the numbers."""
+        return replace(self, sums=None, kept=KeptRows())
+
     def added(self, sums: FeaturizedSums, sign: float) -> Self:
         """Return the state with more sums, or without some."""
         total = self._known_sums().merge(sums, sign)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 from lmgp.columns import dask_kind, refuse_what_is_no_table
 from lmgp.errors import InputError
 from lmgp.io.partitions import as_table, empty
+from lmgp.models.partitioned import unnamed
 from lmgp.models.passes import Place, first_bad_row
 from lmgp.parallel import single_threaded
 
@@ -48,6 +49,8 @@ def predicted_lazily(model: Any, X: Any, **options: Any) -> Any:
     validate_data(model, empty(X), reset=False, skip_check_array=True)
     names = ["mean", *(name for name in ("std", "error") if options[f"return_{name}"])]
     sent, framed = copy(model), dask_kind(X) == "frame"
+    if hasattr(sent._fitted, "predicting"):
+        sent._fitted = sent._fitted.predicting()
     if not framed:
         vars(sent).pop("feature_names_in_", None)  # blocks have none: the call has warned of that
     # A key of its own: dask sends it to a worker once.
@@ -83,6 +86,7 @@ def _predicted(model: Any, part: Any, number: int, options: dict[str, Any]) -> t
     n_results = 1 + options["return_std"] + options["return_error"]
     if not len(part):
         return (np.empty(0),) * n_results
+    part = unnamed(model, part)
     place = Place(number, None, len(part), noun="Partition")
     with place.named(first_bad_row((part,))), single_threaded():
         found = model.predict(part, **options)

@@ -46,7 +46,7 @@ class _OfRows:
                     )
         if not lengths["X"]:
             return None
-        rows = checked_chunk(self.model, chunk, place)
+        rows = checked_chunk(self.model, chunk._replace(X=unnamed(self.model, chunk.X)), place)
         if rows is None:
             return None
         with place.named():
@@ -173,6 +173,11 @@ def without_state(model: Any, *, named: bool) -> Any:
     left_out = ("_fitted",) if named else ("_fitted", "feature_names_in_")
     vars(bare).update({name: value for name, value in vars(model).items() if name not in left_out})
     return bare
+
+
+def unnamed(model: Any, part: Any) -> Any:
+    """Return rows without the names of their columns where a model knows none: the call has warned of that."""
+    return part.to_numpy() if hasattr(part, "iloc") and not hasattr(model, "feature_names_in_") else part
 
 
 def _both_sums(one: Any, other: Any) -> Any:
