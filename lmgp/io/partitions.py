@@ -133,6 +133,7 @@ class Partitions:
 
     def _parts(self) -> tuple[tuple[Any, ...], Iterator[tuple[Any, ...]]]:
         """Return where X, y and the others are among the parts of each partition, and these parts."""
+        from dask import config
         from dask.base import optimize
 
         frames = [name for name, one in self._given.items() if dask_kind(one) in ("frame", "series")]
@@ -153,7 +154,9 @@ class Partitions:
             )  # fmt: skip
             columns.append(made.to_delayed())
         if arrays:
-            made = optimize(*(self._given[name] for name in arrays))
+            # What X and y are both made of is made once: it is not fused into each of them.
+            with config.set({"optimization.fuse.active": False}):
+                made = optimize(*(self._given[name] for name in arrays))
             columns += [one.to_delayed(optimize_graph=False).ravel() for one in made]
         return (bool(frames), layout), zip(*columns, strict=True)
 
@@ -174,11 +177,12 @@ def computed(total: Any, client: Any = None) -> Any:
         raise
     except Exception as error:
         if isinstance(error, CancelledError) or type(error).__module__.partition(".")[0] == "distributed":
+            told = f"{type(error).__name__}: {str(error).rstrip('.')}"
             raise ClusterError(
-                f"The cluster did not finish: {type(error).__name__}: {str(error).rstrip('.')}. The model is as it was. Where workers "
-                "are lost again and again, a partition and what is made of it may need more memory than a worker has: "
-                "make smaller partitions, or give the workers more memory. Rows that were persisted or scattered on a "
-                "lost worker, and that dask cannot make again, have to be given again."
+                f"The cluster did not finish: {told}. The model is as it was. Where workers are lost again and again, "
+                "a partition and what is made of it may need more memory than a worker has: make smaller partitions, "
+                "or give the workers more memory. Rows that were scattered on a lost worker, and that dask cannot make "
+                "again, have to be given again."
             ) from error
         raise
 
