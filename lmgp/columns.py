@@ -28,14 +28,13 @@ SHOWN = 5
 
 def dask_kind(one: Any) -> str | None:
     """Say what kind of dask collection this is, without dask: "array", "frame", "series" or "other"; None of none."""
-    if not hasattr(one, "__dask_graph__") or isinstance(one, type):
+    cls = type(one)
+    if not hasattr(cls, "__dask_graph__") or all(of.__module__.partition(".")[0] != "dask" for of in cls.__mro__):
         return None
-    if all(cls.__module__.partition(".")[0] != "dask" for cls in type(one).__mro__):
-        return None
-    if hasattr(one, "chunks") and hasattr(one, "map_blocks"):
+    if hasattr(cls, "map_blocks"):
         return "array"
-    if hasattr(one, "divisions") and hasattr(one, "map_partitions"):
-        return "frame" if getattr(one, "ndim", 0) == 2 else "series"
+    if hasattr(cls, "map_partitions") and hasattr(cls, "divisions"):
+        return "frame" if one.ndim == 2 else "series"
     return "other"
 
 

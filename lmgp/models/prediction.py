@@ -104,6 +104,7 @@ class Predictions(Evidence):
         """
         check_is_fitted(self)
         if dask_kind(X) is not None:
+            rows_of_batch((0, 1), batch_size, verbose)  # says at once if that is none
             options = {"return_std": return_std, "include_noise": include_noise, "return_error": return_error}
             found: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
             return found
