@@ -76,8 +76,8 @@ def speed(kinds: list[str], share: float, repeats: int) -> None:
             best = {k: min(times) for k, times in seconds.items()}
             row = {"model": kind, "rows": n, "one": best[1], "two": best[2], "ratio": best[1] / best[2]}
             found.append(row)
-            told = f"{kind:10}  {n:,} rows: 1 worker {best[1]:.2f} s, 2 workers {best[2]:.2f} s, ratio {row['ratio']:.2f}"
-            print(f"{told}; load of the machine {os.getloadavg()[0]:.1f}", flush=True)
+            told = f"{kind:10}  {n:,} rows: 1 worker {best[1]:.2f} s, 2 workers {best[2]:.2f} s"
+            print(f"{told}, ratio {row['ratio']:.2f}; load of the machine {os.getloadavg()[0]:.1f}", flush=True)
     write("cluster", {"speed": found})
 
 
