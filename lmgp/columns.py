@@ -135,7 +135,7 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
         raise InputError(
             f"{expected}; got a dask {type(table).__name__}. Dask collections are taken by fit, partial_fit, forget "
             "and with_rows of FeaturizedGPRegressor, LocalizedGPRegressor and SpectralGPRegressor, all of them "
-            f"together, and by predict of every Gaussian process. Elsewhere give rows in memory, {name}.compute()."
+            f"together, and by predict of models of one target. Elsewhere give rows in memory, {name}.compute()."
         )
     if table is None:
         if name == "y":  # scikit-learn says who requires it

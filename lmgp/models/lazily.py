@@ -51,8 +51,6 @@ def predicted_lazily(model: Any, X: Any, **options: Any) -> Any:
     sent, framed = copy(model), dask_kind(X) == "frame"
     if hasattr(sent._fitted, "predicting"):
         sent._fitted = sent._fitted.predicting()
-    if not framed:
-        vars(sent).pop("feature_names_in_", None)  # blocks have none: the call has warned of that
     # A key of its own: dask sends it to a worker once.
     one_key = delayed(sent, pure=False, traverse=False)
     if framed:

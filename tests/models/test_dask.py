@@ -14,6 +14,7 @@ from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
     GaussianKernel,
+    GPRegressor,
     LocalizedGPRegressor,
     NystroemFeatures,
     OrthogonalFourierFeatures,
@@ -264,6 +265,16 @@ class TestPredictions:
         X, y, T = drawn()
         model = ExactGPRegressor(**GIVEN).fit(X, y)
         np.testing.assert_allclose(model.predict(blocks(T)), model.predict(T), rtol=0, atol=1e-12)
+
+    @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+    def test_names_say_what_the_columns_are(self) -> None:
+        rng = np.random.default_rng(0)
+        places = pd.DataFrame({"latitude": rng.uniform(-80.0, 80.0, 60), "longitude": rng.uniform(-180.0, 180.0, 60)})
+        y = np.sin(np.radians(places["latitude"]))
+        model = GPRegressor(kernel=GaussianKernel(0.5), noise_variance=0.01, metric="sphere").fit(places, y)
+        expected = model.predict(places)
+        np.testing.assert_allclose(model.predict(dd.from_pandas(places, npartitions=3)), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(model.predict(blocks(places.to_numpy())), expected, rtol=0, atol=1e-12)
 
     def test_the_model_is_sent_once(self) -> None:
         X, y, _ = drawn()
