@@ -26,6 +26,18 @@ TRUTHS = TRUE | {"false", "no", "n", "f"}
 SHOWN = 5
 
 
+def dask_kind(one: Any) -> str | None:
+    """Say what kind of dask collection this is, without dask: "array", "frame", "series" or "other"; None of none."""
+    cls = type(one)
+    if not hasattr(cls, "__dask_graph__") or all(of.__module__.partition(".")[0] != "dask" for of in cls.__mro__):
+        return None
+    if hasattr(cls, "map_blocks"):
+        return "array"
+    if hasattr(cls, "map_partitions") and hasattr(cls, "divisions"):
+        return "frame" if one.ndim == 2 else "series"
+    return "other"
+
+
 class NamedColumns(np.ndarray):
     """An array whose columns have names, as those of a data frame: `names`, one for each."""
 
@@ -119,6 +131,12 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
     """
     one = "numbers, one a row" if name == "y" else "a table of numbers, one row for each observation"
     expected = f"{name} must be {one}: an array, {'a series' if name == 'y' else 'a data frame'} or a list"
+    if dask_kind(table) is not None:
+        raise InputError(
+            f"{expected}; got a dask {type(table).__name__}. Dask collections are taken by fit, partial_fit, forget "
+            "and with_rows of FeaturizedGPRegressor, LocalizedGPRegressor and SpectralGPRegressor, all of them "
+            f"together, and by predict of models of one target. Elsewhere give rows in memory, {name}.compute()."
+        )
     if table is None:
         if name == "y":  # scikit-learn says who requires it
             return

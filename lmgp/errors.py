@@ -53,6 +53,10 @@ class StreamError(InputError):
         self.chunk, self.row = chunk, row
 
 
+class ClusterError(LmgpError, RuntimeError):
+    """A cluster lost what it computed, and could not compute it again; the model is as it was."""
+
+
 class TimeLimitError(LmgpError, TimeoutError):
     """A computation would probably take longer than its stated limit; it was not begun."""
 

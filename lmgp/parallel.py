@@ -75,6 +75,7 @@ def single_threaded() -> Iterator[None]:
 
     For many operations that are each shorter than a wait for other threads.
     """
+    torch.get_num_threads()  # the first use of a thread, which would undo what is set before it
     with single_threaded_blas(), threadpool_limits(1, user_api="openmp"):
         yield
 

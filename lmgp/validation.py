@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from lmgp.columns import NamedColumns, refuse_other_than_numbers, refuse_what_is_no_table
+from lmgp.columns import NamedColumns, dask_kind, refuse_other_than_numbers, refuse_what_is_no_table
 from lmgp.errors import InputError
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     refuse_what_is_no_table(X, "X")
     _refuse_other_names(estimator, X, options)
     refuse_other_than_numbers(X, "X")
+    if dask_kind(y) is not None:
+        refuse_what_is_no_table(y, "y")  # before an array is made of it
     shape = np.asarray(y).shape
     if len(shape) == 2 and shape[1] > 1:
         raise InputError(

@@ -14,7 +14,7 @@ from lmgp.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "lmgp"
-HEAVY = ("torch", "gpytorch", "matplotlib", "scipy", "sklearn")
+HEAVY = ("torch", "gpytorch", "matplotlib", "scipy", "sklearn", "dask", "distributed")
 
 
 def loaded_by(code: str) -> set[str]:

@@ -114,3 +114,11 @@ def rows_are_gone() -> InputError:
         "fitted to chunks, or rows were added, taken out or merged. Fit it to all rows at once, in memory, for "
         "leave-one-out predictions and all else that takes the rows."
     )
+
+
+def keeps_rows() -> InputError:
+    """Make the error of sums that are to be added to a model with all of its rows."""
+    return InputError(
+        "This model was fitted to rows in memory and keeps them: it takes no sums of rows that are not kept, as those "
+        "of dask collections are. Fit it to chunks, fit([(X, y)]), or to a dask collection, before rows of others come."
+    )

@@ -174,9 +174,8 @@ class LocalPlan:
     seen: Keys | None
     max_memory_gib: float
 
-    def seeing(self, rows: Rows) -> "LocalPlan":
-        """Return the plan with the cubes of more rows."""
-        cells = np.unique(self.lattice.cells(rows.X), axis=0)
+    def seeing(self, cells: Keys) -> "LocalPlan":
+        """Return the plan with more cubes that may have rows."""
         seen = cells if self.seen is None else np.unique(np.concatenate((self.seen, cells)), axis=0)
         return replace(self, seen=seen)
 

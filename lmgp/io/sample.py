@@ -1,6 +1,6 @@
 """What a pass over all rows finds before they are summed: a sample of them, and where they are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,11 +56,20 @@ class Sample:
                 f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. "
                 "Give noise_variance, that of rows without one, or noise variances in all chunks."
             )
-        keys = np.concatenate((self.keys, self.rng.uniform(size=len(rows.y))))
-        joined = rows if self.rows is None else self.rows.joined(rows, noise_variance or 1.0)
+        self._take(rows, self.rng.uniform(size=len(rows.y)), Summary.of(rows), noise_variance or 1.0)
+
+    def merge(self, other: "Sample") -> "Sample":
+        """Return the sample of the rows of both, those of the other one behind; of the same size."""
+        both = replace(self)
+        if other.rows is not None and other.summary is not None:
+            both._take(other.rows, other.keys, other.summary, 1.0)
+        return both
+
+    def _take(self, rows: Rows, keys: NDArray[np.float64], summary: Summary, noise_variance: float) -> None:
+        keys = np.concatenate((self.keys, keys))
+        joined = rows if self.rows is None else self.rows.joined(rows, noise_variance)
         if len(keys) > self.size:
             kept = np.sort(np.argpartition(keys, self.size - 1)[: self.size])
             keys, joined = keys[kept], joined.take(kept)
         self.keys, self.rows = keys, joined
-        of_rows = Summary.of(rows)
-        self.summary = of_rows if self.summary is None else self.summary.combine(of_rows)
+        self.summary = summary if self.summary is None else self.summary.combine(summary)

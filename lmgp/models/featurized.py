@@ -110,7 +110,7 @@ class FeaturizedFit(GPFit):
 
     def joined(self, rows: Rows, sign: float) -> Self:
         """Return the state with more rows, or without some."""
-        return self._with(self.sums_of(rows), sign)
+        return self.added(self.sums_of(rows), sign)
 
     def of_rows(self, rows: Rows) -> Self:
         """Return the state of these rows alone."""
@@ -121,7 +121,11 @@ class FeaturizedFit(GPFit):
         sums = other._known_sums()
         if self.origin != other.origin:
             raise InputError(ONE_START)
-        return self._with(sums, 1.0)
+        return self.added(sums, 1.0)
+
+    def summing(self) -> Self:
+        """Return what it takes to sum rows."""
+        return replace(self, posterior=None, sums=None, kept=KeptRows())
 
     def _known_sums(self) -> FeaturizedSums:
         if self.sums is None:
@@ -131,7 +135,12 @@ class FeaturizedFit(GPFit):
             )
         return self.sums
 
-    def _with(self, sums: FeaturizedSums, sign: float) -> Self:
+    def predicting(self) -> Self:
+        """Return what it takes to predict: about half the numbers."""
+        return replace(self, sums=None, kept=KeptRows())
+
+    def added(self, sums: FeaturizedSums, sign: float) -> Self:
+        """Return the state with more sums, or without some."""
         total = self._known_sums().merge(sums, sign)
         if total.summary.n <= 0.0:
             raise InputError("No row would be left. A model needs at least one: fit another one instead.")

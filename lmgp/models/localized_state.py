@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
+from lmgp.inference.additive import keeps_rows
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.local_rows import joined_neighbourhoods, opened, shifted, without
 from lmgp.inference.local_sums import MOST_COLUMNS, LocalPlan, LocalSums
@@ -19,6 +20,7 @@ from lmgp.models.base import GPFit
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
+Keys = NDArray[np.int64]
 
 NO_ROW = "No row would be left. A model needs at least one: fit another one instead."
 ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
@@ -78,9 +80,31 @@ class LocalizedState(GPFit):
         assert self.plan is not None  # of a stream
         return self.plan
 
-    def covering(self, rows: Rows) -> Self:
-        """Return the state that knows where rows are."""
-        return replace(self, plan=self._planned().seeing(rows))
+    def places_of(self, rows: Rows) -> Keys:
+        """Return the cubes of rows, each once."""
+        return np.unique(self._planned().lattice.cells(rows.X), axis=0)
+
+    def covering(self, places: Keys) -> Self:
+        """Return the state that knows of rows in these cubes."""
+        return replace(self, plan=self._planned().seeing(places))
+
+    def summing(self) -> Self:
+        """Return what it takes to sum rows.
+
+        Raises
+        ------
+        InputError
+            If the model keeps its rows.
+        """
+        if self.plan is None:
+            raise keeps_rows()
+        none: Any = None
+        return replace(self, posterior=none, sums=None, centroids=self.centroids[:0], places=self.places[:0])
+
+    def added(self, sums: LocalSums, sign: float) -> Self:
+        """Return the state with more sums, or without some."""
+        assert self.sums is not None  # once there are rows
+        return self.with_sums(self.sums.merge(sums, sign))
 
     def sums_of(self, rows: Rows) -> LocalSums:
         """Return the sums over rows, with y as it is."""
@@ -101,8 +125,7 @@ class LocalizedState(GPFit):
     def joined(self, rows: Rows, sign: float) -> Self:
         """Return the state with more rows, or without some."""
         if self.plan is not None:
-            assert self.sums is not None  # once there are rows
-            return self.with_sums(self.sums.merge(self.sums_of(rows), sign))
+            return self.added(self.sums_of(rows), sign)
         return self._with_more(self._less(rows), sign)
 
     def of_rows(self, rows: Rows) -> Self:

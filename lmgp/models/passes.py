@@ -1,7 +1,7 @@
 """Passes over the chunks of a source: one that looks at rows where the model needs it, and one that sums them."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -30,18 +30,22 @@ class Place:
     ----------
     chunk : int
         Its number, counted from 0.
-    first : int
-        The number of rows before it.
+    first : int or None
+        The number of rows before it; None where it is not known.
     n : int
         Of its own rows.
     kept : str
         What has become of the chunks before it, a sentence.
+    noun, whole : str
+        What messages call it, and all of them.
     """
 
     chunk: int
-    first: int
+    first: int | None
     n: int
     kept: str = ""
+    noun: str = "Chunk"
+    whole: str = "the stream"
 
     @contextmanager
     def named(self, row: int | None = None) -> Iterator[None]:
@@ -51,8 +55,10 @@ class Place:
         except (ValueError, TypeError) as error:
             if isinstance(error, StreamError):
                 raise
-            at = "" if row is None else f", row {row:,} of it, row {self.first + row:,} of the stream"
-            told = f"Chunk {self.chunk:,}{at} (counted from 0): {error}"
+            at = "" if row is None else f", row {row:,} of it"
+            if row is not None and self.first is not None:
+                at += f", row {self.first + row:,} of {self.whole}"
+            told = f"{self.noun} {self.chunk:,}{at} (counted from 0): {error}"
             raise StreamError(f"{told} {self.kept}".rstrip(), self.chunk, row) from error
 
 
@@ -87,12 +93,12 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False
     StreamError
         It names the chunk, and the first row that cannot be used.
     """
-    with place.named(_first_bad_row(chunk)):
+    with place.named(first_bad_row(chunk)):
         rows: Rows = model._first_rows(chunk) if first else model._next_rows(chunk)
     return rows if len(rows.y) else None
 
 
-def _first_bad_row(chunk: Chunk) -> int | None:
+def first_bad_row(chunk: Iterable[Any]) -> int | None:
     """Return the first row with a number that is not finite; None of none."""
     bad = []
     for part in chunk:
@@ -215,7 +221,7 @@ class _StreamFit:
                 place.kept = self._kept("looked at")
                 rows = checked_chunk(self.model, chunk, place)
                 if rows is not None:
-                    state.record = state.record.covering(rows)
+                    state.record = state.record.covering(state.record.places_of(rows))
                 self._done(place, chunk)
             state.n_chunks, state.n_rows, state.mark = 0, 0, ""
         state.covered = True
@@ -283,7 +289,7 @@ class _StreamFit:
 
     def _done(self, place: Place, chunk: Chunk) -> None:
         state = self.state
-        state.n_chunks, state.n_rows = place.chunk + 1, place.first + place.n
+        state.n_chunks, state.n_rows = place.chunk + 1, (place.first or 0) + place.n
         self._remember_columns()
         if self.path is not None:
             state.mark = _mark(chunk)

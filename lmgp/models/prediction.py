@@ -12,9 +12,11 @@ from scipy.special import ndtr, ndtri
 from sklearn.utils.validation import check_array, check_is_fitted
 from tqdm import tqdm
 
+from lmgp.columns import dask_kind, refuse_what_is_no_table
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.memory import chunks
 from lmgp.models.evidence import Evidence
+from lmgp.models.lazily import predicted_lazily
 from lmgp.models.plausible import implausible
 from lmgp.validation import RandomState, generator, validated
 
@@ -52,7 +54,9 @@ class Predictions(Evidence):
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d), or dask array or data frame
+            Of a dask collection, the results are lazy: dask arrays of an array, series of a data frame, with the
+            partitions of X.
         return_std : bool, default=False
             Whether to return the standard deviation as well. The mean alone takes a small part of the time.
         include_noise : bool, default=False
@@ -99,6 +103,11 @@ class Predictions(Evidence):
             If means are impossible under the model itself, see `lmgp.models.plausible`; the message names the cure.
         """
         check_is_fitted(self)
+        if dask_kind(X) is not None:
+            rows_of_batch((0, 1), batch_size, verbose)  # says at once if that is none
+            options = {"return_std": return_std, "include_noise": include_noise, "return_error": return_error}
+            found: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
+            return found
         inputs: Floats = validated(self, X, reset=False)
         # Of a covariance, the diagonal has the variances.
         alone = return_std and not return_cov
@@ -170,6 +179,7 @@ class Predictions(Evidence):
         ValueError
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
+        _refuse_dask(X)
         levels = numbers(quantile, "quantile")
         if levels.ndim > 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
             raise InputError(
@@ -250,6 +260,7 @@ class Predictions(Evidence):
         ValueError
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
+        _refuse_dask(X)
         limits = numbers(threshold, "threshold")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         if limits.ndim > 1 or (limits.ndim == 1 and limits.shape != mean.shape):
@@ -333,6 +344,12 @@ class Predictions(Evidence):
         mean, variance = self._predict(X, True)
         assert variance is not None  # for the type checker
         return mean, variance
+
+
+def _refuse_dask(X: Any) -> None:
+    """Refuse dask collections, of which only `predict` and `predict_interval` are lazy."""
+    if dask_kind(X) is not None:
+        refuse_what_is_no_table(X, "X")
 
 
 def check_draws(n_samples: Any) -> None:

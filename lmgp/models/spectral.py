@@ -14,7 +14,7 @@ from lmgp.inference.additive import rows_are_gone
 from lmgp.inference.joint import NearErrors, normal_draws, with_variance
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import from_all
-from lmgp.io.sources import source_of
+from lmgp.io.partitions import source_or_partitions
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GPFit, TrendColumns
@@ -228,6 +228,7 @@ class SpectralGPRegressor(StreamedGP):
         noise_variances: ArrayLike | None = None,
         *,
         verbose: bool | int = False,
+        client: Any = None,
     ) -> Self:
         """Add rows as `update` does, but solve when the model is next used: for many small updates.
 
@@ -236,11 +237,9 @@ class SpectralGPRegressor(StreamedGP):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or a source of chunks
-            See `fit`.
-        y : array-like of shape (n,), optional
-        sample_weight, noise_variances : array-like of shape (n,), optional
-        verbose : bool or int, default=False
+        X : array-like of shape (n, d), a source of chunks, or dask array or data frame
+        y, sample_weight, noise_variances : array-like of shape (n,), optional
+        verbose, client
             See `fit`.
 
         Returns
@@ -252,9 +251,9 @@ class SpectralGPRegressor(StreamedGP):
         ValueError
             As `update`. The model then is as it was; of a source, that of the chunks before.
         """
-        rows_alone = source_of(X, y, sample_weight, noise_variances) is None
+        rows_alone = source_or_partitions(X, y, sample_weight, noise_variances, client=client) is None
         if not rows_alone or not self.__sklearn_is_fitted__():
-            return super().partial_fit(X, y, sample_weight, noise_variances, verbose=verbose)
+            return super().partial_fit(X, y, sample_weight, noise_variances, verbose=verbose, client=client)
         fit = self._fitted
         rows = self._more_rows(X, y, sample_weight, noise_variances)
         waits = isinstance(fit, PendingFit)

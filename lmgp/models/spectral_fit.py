@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.inference.additive import keeps_rows
 from lmgp.inference.local_rows import without
 from lmgp.inputs import column_scales
 from lmgp.io.summary import Summary
@@ -118,10 +119,30 @@ class SpectralFit(GPFit):
             parts=parts,
         )  # fmt: skip
 
+    def summing(self) -> Self:
+        """Return what it takes to sum rows.
+
+        Raises
+        ------
+        InputError
+            If the model keeps its rows.
+        """
+        if self.parts is None:
+            raise keeps_rows()
+        cells, none = self.parts.cells, Rows(self.rows.X[:0], self.rows.y[:0])
+        parts = replace(self.parts, cells=None if cells is None else cells.without_rows())
+        variance: Any = None
+        return replace(self, rows=none, parts=parts, variance=variance)
+
+    def added(self, parts: SpectralParts, sign: float, warm: bool = False) -> Self:
+        """Return the state with more sums, or without some. The iterations may start from this solution."""
+        assert self.parts is not None  # of rows that are not kept
+        return self.with_sums(self.parts.merge(parts, sign), warm)
+
     def joined(self, rows: Rows, sign: float, warm: bool = False) -> Self:
         """Return the state with more rows, or without some; y as it is. The iterations may start from this solution."""
         if self.parts is not None:
-            return self.with_sums(self.parts.merge(self.sums_of(rows), sign), warm)
+            return self.added(self.sums_of(rows), sign, warm)
         sums = self.posterior.sums.merge(self.posterior.sums_of(rows), sign)
         if sign > 0.0:
             return self._with(sums, rows, warm)

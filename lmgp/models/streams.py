@@ -16,11 +16,13 @@ from lmgp.fitted import digest, unchanged_on_failure
 from lmgp.inference.duplicates import Duplicates, check_duplicates
 from lmgp.inference.trend import Trend, without_trend
 from lmgp.inputs import column_scales
+from lmgp.io.partitions import Partitions, partitions_of, source_or_partitions
 from lmgp.io.sample import Sample
-from lmgp.io.sources import Chunk, source_of
+from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free
 from lmgp.models.base import GaussianProcess, GPFit
+from lmgp.models.partitioned import fit_to_partitions, sums_of_partitions
 from lmgp.models.passes import checked_chunk, fit_to_stream, reading
 from lmgp.progress import shown
 from lmgp.validation import Rows, check_rows, known_center, validated_pair
@@ -50,17 +52,20 @@ class StreamedGP(GaussianProcess):
         *,
         checkpoint: str | PathLike[str] | None = None,
         chunk_rows: int | None = None,
+        client: Any = None,
     ) -> Self:
-        """Fit the model to training rows, in memory or in a stream of chunks.
+        """Fit the model to training rows, in memory, in a stream of chunks, or in dask collections.
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or a source of chunks
+        X : array-like of shape (n, d), a source of chunks, or dask array or data frame
             A source is an iterable of tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, noise_variances), a
             function that returns one, or what `lmgp.io.open_dataset` returns. An iterator is read once; all else may be
-            read twice. A memory-mapped array of more than one chunk is read chunk by chunk, too.
+            read twice. A memory-mapped array of more than one chunk is read chunk by chunk, too. Of dask collections,
+            each partition is summed where it is.
         y : array-like of shape (n,), optional
-            None with a source.
+            None with a source. With dask collections, y, weights and noise variances are such, with the partitions of
+            X.
         sample_weight : array-like of shape (n,), optional
             A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
             and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
@@ -80,6 +85,8 @@ class StreamedGP(GaussianProcess):
             on behind the last chunk that it has.
         chunk_rows : int, optional
             Read arrays in chunks of this many rows. Of memory-mapped arrays, as many as have 2**19 values if not given.
+        client : distributed.Client, optional
+            That computes with dask collections. The current one, or else the scheduler of dask, if not given.
 
         Returns
         -------
@@ -91,7 +98,9 @@ class StreamedGP(GaussianProcess):
             If X or y is not finite and numeric, their lengths differ, there are fewer than 2 rows, or a parameter is
             out of its range. `lmgp.errors.InputError`, which is one, if the data or the kernel do not allow a fit;
             `lmgp.errors.StreamError`, which is one, if a chunk cannot be used. Then the model is that of the chunks
-            before, and a checkpoint stays.
+            before, and a checkpoint stays. Of a partition of dask collections, the model is as it was.
+        ClusterError
+            If a cluster loses what it cannot compute again. The model is as it was.
         MemoryLimitError
             If the model needs more than `max_memory_gib`.
         ModelFileError
@@ -104,7 +113,9 @@ class StreamedGP(GaussianProcess):
         ScaleWarning
             If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
         """
-        source = source_of(X, y, sample_weight, noise_variances, chunk_rows, arrays=checkpoint is not None)
+        source = source_or_partitions(
+            X, y, sample_weight, noise_variances, chunk_rows, checkpoint=checkpoint, client=client
+        )
         if source is None:
             target: Any = y
             return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
@@ -116,7 +127,10 @@ class StreamedGP(GaussianProcess):
                 "the sums of equal rows predict as their averages do. Or fit to rows in memory."
             )
         with shown(verbose):
-            fit_to_stream(self, source, checkpoint, bool(verbose), known_center(center))
+            if isinstance(source, Partitions):
+                fit_to_partitions(self, source, client, bool(verbose), known_center(center))
+            else:
+                fit_to_stream(self, source, checkpoint, bool(verbose), known_center(center))
         return self
 
     def partial_fit(
@@ -127,6 +141,7 @@ class StreamedGP(GaussianProcess):
         noise_variances: ArrayLike | None = None,
         *,
         verbose: bool | int = False,
+        client: Any = None,
     ) -> Self:
         """Add rows to the model, with its kernel, noise variance and map as they are.
 
@@ -135,11 +150,12 @@ class StreamedGP(GaussianProcess):
 
         Parameters
         ----------
-        X : array-like of shape (n, d), or a source of chunks
+        X : array-like of shape (n, d), a source of chunks, or dask array or data frame
             See `fit`.
         y : array-like of shape (n,), optional
         sample_weight, noise_variances : array-like of shape (n,), optional
         verbose : bool or int, default=False
+        client : distributed.Client, optional
             See `fit`.
 
         Returns
@@ -151,12 +167,17 @@ class StreamedGP(GaussianProcess):
         ValueError
             As `fit`. The model then is as it was; of a source, that of the chunks before.
         """
-        source = source_of(X, y, sample_weight, noise_variances)
+        source = source_or_partitions(X, y, sample_weight, noise_variances, client=client)
         if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight, noise_variances, verbose=verbose)
+            return self.fit(X, y, sample_weight, noise_variances, verbose=verbose, client=client)
         if source is None:
             with unchanged_on_failure(self):
                 self._fitted = self._fitted.joined(self._more_rows(X, y, sample_weight, noise_variances), 1.0)
+            return self
+        if isinstance(source, Partitions):
+            with unchanged_on_failure(self):
+                sums = sums_of_partitions(self, source, client, bool(verbose))
+                self._fitted = self._fitted.added(sums, 1.0)
             return self
         for place, chunk in reading(source, bool(verbose), type(self).__name__):
             rows = checked_chunk(self, chunk, place)
@@ -193,8 +214,12 @@ class StreamedGP(GaussianProcess):
             have the sums that would be left. The model then is as it was.
         """
         check_is_fitted(self)
+        partitions = partitions_of(X, y, sample_weight, noise_variances)
         with unchanged_on_failure(self):
-            self._fitted = self._fitted.joined(self._more_rows(X, y, sample_weight, noise_variances), -1.0)
+            if partitions is not None:
+                self._fitted = self._fitted.added(sums_of_partitions(self, partitions), -1.0)
+            else:
+                self._fitted = self._fitted.joined(self._more_rows(X, y, sample_weight, noise_variances), -1.0)
         return self
 
     def with_rows(
@@ -213,8 +238,12 @@ class StreamedGP(GaussianProcess):
         A model of the same class
         """
         check_is_fitted(self)
+        partitions = partitions_of(X, y, sample_weight, noise_variances)
         other = copy(self)
-        other._fitted = self._fitted.of_rows(self._more_rows(X, y, sample_weight, noise_variances))
+        if partitions is not None:
+            other._fitted = self._fitted.with_sums(sums_of_partitions(self, partitions))
+        else:
+            other._fitted = self._fitted.of_rows(self._more_rows(X, y, sample_weight, noise_variances))
         return other
 
     def merge(self, other: Self) -> Self:

@@ -56,6 +56,10 @@ class Cells:
         shape, side = np.ceil(shape / coarser), side * coarser
         return cls(low, side, shape.astype(np.int64), np.empty(0, dtype=np.int64), np.empty((0, 1 + d)))
 
+    def without_rows(self) -> "Cells":
+        """Return the grid alone."""
+        return replace(self, keys=self.keys[:0], sums=self.sums[:0])
+
     def of(self, rows: Rows, noise: Noise) -> "Cells":
         """Return the cells of rows."""
         precision = noise.variance / noise.of_weighted_rows(rows).numpy()
