@@ -46,12 +46,13 @@ class Choice:
     Parameters
     ----------
     search : Search
-        Of the rows that were not left out. Its lines get the densities.
-    held_out : HeldOut
+        Of the rows that the first of `held_out` did not leave out. Its lines get the densities.
+    held_out : sequence of HeldOut
+        See `HeldOut.several`.
     """
 
     search: Search
-    held_out: HeldOut
+    held_out: Sequence[HeldOut]
 
     def best(self, candidates: Sequence[Found]) -> Found:
         """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest.
@@ -79,7 +80,7 @@ class Choice:
             free = best.optimum.free.copy()
             free[-1] += np.log(2.0)
             raised = best._replace(optimum=best.optimum._replace(free=free))
-            densities = [each for each in self.held_out.densities(*raised.hyperparameters) if len(each)]
+            densities = [each for each in self._densities(raised) if len(each)]
             if _mean(densities) - score < RULE.worth_doubling:
                 break
             best, score = raised, _mean(densities)
@@ -89,9 +90,14 @@ class Choice:
             best, _ = self._scored(best)
         return next(one for one in self.search.trials if one.optimum is best.optimum)
 
+    def _densities(self, found: Found) -> tuple[Floats, Floats]:
+        """Return the densities of rows, and of neighbourhoods, that were left out."""
+        each = [held_out.densities(*found.hyperparameters) for held_out in self.held_out]
+        return each[0][0], np.concatenate([regions for _, regions in each])
+
     def _scored(self, found: Found) -> tuple[Found, list[Floats]]:
         """Note the densities of held-out rows in the line of a candidate; return them, in each of the two ways."""
-        alone, regions = self.held_out.densities(*found.hyperparameters)
+        alone, regions = self._densities(found)
         densities = [each for each in (alone, regions) if len(each)]
         trial = found.trial._replace(
             alone=float(alone.mean()),

@@ -36,6 +36,8 @@ class Leaving:
         The number of rows of a neighbourhood that are predicted.
     n_neighbors : int
         The number of rows from which each is predicted.
+    n_more, most_rows : int
+        Few regions tell little: neighbourhoods are left out again this number of times, of at most this number of rows.
     """
 
     share: float = 0.1
@@ -44,6 +46,8 @@ class Leaving:
     largest: float = 0.02
     n_in_region: int = 32
     n_neighbors: int = 128
+    n_more: int = 3
+    most_rows: int = 250_000
 
 
 LEAVING = Leaving()
@@ -69,7 +73,13 @@ class HeldOut:
     region: Indices
 
     @classmethod
-    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> Self:
+    def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> list[Self]:
+        """Leave out rows, and then further neighbourhoods in place of those; see `HeldOut.of`."""
+        n_more = LEAVING.n_more if len(rows.y) <= LEAVING.most_rows else 0
+        return [cls.of(rows, scales, rng), *(cls.of(rows, scales, rng, n_alone=0) for _ in range(n_more))]
+
+    @classmethod
+    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, n_alone: int = LEAVING.n_alone) -> Self:
         """Leave out rows.
 
         Parameters
@@ -78,10 +88,12 @@ class HeldOut:
         scales : ndarray of shape (d,)
             The unit of each column, in which a neighbourhood is measured.
         rng : numpy.random.Generator
+        n_alone : int
+            The number of rows drawn at random, at most.
         """
         n = len(rows.y)
         order = rng.permutation(n)
-        n_alone = min(LEAVING.n_alone, int(LEAVING.share * n))
+        n_alone = min(n_alone, int(LEAVING.share * n))
         least = np.sqrt(n)
         sizes = np.geomspace(least, max(least, LEAVING.largest * n), LEAVING.n_regions)
         # Every other one until the share is used up, so that all sizes come.
@@ -127,6 +139,8 @@ class HeldOut:
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
         total = np.zeros(len(rows.y))
+        if not len(total):
+            return total
         for rest, part in zip(sharing(self.rest), sharing(rows), strict=True):
             targets = rest.y.reshape(len(rest.y), -1)
             first = Rows(rest.X, targets[:, 0], rest.weights, rest.noise_variances)

@@ -300,8 +300,8 @@ def _by_search(
         log_noise = math.log(float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean()))
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
-    held = None if all_fit else HeldOut.of(rows, units.columns, np.random.default_rng(seeds[2]))
-    trying = Search(rows if held is None else held.rest, units, log_noise, settings.groups, seeds)
+    held = None if all_fit else HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
+    trying = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
     best = trying.best_forms(tried)
     if held is None:
         chosen = _by_likelihood(trying, best, settings)

@@ -171,7 +171,8 @@ class Search:
         found = singles + self._run(self._sums(forms, singles), PLAN.first)
         if len(found) > one.n_kept:
             best = sorted(found, key=lambda each: -each.worth)
-            best = best[: PLAN.first.n_kept] + [each for each in best[PLAN.first.n_kept :] if each.plain][:1]
+            best, left = best[: PLAN.first.n_kept], best[PLAN.first.n_kept :]
+            best += [next(each for each in left if each.plain is plain) for plain in {one.plain for one in left}]
             self._run([each.space.form for each in best], one)
             found = list(self._done[one].values())
         found = sorted(found, key=lambda each: -each.worth)

@@ -27,7 +27,7 @@ class TestDecision:
 
     def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
         trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
-        assert Choice(trying, held).best(found).trial.kernel == "matern12"
+        assert Choice(trying, [held]).best(found).trial.kernel == "matern12"
         # Both have their densities in their lines.
         lines = {one.trial.kernel: one.trial for one in trying.trials}
         for one in found:
@@ -41,11 +41,11 @@ class TestDecision:
 
     def test_of_equals_the_simplest_is_taken(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
         trying, found, held = self.candidates(draw_from, ["matern12+gaussian", "matern12", "matern12+matern52"])
-        assert Choice(trying, held).best(found).trial.kernel == "matern12"
+        assert Choice(trying, [held]).best(found).trial.kernel == "matern12"
         # With every difference within the error, the fewest parameters decide, whatever they predict.
         monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(standard_errors=1e6))
         trying, found, held = self.candidates(draw_from, ["gaussian", "matern12+gaussian"])
-        assert Choice(trying, held).best(found).trial.kernel == "gaussian"
+        assert Choice(trying, [held]).best(found).trial.kernel == "gaussian"
 
     def test_of_level_single_kernels_that_draw_on_many_rows_the_roughest_is_taken(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
@@ -60,7 +60,7 @@ class TestDecision:
                 one._replace(trial=one.trial._replace(n_neighbors=most if one.trial.kernel in many else 30))
                 for one in found
             ]
-            return Choice(trying, held).best(trying.trials).trial.kernel
+            return Choice(trying, [held]).best(trying.trials).trial.kernel
 
         best = taken()
         assert taken("matern52", "matern12") == "matern12"

@@ -56,6 +56,22 @@ class TestRows:
         assert min(gaps) > alone
         assert max(gaps) > 3.0 * alone
 
+    def test_further_neighbourhoods_are_others_and_predicted_from_the_rows_around(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given = rows(2000)
+        first, *further = HeldOut.several(given, np.ones(2), np.random.default_rng(0))
+        np.testing.assert_array_equal(first.alone.y, left_out(2000).alone.y)
+        assert len(further) == LEAVING.n_more
+        for one in further:
+            assert len(one.alone.y) == 0 < len(one.regions.y)
+            assert not set(numbers(one.rest, given)) & set(numbers(one.regions, given))
+            assert set(one.regions.y) != set(first.regions.y)
+            alone, regions = one.densities(KERNELS["matern32"][0], NOISE)
+            assert len(alone) == 0 < len(regions)
+        monkeypatch.setattr(lmgp.learning.heldout, "LEAVING", replace(LEAVING, most_rows=1999))
+        assert len(HeldOut.several(given, np.ones(2), np.random.default_rng(0))) == 1
+
     def test_neighbourhoods_are_measured_in_units_of_the_columns(self) -> None:
         given = rows(2000)
         scales = np.array([1e3, 1e-3])
