@@ -66,7 +66,7 @@ KL_ROWS = 1000
 MAX_EXACT_TEST_ROWS = 10_000
 JITTER = 0.1  # lengthscales between a test row and the one that it repeats, where there are too few
 LEAST_KL = 1e-8  # what is less is drawn there
-EXACT_LABEL = "exact GP: its seconds\nfor the fewest test rows"
+EXACT_LABEL = "exact GP, fewest test rows"
 
 COLOURS = {
     "local Taylor, threshold 2": "#d55e00", "local Taylor, threshold 1": "#e69f00",
@@ -282,42 +282,42 @@ def compare(args, results, figure):
 
 
 def draw(sets, path):
-    """Draw the divergence over the seconds: one panel a set, for 10,000 test rows if these were measured."""
-    n_columns = min(4, len(sets))
-    figure = Figure(figsize=(4.4 * n_columns + 2.4, 4.0 * math.ceil(len(sets) / n_columns)), layout="constrained")
+    """Draw the divergence over the seconds: one panel a set, for 10,000 test rows if these were measured.
+
+    Two panels a row, and letters that can be read where the figure is 390 pixels wide.
+    """
+    n_rows = len(sets) // 2 + 1  # one place for the legend
+    figure = Figure(figsize=(6.6, 2.9 * n_rows), layout="constrained")
     legend = {}
     for number, measured in enumerate(sets):
-        axes = figure.add_subplot(math.ceil(len(sets) / n_columns), n_columns, number + 1)
+        axes = figure.add_subplot(n_rows, 2, number + 1)
         n_test = max({run["test_rows"] for run in measured["medians"]}, key=lambda n: (n == 10_000, n))
         points = {}
         for run in measured["medians"]:
             if run["test_rows"] == n_test:
-                family, size = run["method"]
-                points.setdefault(family, []).append((run["s"], max(run["kl"], LEAST_KL), size))
+                points.setdefault(run["method"][0], []).append((run["s"], max(run["kl"], LEAST_KL)))
         exact = [run["s"] for run in measured["medians"] if run["method"][0] == "exact"][:1]
         for seconds in exact:
-            axes.axvline(seconds, color="black", linestyle="--", linewidth=1, label=EXACT_LABEL)
+            axes.axvline(seconds, color="black", linestyle="--", linewidth=1.5, label=EXACT_LABEL)
         for family, colour in COLOURS.items():
-            style = (
-                {"marker": "*", "linestyle": "none", "markersize": 13}
-                if family == "auto"
-                else {"marker": ".", "markersize": 8}
-            )
-            for seconds, kl, size in points.get(family, []):
-                text = f"auto {size}" if family == "auto" else size
-                axes.annotate(text, (seconds, kl), (4, 3), textcoords="offset points", fontsize=7, color=colour)
+            style = {"marker": "o", "markersize": 6, "linewidth": 2}
+            if family == "auto":
+                style = {"marker": "*", "linestyle": "none", "markersize": 15}
             if family in points:
-                axes.plot(*list(zip(*points[family], strict=True))[:2], color=colour, label=family, **style)
-        axes.margins(x=0.12)
-        axes.set(xscale="log", yscale="log", xlabel="seconds to fit and predict")
-        axes.set_ylabel(f"KL per row, nats ({LEAST_KL:g}: or less)")
-        axes.set_title(f"{measured['set']}\n{measured['train_rows']:,} training, {n_test:,} test rows", fontsize=9)
+                axes.plot(*zip(*points[family], strict=True), color=colour, label=family, **style)
+        axes.set(xscale="log", yscale="log")
+        axes.tick_params(labelsize=11)
+        axes.set_title(f"{measured['set'].replace(', ', chr(10))}, n = {measured['train_rows']:,}", fontsize=12)
         axes.grid(alpha=0.25)
         handles, labels = axes.get_legend_handles_labels()
         legend |= dict(zip(labels, handles, strict=True))
+    figure.supxlabel("seconds to fit, and to predict 10,000 rows", fontsize=12)
+    figure.supylabel(f"KL per row, nats ({LEAST_KL:g}: or less)", fontsize=12)
     order = [label for label in (*COLOURS, EXACT_LABEL) if label in legend]
-    figure.legend([legend[label] for label in order], order, loc="outside right center", fontsize="small")
-    figure.savefig(path, dpi=150)
+    axes = figure.add_subplot(n_rows, 2, 2 * n_rows - 1 + len(sets) % 2)
+    axes.axis("off")
+    axes.legend([legend[label] for label in order], order, loc="center", fontsize=10.5, frameon=False)
+    figure.savefig(path, dpi=120)
 
 
 def main():

@@ -6,6 +6,7 @@ import os
 import re
 import runpy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from jupyter_client import AsyncKernelManager
 from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_core.utils import run_sync
 from matplotlib.image import imread
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
@@ -45,17 +47,39 @@ def skip_without_data(name: str) -> None:
         pytest.skip(f"the folder in LMGP_DATA_DIR does not have {name}")
 
 
-def execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
-    """Run a notebook in a folder, by the interpreter of the tests, whatever kernels are installed."""
-    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
-    client = NotebookClient(notebook, km=manager, timeout=TIMEOUT, resources={"metadata": {"path": str(folder)}})
+# What a notebook finds in a kernel that others ran in: its folder, and none of their names, figures and warnings.
+AS_NEW = """%reset -f
+import os, warnings
+import matplotlib.pyplot as plt
+plt.close("all")
+os.chdir({folder!r})
+warnings.filterwarnings("ignore", "IProgress not found")  # a change of filters forgets what was warned about
+del os, plt, warnings"""
+
+
+def execute(notebook: nbformat.NotebookNode, folder: Path, manager: AsyncKernelManager) -> None:
+    """Run a notebook in a folder, after others in the same kernel."""
+    first = nbformat.v4.new_code_cell(AS_NEW.format(folder=str(folder)))
+    whole = nbformat.v4.new_notebook(cells=[first, *notebook.cells])  # outputs come into the notebook's own cells
+    client = NotebookClient(whole, km=manager, timeout=TIMEOUT, resources={"metadata": {"path": str(folder)}})
     try:
-        client.execute(cleanup_kc=True)
+        client.execute(cleanup_kc=False)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
         pytest.fail(COLOURS.sub("", str(error)), pytrace=False)
+    notebook.cells = whole.cells[1:]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AsyncKernelManager]:
+    """A kernel of the interpreter of the tests, whatever kernels are installed, that imports what it needs once."""
+    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        environment(monkeypatch, tmp_path_factory.mktemp("kernel"))
+        yield manager
+    if manager.has_kernel:
+        run_sync(manager.shutdown_kernel)(now=True)
+
+
 def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Quick settings, one thread, and nothing read from or written to the user's own settings of Jupyter."""
     monkeypatch.setenv("LMGP_QUICK", "1")
@@ -76,32 +100,34 @@ def test_there_are_notebooks() -> None:
 
 
 @each_notebook
-@pytest.mark.usefixtures("environment")
-def test_runs(path: Path, tmp_path: Path) -> None:
+def test_runs(path: Path, kernel: AsyncKernelManager, tmp_path: Path) -> None:
     if path.name in NEEDS:
         skip_without_data(NEEDS[path.name])
     notebook = nbformat.read(path, as_version=4)
     (tmp_path / "work").mkdir()
-    execute(notebook, tmp_path / "work")
+    execute(notebook, tmp_path / "work", kernel)
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert "".join(output["text"] for output in outputs if output.get("name") == "stderr") == ""
     assert list((tmp_path / "work").iterdir()) == []
 
 
-@pytest.mark.usefixtures("environment")
-def test_a_failure_shows_the_traceback_of_the_cell(tmp_path: Path) -> None:
+def test_a_failure_shows_the_traceback_of_the_cell(kernel: AsyncKernelManager, tmp_path: Path) -> None:
     source = "def halve(x):\n    return x / 0\n\n\nhalve(1)"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
     with pytest.raises(pytest.fail.Exception) as failure:
-        execute(notebook, tmp_path)
+        execute(notebook, tmp_path, kernel)
     assert re.search(r"return x / 0[\s\S]*ZeroDivisionError: division by zero", str(failure.value))
 
 
-@pytest.mark.usefixtures("environment")
-def test_the_kernel_is_the_interpreter_of_the_tests(tmp_path: Path) -> None:
+def test_the_kernel_is_the_interpreter_of_the_tests(kernel: AsyncKernelManager, tmp_path: Path) -> None:
     source = f"import sys\n\nassert sys.prefix == {sys.prefix!r}, sys.prefix"
-    execute(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), tmp_path)
+    execute(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), tmp_path, kernel)
+
+
+def test_a_notebook_finds_nothing_of_those_before(kernel: AsyncKernelManager, tmp_path: Path) -> None:
+    for source in ("left = 1", "assert 'left' not in globals()"):
+        execute(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), tmp_path, kernel)
 
 
 @each_notebook
