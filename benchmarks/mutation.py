@@ -172,7 +172,7 @@ def in_child(path, source, tests, seconds):
 
 
 def run(part, module, tests, arguments, known):
-    """Try the mutants of one module, or those of them that survived; return its row and one of each mutant."""
+    """Try the mutants of one module, or those that survived; after each, yield the module's row and all mutants'."""
     path = ROOT / "lmgp" / f"{module}.py"
     original = path.read_text(encoding="utf-8")
     outcome, seconds = tried(path, original, tests, 600.0)
@@ -196,17 +196,15 @@ def run(part, module, tests, arguments, known):
         rows.append({**row, "outcome": outcome})
         if outcome == "survived":
             print(f"{module}:{line} {operator}\n  {before}\n  {after}", flush=True)
-    killed = sum(row["outcome"] != "survived" for row in rows)
-    row = {
-        "part": part,
-        "module": module,
-        "mutants": len(found),
-        "tried": len(rows),
-        "killed": killed,
-        "of them by time": sum(row["outcome"] == "timeout" for row in rows),
-        "percent killed": round(100.0 * killed / len(rows), 1),
-    }
-    return row, rows
+        outcomes = [one["outcome"] for one in rows]
+        killed = len(rows) - outcomes.count("survived")
+        counts = {
+            "mutants": len(found),
+            "tried": len(rows),
+            "killed": killed,
+            "of them by time": outcomes.count("timeout"),
+        }
+        yield {"part": part, "module": module, **counts, "percent killed": round(100.0 * killed / len(rows), 1)}, rows
 
 
 def difference(lines, changed, line):
@@ -233,10 +231,13 @@ def main():
     for part, module, tests in TARGETS:
         if arguments.only and module not in arguments.only:
             continue
-        row, rows = run(part, module, tests, arguments, known["mutants"])
+        row = {}
+        for row, rows in run(part, module, tests, arguments, known["mutants"]):
+            # The order is random: what is kept of a run that is stopped is a sample, too.
+            found = merged(known, row, rows)
+            write("mutation", {key: found[key] for key in ("modules", "survivors", "mutants")}, arguments.out)
+        known = found
         print(row, flush=True)
-        known = merged(known, row, rows)
-        write("mutation", {key: known[key] for key in ("modules", "survivors", "mutants")}, arguments.out)
 
 
 def merged(known, row, rows):

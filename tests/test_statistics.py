@@ -142,6 +142,13 @@ def test_the_origin_changes_nothing_but_the_rounding(level: float) -> None:
     assert total.mean - level == pytest.approx(expected.mean, abs=100 * tolerance)
 
 
+@pytest.mark.parametrize("change", [1.0, -1.0, 0.5])
+def test_sums_are_of_the_targets_less_their_origin(change: float) -> None:
+    rows = draw(30, 4)
+    assert_equal(summed(*rows, origin=change), summed(*rows))
+    assert_equal(summed(*rows), summed(*rows, origin=change))
+
+
 OTHERS = {
     "noise variance": (replace(SOURCE, noise=Noise(0.4)), "variance=0.3.*variance=0.4"),
     "noise variance, by its approximation": (replace(SOURCE, noise=Noise(0.3, "dtc")), "fitc.*dtc"),

@@ -256,6 +256,8 @@ def prior_draw(kernel: Kernel, sets: tuple[Floats, ...], rng: np.random.Generato
 def root_of(covariance: Floats) -> Floats:
     """Return a root R of a positive semi-definite matrix, R Rᵀ, but for rounding."""
     matrix = as_tensor(covariance)
+    if not torch.isfinite(matrix).all():
+        raise InputError("The covariance to draw from is not finite: check the hyper-parameters.")
     largest = float(matrix.diagonal().max()) if len(matrix) else 0.0
     for jitter in JITTERS:
         noisy = matrix.clone()
@@ -264,8 +266,6 @@ def root_of(covariance: Floats) -> Floats:
         if failed == 0:
             return factor.numpy()
     values, vectors = torch.linalg.eigh(matrix)
-    if not torch.isfinite(values).all():
-        raise InputError("The covariance to draw from is not finite: check the hyper-parameters.")
     return (vectors * values.clamp_min(0.0).sqrt()).numpy()
 
 

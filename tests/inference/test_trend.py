@@ -295,3 +295,9 @@ def test_rows_beside_what_the_training_rows_span_are_known() -> None:
     trend, _ = without_trend(Rows(X, rng.normal(size=30)), "linear", None)
     new = np.array([[3.0, 7.0, 7.0], [90.0, 181.0, 7.0], [3.0, 8.0, 7.0], [3.0, 7.0, 7.5], [3.0, 7.0, 7.0 + 1e-14]])
     np.testing.assert_array_equal(trend.missing(new), [False, False, True, True, False])
+
+
+def test_more_columns_than_rows_have_their_names() -> None:
+    X = np.random.default_rng(0).normal(size=(5, 10))
+    trend, _ = without_trend(Rows(X, X[:, 9]), (9,), None)
+    assert trend.names == ("x9",)

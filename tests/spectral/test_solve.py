@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from lmgp.spectral.modes import half_shape
-from lmgp.spectral.solve import Toeplitz, products, solve
+from lmgp import GaussianKernel
+from lmgp.errors import MemoryLimitError
+from lmgp.spectral.modes import choose_modes, half_shape
+from lmgp.spectral.solve import Toeplitz, check_modes, products, solve
 from tests.spectral.conftest import every_mode, halved, mirrored
 
 COUNTS = {1: np.array([9]), 2: np.array([4, 3]), 3: np.array([2, 1, 2])}
@@ -63,8 +65,26 @@ def test_memory_grows_with_modes_and_vectors() -> None:
     small = Toeplitz.n_bytes(np.array([10, 10]), 1)
     # No less than the arrays that a product of one vector holds: the multiplier, the spectrum and its transform.
     assert small >= 3 * 8 * 41**2
+    # Those and the vectors of the iterations, and hardly more.
+    assert small <= 1.4 * (8 * 41**2 * (1 + 3) + 16 * 21 * 11 * (6 + 2))
     assert Toeplitz.n_bytes(np.array([20, 20]), 1) == pytest.approx(4 * small, rel=0.1)
     assert 1.5 * small < Toeplitz.n_bytes(np.array([10, 10]), 2) < 2 * small
+
+
+@pytest.mark.parametrize("room", [1.0, 2.0])
+def test_modes_that_take_more_memory_are_refused_with_their_number(room: float) -> None:
+    X, kernel = np.random.default_rng(0).uniform(0.0, 9.0, (50, 2)), GaussianKernel(1.0)
+    modes = choose_modes(kernel, X, 0.1, 1e-2, room)
+    vectors = Toeplitz.n_bytes(modes.counts, 2) / 2**30
+    sums = 16.0 * np.prod(half_shape(2 * modes.counts)) * 3 / 2**30
+    check_modes(modes, kernel, 1e-2, 2, vectors + 4.0 * sums)
+    first, second = (2 * int(m) + 1 for m in modes.counts)
+    with pytest.raises(MemoryLimitError) as refused:
+        check_modes(modes, kernel, 1e-2, 2, vectors + sums)
+    told = str(refused.value)
+    assert told.startswith(f"The {first:,} × {second:,} Fourier modes of ")
+    assert "a tolerance of 0.01" in told
+    assert (" and room=2" in told) == ("or less room" in told) == (room > 1.0)
 
 
 @every_dimension

@@ -9,7 +9,7 @@ import pytest
 from lmgp import GaussianKernel
 from lmgp.errors import InputError
 from lmgp.noise import Noise
-from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.modes import choose_modes, half_shape
 from lmgp.spectral.sums import SpectralSums, check_admitted
 from lmgp.validation import Rows
 from tests.spectral.conftest import every_mode, mirrored, waves
@@ -51,6 +51,8 @@ class TestSums:
         targets = np.vstack((drawn.rows.y - drawn.columns @ origin, drawn.columns.T))
         precision = NOISE.variance * w / drawn.noises
         phi = waves(modes, drawn.rows.X)
+        assert sums.cross.shape == (4, *half_shape(modes.counts))
+        assert sums.generator.shape == half_shape(2 * modes.counts)
         np.testing.assert_allclose(
             mirrored(sums.cross, modes.counts), (precision * targets) @ phi.conj(), rtol=0, atol=1e-8
         )

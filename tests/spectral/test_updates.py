@@ -71,6 +71,7 @@ class TestSums:
         posterior = SpectralPosterior(KERNEL, shifted, Noise(NOISE), FINE, center=center)
         cold, warm = posterior.with_sums(posterior.sums), posterior.with_sums(posterior.sums, warm=True)
         assert cold.error.n_iterations > 5
+        assert 0.0 < cold.error.iterations <= 0.5 * FINE**2 * (1.0 + 1e-9)  # half the squared tolerance
         assert warm.error.n_iterations <= 1
 
     @pytest.mark.parametrize("arguments", ["plain", "both"])
