@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.errors import InputError
 from lmgp.inference.leave_one_out import LeaveOneOut
 from lmgp.metrics import crps_scorer, nlpd_scorer
-from lmgp.metrics.scorers import DensityScorer, last_step, loss_rows
+from lmgp.metrics.scorers import DensityScorer, end_of, last_step, loss_rows
 from lmgp.models.apart import EachFit, Known, OneFit, checked_targets, stacked
 from lmgp.models.prediction import Predictions, numbers
 from lmgp.validation import RandomState, generator
@@ -202,9 +202,9 @@ class TargetPredictions:
             raise AttributeError(f"{type(self).__name__} has no loo_: it is not fitted.")
         fit = self._fitted
         if isinstance(fit, OneFit):
-            return fit.estimators[0].loo_
+            return end_of(fit.estimators[0]).loo_
         if isinstance(fit, EachFit):
-            return tuple(one.loo_ for one in fit.estimators)
+            return tuple(end_of(one).loo_ for one in fit.estimators)
         return fit.together.left_out
 
     def log_marginal_likelihood(self) -> float | Floats:
@@ -218,7 +218,7 @@ class TargetPredictions:
         check_is_fitted(self)
         fit = self._fitted
         if isinstance(fit, OneFit | EachFit):
-            values = [float(one.log_marginal_likelihood()) for one in fit.estimators]
+            values = [float(end_of(one).log_marginal_likelihood()) for one in fit.estimators]
             return values[0] if isinstance(fit, OneFit) else np.array(values)
         return fit.together.log_likelihoods()
 
