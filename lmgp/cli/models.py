@@ -85,6 +85,14 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
         default=("lmgp.tried",),
         help="show each kernel and each model that is tried",
     )
+    _add_rows(fit)
+    add_dialect(fit)
+    fit.set_defaults(run=_fit)
+
+
+def _add_rows(fit: Parser) -> None:
+    """Add the options of what becomes of the rows and targets of a table."""
+    argument = fit.add_argument
     argument(
         "--hyperparameters",
         choices=("shared", "each"),
@@ -98,8 +106,6 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
         default="keep",
         help="of rows with equal inputs: keep all, average them, or drop copies with an equal target (default: keep)",
     )
-    add_dialect(fit)
-    fit.set_defaults(run=_fit)
 
 
 def _add_predict(commands: Any, quiet: Parser) -> None:
