@@ -50,8 +50,8 @@ def is_table(y: Any) -> bool:
 
 def checked_targets(y: Any, least: int = 2) -> tuple[Floats, NDArray[Any]]:
     """Return targets as floats of shape (n, t), and their names."""
-    if np.shape(y)[1:] == (0,):
-        raise InputError(f"y must have one column a target; got none, shape {np.shape(y)}.")
+    if getattr(y, "shape", ())[1:] == (0,):
+        raise InputError(f"y must have one column a target; got none, shape {y.shape}.")
     try:
         targets: Floats = checked_table(y, "y", ensure_min_samples=least, ensure_min_features=1)
     except InputError as error:
