@@ -174,18 +174,41 @@ def read_columns(
     DatasetError
         If the file cannot be read as such a table.
     """
-    chosen: list[str] = []
+    table, inputs = read_targets(source, None if target is None else [target], columns, dialect, incomplete=incomplete)
+    return table, inputs, str(target)
+
+
+def read_targets(
+    source: Path | BinaryIO,
+    targets: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    dialect: Dialect = COMMAS,
+    *,
+    incomplete: bool = False,
+) -> tuple[Table, tuple[str, ...]]:
+    """Read the inputs and several targets of a table, see `read_columns`.
+
+    Returns
+    -------
+    table : Table
+        The targets come last, in their order.
+    inputs : tuple of str
+    """
+    inputs: list[str] = []
 
     def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
-        if target is None:
+        if targets is None:
             raise DatasetError(f"{where}: the target is needed (--target); columns are {', '.join(names)}.")
         if columns is None:
             _check_names(where, names, names)
-        chosen.extend((*choose_inputs(where, names, target, columns), target))
-        return chosen
+        wanted = columns
+        if columns is None:
+            wanted = [name for name in names if name not in targets]
+        for target in targets:
+            inputs[:] = choose_inputs(where, names, target, wanted)
+        return (*inputs, *targets)
 
-    table = read_table(source, choose, dialect, incomplete=incomplete)
-    return table, tuple(chosen[:-1]), chosen[-1]
+    return read_table(source, choose, dialect, incomplete=incomplete), tuple(inputs)
 
 
 def choose_inputs(where: str, names: Sequence[str], target: str, columns: Sequence[str] | None) -> tuple[str, ...]:

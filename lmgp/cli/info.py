@@ -25,17 +25,19 @@ def described(model: Any, notes: dict[str, Any]) -> str:
 
 def facts(model: Any, notes: dict[str, Any]) -> dict[str, str]:
     """Describe a fitted model or map: what there is to say of it, by name; see `described`."""
+    several = hasattr(model, "target_names_")
     process = getattr(model, "regressor_", model)  # of a model of log y, that of log y
     inner = getattr(process, "model_", None)
     lines = {"model": type(process).__name__ + ("" if inner is None else f", which chose {type(inner).__name__}")}
     names = getattr(model, "feature_names_in_", None)
     inputs = f"{getattr(model, 'n_features_in_', 0)} columns" if names is None else _listed(list(map(str, names)))
     if notes:
-        lines["fitted to"] = (
-            f"{notes.get('target')} of {notes.get('table')}, {notes.get('rows', 0):,} rows, by {inputs}"
-        )
+        of = _listed(list(map(str, notes.get("targets", [notes.get("target")]))))
+        lines["fitted to"] = f"{of} of {notes.get('table')}, {notes.get('rows', 0):,} rows, by {inputs}"
     else:
         lines["inputs"] = inputs
+    if several:
+        return lines | _of_targets(model)
     if process is not model:
         lines["target"] = f"its {_described(model.scale_)} is modelled: kernel, noise and trend are in those units"
     if hasattr(process, "noise_variance_"):
@@ -46,6 +48,25 @@ def facts(model: Any, notes: dict[str, Any]) -> dict[str, str]:
     else:
         lines["parameters"] = " ".join(repr(model).split())
     return lines
+
+
+def _of_targets(model: Any) -> dict[str, str]:
+    """Describe the models of several targets."""
+    names = list(map(str, model.target_names_))
+    width = max(map(len, names))
+    if hasattr(model, "estimators_"):
+        lines = {"model": f"{type(model).__name__}, a model of each target", "targets": _listed(names)}
+        for name, one in zip(names, model.estimators_, strict=True):
+            own = facts(one, {})
+            own.pop("inputs", None)
+            lines |= {f"{name}: {what}": told for what, told in own.items()}
+        return lines
+    of_process = _of_process(model.regressor_)
+    parts = zip(names, model.centers_, model.scales_, np.sqrt(model.noise_variances_), strict=True)
+    told = [f"{name:<{width}}  mean {c:.6g}, scale {s:.6g}, noise {noise:.6g}" for name, c, s, noise in parts]
+    kernel = f"{of_process['kernel']}, of each target less its mean and over its scale"
+    lines = {"targets": "\n".join(told), "kernel": kernel}
+    return lines | {name: one for name, one in of_process.items() if name == "relevance"}
 
 
 def _described(scale: Any) -> str:
@@ -92,12 +113,17 @@ def tables(model: Any) -> dict[str, str]:
     process = getattr(model, "regressor_", model)
     titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model"}
     found = {title: getattr(process, attribute, None) for attribute, title in titles.items()}
+    if hasattr(model, "target_names_"):  # which have learned one kernel, or each its own
+        found["Learning the kernel"] = getattr(model, "learning_", None)
+        for name, one in zip(model.target_names_, getattr(model, "estimators_", ()), strict=False):
+            found |= {f"{title} of {name}": table for title, table in tables(one).items()}
     return {title: str(table) for title, table in found.items() if table is not None and len(table)}
 
 
 def _written(lines: dict[str, str]) -> str:
-    indented = {name: value.replace("\n", "\n" + " " * 12) for name, value in lines.items()}
-    return "".join(f"{name:<12}{value}\n" for name, value in indented.items())
+    width = max(12, *(len(name) + 2 for name in lines))
+    indented = {name: value.replace("\n", "\n" + " " * width) for name, value in lines.items()}
+    return "".join(f"{name:<{width}}{value}\n" for name, value in indented.items())
 
 
 def _listed(parts: list[str]) -> str:

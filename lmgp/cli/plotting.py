@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmgp.cli.models import STANDARD, TABLE, Scored, _loaded, score
+from lmgp.cli.loaded import STANDARD, TABLE, loaded_model, target_names
 from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model
+from lmgp.cli.scores import Scored, score
 from lmgp.errors import InputError, OutputError
 
 if TYPE_CHECKING:
@@ -44,7 +45,12 @@ def _plot(arguments: argparse.Namespace) -> None:
     check_report(out, arguments.model, arguments.table)  # before the work
     if arguments.table is None and (arguments.columns or arguments.target):
         raise InputError("--target and --columns are about a table, and none is given (see lmgp plot --help).")
-    model, notes = _loaded(arguments)
+    model, notes = loaded_model(arguments)
+    if target_names(model) is not None:
+        raise InputError(
+            f"A page is of one target; {arguments.model} predicts {', '.join(model.target_names_)}. Use lmgp score for "
+            "the scores of all, or fit a model to one."
+        )
     scored = None if arguments.table is None else score(model, notes, arguments)
     write_report(out, arguments.model, model, notes, scored, arguments.level)
     sys.stdout.write(f"{out}\n")

@@ -116,8 +116,8 @@ class _LeftOut:
         self._changes: list[float] = []
 
     def error(self, weights: torch.Tensor) -> float:
-        """Return an estimate of the error of the means from the weights of all rows after an iteration, (n, t)."""
-        self._seen.append(weights[self._rows] * self._sd)
+        """Return an estimate of the error of the means from the weights of all rows, (n,) or (n, t)."""
+        self._seen.append(weights.reshape(len(weights), -1)[self._rows] * self._sd)
         if len(self._seen) <= PLAN.window:
             return math.inf
         change = float((self._seen[-1] - self._seen.pop(0)).square().mean(dim=0).max().sqrt())

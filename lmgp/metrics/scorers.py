@@ -141,7 +141,7 @@ def loss_rows(scorer: DensityScorer, estimator: Any, X: ArrayLike, y: ArrayLike)
         If the estimator predicts no standard deviations with noise.
     """
     own = scorer.name.replace("scorer", "rows")
-    if hasattr(_end(estimator), own):
+    if hasattr(end_of(estimator), own):
         model, rows = last_step(estimator, X)
         losses: Floats = getattr(model, own)(rows, y)
         return losses
@@ -159,7 +159,7 @@ def loss_rows(scorer: DensityScorer, estimator: Any, X: ArrayLike, y: ArrayLike)
     return scorer.loss(y, mean, np.square(std))
 
 
-def _end(estimator: Any) -> Any:
+def end_of(estimator: Any) -> Any:
     """Return the model at the end of searches and pipelines."""
     while hasattr(estimator, "best_estimator_") or isinstance(estimator, Pipeline):
         estimator = estimator[-1] if isinstance(estimator, Pipeline) else estimator.best_estimator_

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from lmgp.columns import checked_table
+from lmgp.columns import NamedColumns, checked_table
 from lmgp.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -50,6 +50,8 @@ def is_table(y: Any) -> bool:
 
 def checked_targets(y: Any, least: int = 2) -> tuple[Floats, NDArray[Any]]:
     """Return targets as floats of shape (n, t), and their names."""
+    if getattr(y, "shape", ())[1:] == (0,):
+        raise InputError(f"y must have one column a target; got none, shape {y.shape}.")
     try:
         targets: Floats = checked_table(y, "y", ensure_min_samples=least, ensure_min_features=1)
     except InputError as error:
@@ -59,7 +61,7 @@ def checked_targets(y: Any, least: int = 2) -> tuple[Floats, NDArray[Any]]:
             f"{error} All targets of a row are needed: to use rows that lack one, fit one regressor for each target to "
             "the rows that have it."
         ) from error
-    names = getattr(y, "columns", range(targets.shape[1]))
+    names = y.names if isinstance(y, NamedColumns) else getattr(y, "columns", range(targets.shape[1]))
     return targets, np.array([str(name) for name in names], dtype=object)
 
 
@@ -71,8 +73,10 @@ def noise_of_shape(shape: tuple[int, ...], y: Floats) -> InputError:
     )
 
 
-def apart(regressor: Any, X: Any, y: Floats, sample_weight: Any = None, noise_variances: Any = None) -> tuple[Any, ...]:
-    """Fit a regressor to each target."""
+def apart(
+    regressor: Any, X: Any, y: Floats, names: Any, sample_weight: Any = None, noise_variances: Any = None
+) -> tuple[Any, ...]:
+    """Fit a regressor to each target; what is wrong with one is said with its name."""
     options = {} if sample_weight is None else {"sample_weight": sample_weight}
     per_target = noise_variances is not None and np.ndim(noise_variances) == 2
     if per_target and np.shape(noise_variances) != y.shape:
@@ -81,7 +85,10 @@ def apart(regressor: Any, X: Any, y: Floats, sample_weight: Any = None, noise_va
     for j in range(y.shape[1]):
         if noise_variances is not None:
             options["noise_variances"] = np.asarray(noise_variances)[:, j] if per_target else noise_variances
-        found.append(clone(regressor).fit(X, np.ascontiguousarray(y[:, j]), **options))
+        try:
+            found.append(clone(regressor).fit(X, np.ascontiguousarray(y[:, j]), **options))
+        except InputError as error:
+            raise type(error)(f"Target {str(names[j])!r}: {error}") from error
     return tuple(found)
 
 

@@ -239,9 +239,8 @@ class GaussianProcess(Fitted, Predictions, RegressorMixin, BaseEstimator):
     ) -> Rows:
         if isinstance(X, Source):
             raise InputError(
-                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. "
-                "Fit FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this model to a "
-                "sample."
+                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
+                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
             )
         inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)

@@ -365,6 +365,9 @@ ResidualGPRegressor or SpectralGPRegressor
     def _log_likelihood(self) -> float:
         return self.model_._log_likelihood()
 
+    def _log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float:
+        return self.model_._log_likelihood_at(kernel, noise_variance)
+
     def _training_rows(self) -> Rows:
         return self.model_._training_rows()
 

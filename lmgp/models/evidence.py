@@ -2,13 +2,14 @@
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
@@ -26,6 +27,9 @@ Floats = NDArray[np.float64]
 # Of the likelihood of rows that no posterior has all of: the nearest earlier rows, and the positions it is summed over.
 NEIGHBORS, POSITIONS = 64, 20_000
 
+# Noise variances of rows are the model's where they differ by rounding alone, relatively.
+SAME = 1e-12
+
 _LEFT_OUT: WeakKeyDictionary[Any, LeaveOneOut] = WeakKeyDictionary()
 _LOCK = Lock()
 
@@ -38,8 +42,14 @@ class Evidence(ABC):
     center_: Any
     _fitted: Any
 
-    def log_marginal_likelihood(self) -> float:
-        """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters.
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float:
+        """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters or at others.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_free,) or (n_free + 1,), optional
+            Logarithms of the free parameters of the kernel, as ``kernel_.theta`` has them, and behind them that of the
+            noise variance, which stays as it is if left out. The fitted ones if not given.
 
         Returns
         -------
@@ -53,10 +63,12 @@ class Evidence(ABC):
         ------
         InputError
             If it takes the training rows, and the model has not all of them: it was loaded or copied without them, or
-            fitted to chunks.
+            fitted to chunks. If `theta` has another length, or the features or blocks are made for one kernel.
         """
         check_is_fitted(self)
-        return self._log_likelihood()
+        if theta is None:
+            return self._log_likelihood()
+        return self._log_likelihood_at(*_parameters(self.kernel_, float(self.noise_variance_), theta))
 
     @property
     def loo_(self) -> LeaveOneOut:
@@ -89,11 +101,17 @@ class Evidence(ABC):
         return NearErrors(kernel, self._training_rows(), Noise(self.noise_variance_), self._estimated_trend())
 
     def _log_likelihood(self) -> float:
-        """Return Vecchia's approximation."""
-        rows, kernel = self._training_rows(), self.kernel_
+        return self._log_likelihood_at(self.kernel_, float(self.noise_variance_))
+
+    def _log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float:
+        """Return Vecchia's approximation, with the neighbours in the metric of the fitted kernel."""
+        rows = self._training_rows()
+        own = rows.noise_variances
+        if own is not None and np.allclose(own, self.noise_variance_, rtol=SAME, atol=0.0):
+            rows = replace(rows, noise_variances=None)  # which is that of all
         likelihood = VecchiaLikelihood(rows, POSITIONS, NEIGHBORS, np.random.default_rng(0))
-        likelihood.look_for_neighbours(kernel.metric(rows.X.shape[1]))
-        terms = likelihood.terms(kernel, np.append(kernel.theta, math.log(self.noise_variance_)))
+        likelihood.look_for_neighbours(self.kernel_.metric(rows.X.shape[1]))
+        terms = likelihood.terms(kernel, np.append(kernel.theta, math.log(noise_variance)))
         return float(terms.mean()) * len(rows.y)
 
     @abstractmethod
@@ -151,6 +169,33 @@ class KeptRows:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._rows, self._mark = None, None
+
+
+def _parameters(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:
+    """Return the kernel and the noise variance of logarithms."""
+    n_free = len(kernel.theta)
+    try:
+        values = np.asarray(theta, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if values.shape not in ((n_free,), (n_free + 1,)) or not np.all(np.isfinite(values)):
+        free = ", ".join(one.name for one in kernel.parameters if not one.fixed)
+        raise InputError(
+            f"theta must have the logarithms of the {n_free} free parameters of the kernel, {free}, as kernel_.theta "
+            f"has them, or of these and the noise variance; got {theta!r}."
+        )
+    with np.errstate(over="ignore"):
+        noise = noise_variance if len(values) == n_free else float(np.exp(values[-1]))
+    return kernel.with_theta(values[:n_free]), noise
+
+
+def made_for_one_kernel(model: Any, what: str) -> InputError:
+    """Make the error of a model that has no likelihood at another kernel."""
+    return InputError(
+        f"log_marginal_likelihood of {type(model).__name__} is that of {what}, made for kernel_: there is none at "
+        "another theta. Fit a model with kernel=model.kernel_.with_theta(theta), or use ExactGPRegressor or "
+        "NearestNeighborsGPRegressor."
+    )
 
 
 def _mark(rows: Rows) -> tuple[int, ...]:

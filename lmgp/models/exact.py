@@ -19,7 +19,7 @@ from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import of_rows
 from lmgp.inference.likelihood import noise_and_weights, repetitions
 from lmgp.inference.trend import TrendFit
-from lmgp.kernels.base import require
+from lmgp.kernels.base import Kernel, require
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted, learn_rows
 from lmgp.learning.record import Learned
@@ -257,11 +257,15 @@ class ExactGPRegressor(GaussianProcess):
     def _training_rows(self) -> Rows:
         return less_trend(self._fitted.rows, self._estimated_trend())
 
-    def _log_likelihood(self) -> float:
-        posterior, rows = self._posterior(), self._fitted.rows
-        if not isinstance(posterior, RowPosterior):
-            return super()._log_likelihood()
-        return posterior.log_density - 0.5 * float(repetitions(*noise_and_weights(rows, self._fitted.noise_variance)))
+    def _log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float:
+        fit = self._fitted
+        if self._iterates():
+            return super()._log_likelihood_at(kernel, noise_variance)
+        fitted = (kernel, noise_variance) == (fit.kernel, fit.noise_variance)
+        given = kernel, fit.rows, Noise(noise_variance), self.max_memory_gib, fit.trend
+        posterior = self._posterior() if fitted else RowPosterior(*given)
+        assert isinstance(posterior, RowPosterior)  # of this solver
+        return posterior.log_density - 0.5 * float(repetitions(*noise_and_weights(fit.rows, noise_variance)))
 
     def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
         posterior, noise = self._posterior(), Noise(self._fitted.noise_variance)

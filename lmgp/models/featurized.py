@@ -34,7 +34,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GPFit, TrendColumns
-from lmgp.models.evidence import KeptRows, less_trend
+from lmgp.models.evidence import KeptRows, less_trend, made_for_one_kernel
 from lmgp.models.streams import Sample, StreamedGP
 from lmgp.noise import APPROXIMATIONS, Approximation, Noise
 from lmgp.validation import RandomState, Rows
@@ -300,6 +300,9 @@ class FeaturizedGPRegressor(StreamedGP):
 
     def _log_likelihood(self) -> float:
         return self._fitted.log_marginal_likelihood
+
+    def _log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float:
+        raise made_for_one_kernel(self, "its features")
 
     def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
         fit = self._fitted

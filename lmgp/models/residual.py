@@ -18,9 +18,11 @@ from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.likelihood import noise_and_weights, repetitions
 from lmgp.inference.residual import ResidualPosterior
 from lmgp.inference.weight_space import fitted_global_map
+from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GaussianProcess, GPFit, TrendColumns
+from lmgp.models.evidence import made_for_one_kernel
 from lmgp.noise import Noise
 from lmgp.validation import RandomState, Rows
 
@@ -166,6 +168,9 @@ class ResidualGPRegressor(GaussianProcess):
         return posterior.log_density - 0.5 * float(
             repetitions(*noise_and_weights(posterior.rows, self._fitted.noise_variance))
         )
+
+    def _log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float:
+        raise made_for_one_kernel(self, "its map and blocks")
 
     def _training_rows(self) -> Rows:
         return self._fitted.posterior.rows

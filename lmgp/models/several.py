@@ -170,7 +170,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, TargetPredictions, Regr
             targets, names = checked_targets(y)
             check_consistent_length(X, targets)
             if self.hyperparameters == "each":
-                self._fitted = EachFit(apart(regressor, X, targets, **options), names)
+                self._fitted = EachFit(apart(regressor, X, targets, names, **options), names)
                 return self
             if not isinstance(regressor, GaussianProcess):
                 raise InputError(

@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from lmgp.columns import refuse_other_than_numbers, refuse_what_is_no_table
 from lmgp.errors import InputError
 from lmgp.inference.leave_one_out import LeaveOneOut
 from lmgp.metrics import crps_scorer, nlpd_scorer
-from lmgp.metrics.scorers import DensityScorer, last_step, loss_rows
+from lmgp.metrics.scorers import DensityScorer, end_of, last_step, loss_rows
 from lmgp.models.apart import EachFit, Known, OneFit, checked_targets, stacked
 from lmgp.models.prediction import Predictions, numbers
 from lmgp.validation import RandomState, generator
@@ -185,7 +186,7 @@ class TargetPredictions:
         check_is_fitted(self)
         fit = self._fitted
         if isinstance(fit, OneFit):
-            return loss_rows(scorer, fit.estimators[0], X, y)
+            return loss_rows(scorer, fit.estimators[0], X, _one_target(self, X, y))
         targets, t = checked_targets(y, least=1)[0], len(self.target_names_)
         if targets.shape[1] != t:
             raise InputError(f"y must have the {t} targets of the model, shape (n, {t}); got shape {targets.shape}.")
@@ -202,9 +203,9 @@ class TargetPredictions:
             raise AttributeError(f"{type(self).__name__} has no loo_: it is not fitted.")
         fit = self._fitted
         if isinstance(fit, OneFit):
-            return fit.estimators[0].loo_
+            return end_of(fit.estimators[0]).loo_
         if isinstance(fit, EachFit):
-            return tuple(one.loo_ for one in fit.estimators)
+            return tuple(end_of(one).loo_ for one in fit.estimators)
         return fit.together.left_out
 
     def log_marginal_likelihood(self) -> float | Floats:
@@ -218,7 +219,7 @@ class TargetPredictions:
         check_is_fitted(self)
         fit = self._fitted
         if isinstance(fit, OneFit | EachFit):
-            values = [float(one.log_marginal_likelihood()) for one in fit.estimators]
+            values = [float(end_of(one).log_marginal_likelihood()) for one in fit.estimators]
             return values[0] if isinstance(fit, OneFit) else np.array(values)
         return fit.together.log_likelihoods()
 
@@ -239,6 +240,21 @@ class TargetPredictions:
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         of: Any = getattr(Predictions, method)
         return stacked([of(Known(*pair), X, **level) for pair in zip(mean.T, std.T, strict=True)], axis=1)
+
+
+def _one_target(model: Any, X: Any, y: Any) -> Floats:
+    """Return targets of shape (n,), after checking that they are finite numbers, one for each row."""
+    if y is None:
+        raise InputError(f"{type(model).__name__} requires y to be passed, but the target y is None.")
+    refuse_what_is_no_table(X, "X")
+    shape, n_rows = np.shape(y), np.shape(X)[:1]
+    if len(shape) == 2 and shape[1] > 1:
+        raise InputError(f"y should be a 1d array, got an array of shape {shape} instead: the model has one target.")
+    refuse_other_than_numbers(y, "y")
+    target = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+    if n_rows and np.size(X) and n_rows != target.shape:  # no rows are refused by the model
+        raise InputError(f"X and y have inconsistent numbers of samples: [{n_rows[0]}, {len(target)}].")
+    return target
 
 
 def _asked(estimator: Any, method: str, X: ArrayLike, *args: Any, **options: Any) -> Any:

@@ -15,6 +15,7 @@ from lmgp.inference.joint import NearErrors, normal_draws, with_variance
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import from_all
 from lmgp.io.partitions import source_or_partitions
+from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
 from lmgp.models.base import GPFit, TrendColumns
@@ -377,11 +378,9 @@ class SpectralGPRegressor(StreamedGP):
             raise rows_are_gone()
         return less_trend(self._fitted.rows, self._estimated_trend())
 
-    def _log_likelihood(self) -> float:
-        variance, posterior = self._fitted.variance, self._fitted.posterior
-        if not isinstance(variance, DenseFactor):
-            return super()._log_likelihood()
-        return variance.log_marginal_likelihood + 0.5 * posterior.explained_by_trend
+    def _log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float:
+        found: float | None = self._fitted.log_likelihood_at(kernel, noise_variance)
+        return super()._log_likelihood_at(kernel, noise_variance) if found is None else found
 
     def _left_out(self, rows: Rows) -> tuple[Floats, Floats]:
         posterior = self._fitted.posterior

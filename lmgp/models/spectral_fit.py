@@ -14,6 +14,7 @@ from lmgp.inference.additive import keeps_rows
 from lmgp.inference.local_rows import without
 from lmgp.inputs import column_scales
 from lmgp.io.summary import Summary
+from lmgp.kernels.base import Kernel
 from lmgp.learning.record import Learning, Trial
 from lmgp.models.base import GPFit
 from lmgp.noise import Noise
@@ -220,6 +221,17 @@ class SpectralFit(GPFit):
             parts=parts,
             variance=self.later.variance(posterior, rows, at_once=True),
         )
+
+    def log_likelihood_at(self, kernel: Kernel, noise_variance: float) -> float | None:
+        """Return the log likelihood of the modes, of few of them; None of more."""
+        variance, posterior = self.variance, self.posterior
+        if not isinstance(variance, DenseFactor):
+            return None
+        if (kernel, noise_variance) != (self.kernel, self.noise_variance):
+            noise = self.noise if noise_variance == self.noise_variance else Noise(noise_variance)
+            posterior = posterior.with_kernel(kernel, noise)
+            variance = posterior.dense()
+        return variance.log_marginal_likelihood + 0.5 * posterior.explained_by_trend
 
 
 class PendingFit:

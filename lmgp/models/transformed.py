@@ -1,6 +1,5 @@
 """Gaussian processes of targets on another scale, such as their logarithm."""
 
-import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -16,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from lmgp.columns import refuse_other_than_numbers
 from lmgp.errors import InputError
 from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.metrics.scorers import end_of
 from lmgp.models.chosen import GPRegressor
+from lmgp.models.transformed_rows import TransformedLeaveOneOut, checked_level, checked_probabilities
 from lmgp.targets import LogScale, Scale, TransformerScale
 
 Floats = NDArray[np.float64]
@@ -224,7 +225,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If a probability is not between 0 and 1.
         """
         check_is_fitted(self)
-        probabilities = _probabilities(quantile)
+        probabilities = checked_probabilities(quantile)
         scale = self.scale_
         if include_noise:
             mean, std = self._of_z(X, **options)
@@ -257,7 +258,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         InputError
             If the level is not between 0 and 1.
         """
-        tail = 0.5 - 0.5 * _level(level)
+        tail = 0.5 - 0.5 * checked_level(level)
         lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
         return lower, upper
 
@@ -320,6 +321,11 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         return self.scale_.crps(self._checked_target(y, None, len(mean)), mean, std)
 
     @property
+    def loo_(self) -> TransformedLeaveOneOut:
+        """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
+        return TransformedLeaveOneOut.of(end_of(self.regressor_).loo_, self.scale_)
+
+    @property
     def n_features_in_(self) -> int:
         """The number of input columns."""
         n_inputs: int = self.regressor_.n_features_in_
@@ -375,23 +381,3 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.transformer == "log"
         return tags
-
-
-def _level(level: object) -> float:
-    if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0.0 < float(level) < 1.0:
-        raise InputError(
-            f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
-        )
-    return float(level)
-
-
-def _probabilities(quantile: Any) -> Floats:
-    try:
-        values = np.asarray(quantile, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.array(np.nan)
-    if values.ndim > 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):
-        raise InputError(
-            f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. The median is 0.5."
-        )
-    return values

@@ -101,7 +101,7 @@ OPTIONS: dict[str, list[tuple[str, str]]] = {
         ("model.lmgp --grid a=0:1:3", "missing are b"),
         ("rows.csv rows.csv", "is not a model file"),
     ],
-    "score": [("model.lmgp", "TABLE"), ("model.lmgp rows.csv --target z", "no column is named 'z'")],
+    "score": [("model.lmgp", "Give a table to score"), ("model.lmgp rows.csv --target z", "no column is named 'z'")],
     "plot": [
         ("", "MODEL"),
         ("model.lmgp rows.csv", "does not say which column it predicts"),

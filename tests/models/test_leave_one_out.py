@@ -231,3 +231,57 @@ def test_of_a_covariance_the_standard_deviation_is_the_diagonal(monkeypatch: pyt
     assert asked == [False]
     np.testing.assert_array_equal(std**2, (np.sqrt(np.diagonal(cov))) ** 2)
     np.testing.assert_allclose(std, model.predict(X[:9], return_std=True, include_noise=True)[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("trend", ["constant", "linear"])
+@pytest.mark.parametrize("name", ["exact", "nearest_rows", "localized_taylor", "spectral"])
+def test_the_likelihood_at_other_parameters_is_that_of_dense_algebra(name: str, trend: str) -> None:
+    X, y, _ = rows()
+    model = make(name).set_params(trend=trend).fit(X, y)
+    fitted, theta = model.log_marginal_likelihood(), model.kernel_.theta
+    elsewhere = theta + np.array([0.3, -0.2])
+    assert model.log_marginal_likelihood(theta) == pytest.approx(fitted, rel=1e-6)
+    assert model.log_marginal_likelihood([*theta, np.log(model.noise_variance_)]) == pytest.approx(fitted, rel=1e-6)
+    other = ExactGPRegressor(model.kernel_.with_theta(elsewhere), 2.0 * model.noise_variance_, trend=trend)
+    expected = other.fit(X, y).log_marginal_likelihood()
+    # A trend stays as it was estimated, where no posterior has all rows.
+    slack = 0.5 if trend == "linear" and name in ("nearest_rows", "localized_taylor") else 1e-3 * abs(expected)
+    found = model.log_marginal_likelihood([*elsewhere, np.log(2.0 * model.noise_variance_)])
+    assert found == pytest.approx(expected, abs=slack)
+    assert abs(found - fitted) > 1.0
+    assert model.log_marginal_likelihood() == fitted  # nothing of the model has changed
+
+
+def test_the_maximum_is_where_the_model_is() -> None:
+    X, y, _ = rows()
+    model = ExactGPRegressor(random_state=0).fit(X, y)
+    at = np.append(model.kernel_.theta, np.log(model.noise_variance_))
+    best = model.log_marginal_likelihood(at)
+    for i in range(len(at)):
+        for step in (-0.1, 0.1):
+            assert model.log_marginal_likelihood(at + step * (np.arange(len(at)) == i)) < best
+
+
+def test_of_weights_and_noises_the_likelihood_at_other_parameters_is_that_of_a_model_of_them() -> None:
+    X, y, noises = rows()
+    weights = 1.0 + np.arange(N) % 3
+    model = make("exact").fit(X, y, sample_weight=weights, noise_variances=noises)
+    theta = model.kernel_.theta + 0.2
+    same = ExactGPRegressor(model.kernel_.with_theta(theta)).fit(X, y, weights, noises)
+    assert model.log_marginal_likelihood(theta) == pytest.approx(same.log_marginal_likelihood(), rel=1e-10)
+
+
+@pytest.mark.parametrize("theta", [[0.0], [0.0] * 4, [0.0, np.nan], "here", [[0.0, 0.0]]])
+def test_another_number_of_parameters_is_refused(theta: Any) -> None:
+    X, y, _ = rows()
+    model = make("exact").fit(X, y)
+    with pytest.raises(InputError, match="logarithms of the 2 free parameters of the kernel, lengthscale, variance"):
+        model.log_marginal_likelihood(theta)
+
+
+@pytest.mark.parametrize("name", ["featurized", "residual_nystroem"])
+def test_features_are_made_for_one_kernel(name: str) -> None:
+    X, y, _ = rows()
+    model = make(name).fit(X, y)
+    with pytest.raises(InputError, match=r"made for kernel_.*kernel=model\.kernel_\.with_theta\(theta\)"):
+        model.log_marginal_likelihood(model.kernel_.theta)

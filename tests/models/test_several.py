@@ -258,6 +258,8 @@ def test_what_is_wrong_is_named() -> None:
     holes.loc[4, "b"] = np.nan
     with pytest.raises(InputError, match=r"(?s)'b'.*Leave these rows out.*fit one regressor for each target"):
         model.fit(X, holes)
+    with pytest.raises(InputError, match=r"one column a target; got none, shape \(60, 0\)"):
+        model.fit(X, holes[[]])
     with pytest.raises(InputError, match=r"Target 'b' is constant \(all 7\).*Leave it out"):
         model.fit(X, holes.assign(b=7.0))
     with pytest.raises(
