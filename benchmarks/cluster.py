@@ -15,6 +15,7 @@ import dask.array as da
 import numpy as np
 from common import write
 from dask.distributed import Client, LocalCluster
+from sklearn.base import clone
 
 from lmgp import (
     FeaturizedGPRegressor,
@@ -56,8 +57,14 @@ def rows(n: int, d: int, n_partitions: int) -> tuple[Any, Any]:
     return made[:, :d], made[:, d]
 
 
+def load(model: Any, d: int) -> None:
+    """Fit to a few rows, on a worker: what is imported and made at the first call takes seconds."""
+    made = block(1_000, d)
+    clone(model).fit([(made[:, :d], made[:, d])])
+
+
 def speed(kinds: list[str], share: float, repeats: int) -> None:
-    """Fit on a cluster of one worker and on one of two, in turns, each after a small fit that loads the libraries."""
+    """Fit on a cluster of one worker and on one of two, in turns, each once its workers have loaded the libraries."""
     found: list[dict[str, Any]] = []
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with ExitStack() as stack:
@@ -67,7 +74,7 @@ def speed(kinds: list[str], share: float, repeats: int) -> None:
             model, d, n, n_partitions = MODELS[kind]
             n, seconds = int(n * share), {1: [], 2: []}
             for client in clients.values():
-                model.fit(*rows(2_000, d, 4), client=client)
+                client.run(load, model, d)
             for _ in range(repeats):
                 for k, client in clients.items():
                     start = perf_counter()
