@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from lmgp.arithmetic import place_of
 from lmgp.errors import ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
@@ -253,11 +254,7 @@ class IterativePosterior:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._device = torch.device(state["_device"])
-        try:
-            torch.empty(0, device=self._device)
-        except (RuntimeError, AssertionError):  # solved elsewhere
-            self._device = torch.device("cpu")
+        self._device = place_of(state["_device"])  # it may be solved elsewhere
 
     def _weights(self, solved: torch.Tensor) -> tuple[torch.Tensor, TrendFit | None]:
         """Return (K + Σ)⁻¹(y − trend), and the estimated trend, from the solutions for y and the columns H."""

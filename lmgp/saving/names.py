@@ -7,6 +7,7 @@ from lmgp.errors import ModelFileError
 
 # A class that is renamed or moves keeps the name that it has in files.
 KNOWN: dict[str, tuple[str, ...]] = {
+    "arithmetic": ("Arithmetic",),
     "validation": ("Rows",),
     "sphere": ("SphericalCoordinates",),
     "noise": ("Noise",),
