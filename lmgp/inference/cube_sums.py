@@ -6,23 +6,17 @@ weights that are sums over rows. A row is summed once, for its own cube; posteri
 within reach.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from lmgp.features.base import KernelMap
-from lmgp.features.series import TaylorFit
-from lmgp.features.taylor import TaylorFeatures
-from lmgp.memory import check_memory, chunks
+from lmgp.memory import check_memory
 from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
-from lmgp.statistics import Source, Statistics, TargetSums
 from lmgp.validation import Rows, as_tensor
 
 if TYPE_CHECKING:
@@ -65,16 +59,20 @@ class Nodes:
         """The number of nodes."""
         return self.side**self.n_inputs
 
+    @property
+    def along(self) -> Floats:
+        """The nodes of one column, shape (side,)."""
+        return np.cos(np.pi * (np.arange(self.side) + 0.5) / self.side)
+
     @cached_property
     def points(self) -> Floats:
         """The nodes, shape (size, d)."""
-        one = np.cos(np.pi * (np.arange(self.side) + 0.5) / self.side)
-        return np.stack(np.meshgrid(*[one] * self.n_inputs, indexing="ij"), axis=-1).reshape(self.size, -1)
+        return np.stack(np.meshgrid(*[self.along] * self.n_inputs, indexing="ij"), axis=-1).reshape(self.size, -1)
 
     @cached_property
     def _inverse(self) -> Floats:
         """From moments to the weights of nodes, of one column: shape (side, side)."""
-        made = 2.0 / self.side * _chebyshev(np.cos(np.pi * (np.arange(self.side) + 0.5) / self.side), self.side)
+        made = 2.0 / self.side * _chebyshev(self.along, self.side)
         made[0] *= 0.5
         return made
 
@@ -182,9 +180,9 @@ class Cube:
         weights = np.concatenate((self.weights, sign * other.weights), axis=1)
         return Cube(places, weights, moments).compressed(nodes)
 
-    def compressed(self, nodes: Nodes) -> "Cube":
-        """Return the cube with moments in place of rows, where these are more than the nodes."""
-        if len(self.places) <= nodes.size:
+    def compressed(self, nodes: Nodes, row_nodes: int = 1) -> "Cube":
+        """Return the cube with moments in place of rows, where each row counts as some nodes, and they are more."""
+        if len(self.places) * row_nodes <= nodes.size:
             return self
         moments = nodes.moments(self.places, self.weights)
         if self.moments is not None:
@@ -250,79 +248,3 @@ def cubes_of(rows: Rows, weights: Floats, lattice: "Lattice", nodes: Nodes, max_
         return Cube(places[of].copy(), every[:, of].copy()).compressed(nodes)
 
     return dict(zip(map(tuple, keys.tolist()), parallel_map(cube, range(len(keys))), strict=True))
-
-
-class PlacedCubes:
-    """Finds the cubes around a centroid, and sums their rows.
-
-    Parameters
-    ----------
-    cubes : dict
-        By their keys.
-    lattice : Lattice
-        Of which the cubes are parts.
-    nodes : Nodes
-    """
-
-    def __init__(self, cubes: Mapping[Key, Cube], lattice: "Lattice", nodes: Nodes) -> None:
-        fine = lattice.parted(nodes.parts)
-        self._cubes, self._nodes = list(cubes.values()), nodes
-        self._centres = fine.centres(np.array(list(cubes), dtype=np.int64))
-        self._metric, self._half = fine.metric, 0.5 * fine.side
-        self._tree = cKDTree(self._centres / self._metric)
-
-    def around(self, features: KernelMap, noise: Noise, centroid: Floats, reach: float) -> Statistics | None:
-        """Return the statistics of the rows around a centroid; None of none.
-
-        Parameters
-        ----------
-        features : KernelMap
-            Fitted, with moments.
-        noise : Noise
-        centroid : ndarray of shape (d,)
-        reach : float
-            In lengthscales.
-        """
-        corner = self._half * len(centroid) ** 0.5
-        near = sorted(self._tree.query_ball_point(centroid / self._metric, reach + corner))
-        if not near:
-            return None
-        X, weights = self._rows(near, centroid)
-        source, total = features.source(noise, centroid), None
-        for part in chunks(len(X), features.row_size):
-            one = _summed(features, X[part], weights[:, part], source)
-            total = one if total is None else total.merge(one)
-        return total
-
-    def _rows(self, near: list[int], centroid: Floats) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return rows, less the centroid, and their weights, that stand for those of cubes."""
-        half = self._half * self._metric
-        kept = [i for i in near if len(self._cubes[i].places)]
-        X = [self._centres[i] - centroid + self._cubes[i].places * half for i in kept]
-        weights = [self._cubes[i].weights for i in kept]
-        summed = [i for i in near if self._cubes[i].moments is not None]
-        if summed:
-            moments = np.array([self._cubes[i].moments for i in summed])
-            X.append(((self._centres[summed] - centroid)[:, None] + self._nodes.points * half).reshape(-1, len(half)))
-            weights.append(np.swapaxes(self._nodes.weights(moments), 0, 1).reshape(3, -1))
-        return as_tensor(np.concatenate(X)), as_tensor(np.concatenate(weights, axis=1))
-
-
-def _summed(features: KernelMap, X: torch.Tensor, weights: torch.Tensor, source: Source) -> Statistics:
-    """Return the statistics of rows with the weights w, w y and w y², of either sign."""
-    fit: TaylorFit = features._fitted
-    assert fit.moments is not None  # or there were no cubes
-    moments, noise = fit.moments.sums(float(fit.component.variance)), source.noise
-    scaled, own, logarithms = fit.scale(X), weights, 0.0
-    squares = scaled.square().sum(dim=1)
-    if noise.counts_missing:
-        # With all terms up to the degree, what is left out depends on r² alone.
-        complete = isinstance(features, TaylorFeatures) and features.index_set == "total_degree"
-        missing = fit.missing(squares) if complete else features.missing_variance(X, features.evaluate(X))
-        assert missing is not None  # of a truncated series
-        relative = noise.variance / (noise.variance + missing)
-        own, logarithms = weights * relative, float(weights[0] @ torch.log(relative))
-    moments.add_rows(scaled, squares, own[1], own[0], weighted=True)
-    precision, linear, of_squares = own.sum(dim=1).tolist()
-    n, weighted, _ = weights.sum(dim=1).tolist()
-    return Statistics(source, moments, TargetSums(0.0, of_squares, linear, precision, n, weighted, logarithms))

@@ -21,7 +21,8 @@ from lmgp.features.base import KernelMap
 from lmgp.features.moments import MomentSums
 from lmgp.inference.additive import check_sums, not_there, rows_are_gone
 from lmgp.inference.cache import Cache
-from lmgp.inference.cube_sums import Cube, Key, Nodes, PlacedCubes, cubes_of, grouped
+from lmgp.inference.cube_sums import Cube, Key, Nodes, cubes_of, grouped
+from lmgp.inference.cube_tables import PlacedCubes
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.weight_space import WeightPosterior
 from lmgp.io.summary import Summary
@@ -333,8 +334,7 @@ class SummedPosterior(LocalPosterior):
         def solve() -> WeightPosterior:
             statistics = self._statistics[index]
             if self._sums is not None and self._sums.cubes:
-                assert self.features is not None  # for the type checker
-                own = self._cubes.around(self.features, self.noise, self.centroids[index], self.reach)
+                own = self._cubes.around(self.centroids[index])
                 statistics = statistics if own is None else statistics.merge(own)
             return WeightPosterior(statistics, self._center)
 
@@ -345,7 +345,8 @@ class SummedPosterior(LocalPosterior):
     def _cubes(self) -> PlacedCubes:
         assert self._sums is not None  # where there are cubes
         assert self._sums.nodes is not None
-        return PlacedCubes(self._sums.cubes, self._lattice, self._sums.nodes)
+        assert self.features is not None  # for the type checker
+        return PlacedCubes(self._sums.cubes, self._lattice, self._sums.nodes, self.features, self.noise, self.reach)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_cubes"}
