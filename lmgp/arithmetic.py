@@ -199,7 +199,7 @@ def check_device(name: str) -> None:
     InputError
     """
     try:
-        torch.empty(0, device=name, dtype=torch.float64)
+        torch.zeros(1, device=name, dtype=torch.float64).cpu()
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"device={name!r} cannot be used: {reason}. Use 'cpu'.") from error

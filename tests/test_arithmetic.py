@@ -1,10 +1,20 @@
 """Sums of products by BLAS and by torch, in both precisions, against products written out."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
-from lmgp import FeaturizedGPRegressor, GaussianKernel, RandomFourierFeatures, TaylorFeatures, load
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GaussianKernel,
+    NearestNeighborsGPRegressor,
+    RandomFourierFeatures,
+    TaylorFeatures,
+    load,
+)
 from lmgp.arithmetic import Arithmetic, Products, Written, check_device
 from lmgp.errors import InputError
 from lmgp.metrics import kl_divergence
@@ -108,11 +118,36 @@ def test_statistics_are_of_double_precision_and_saved(tmp_path) -> None:
 
 
 class TestDevices:
-    @pytest.mark.parametrize("name", ["nowhere", "meta:x", ""])
-    def test_an_unknown_device_is_refused(self, name: str) -> None:
+    @pytest.mark.parametrize("name", ["nowhere", "meta", ""])
+    @pytest.mark.parametrize("model", [FeaturizedGPRegressor, NearestNeighborsGPRegressor, ExactGPRegressor])
+    def test_an_unknown_device_is_refused(self, name: str, model: type) -> None:
         X, y, _ = draw()
         with pytest.raises(InputError, match=r"cannot be used: .*\. Use 'cpu'\."):
-            FeaturizedGPRegressor(device=name, **GIVEN).fit(X, y)
+            model(device=name, **GIVEN).fit(X, y)
+
+    @pytest.mark.parametrize("trend", ["constant", "linear"])
+    @pytest.mark.parametrize("accelerated", [False, True])
+    def test_nearest_rows_in_large_batches(
+        self, trend: str, accelerated: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, y, T = draw(200)
+        monkeypatch.setattr(Arithmetic, "accelerated", accelerated)  # as on an accelerator, but here
+        model = NearestNeighborsGPRegressor(20, trend=trend, **GIVEN).fit(X, y)
+        left_out = model.loo_
+        monkeypatch.undo()
+        expected = NearestNeighborsGPRegressor(20, trend=trend, device="cpu", **GIVEN).fit(X, y)
+        if accelerated:
+            expected._fitted.posterior._cells = None
+        found = model.predict(T, return_std=True)
+        np.testing.assert_allclose(found, expected.predict(T, return_std=True), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(left_out.mean, expected.loo_.mean, rtol=0, atol=1e-10)
+
+    @on_an_accelerator
+    def test_nearest_rows_and_iterations_on_an_accelerator(self) -> None:
+        X, y, T = draw(400)
+        for of in (NearestNeighborsGPRegressor, partial(ExactGPRegressor, solver="iterative", random_state=0)):
+            here, there = (of(device=device, **GIVEN).fit(X, y) for device in ("cpu", "cuda"))
+            np.testing.assert_allclose(there.predict(T), here.predict(T), rtol=0, atol=1e-2)
 
     @pytest.mark.skipif(has_accelerator, reason="torch has an accelerator here")
     def test_a_device_that_is_not_here_is_refused(self) -> None:
