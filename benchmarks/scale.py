@@ -204,9 +204,13 @@ def rates(kept):
                 yield method, fits, limits
 
 
+def heading(*names):
+    print(f"\n| | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
+
+
 def report(kept, n=10**9, workers=100, gigabits=10.0):
     """Print the tables of docs/scale.md."""
-    print("\n| | rows | seconds | processor seconds | rows a second | peak, GiB | above the start, GiB |")
+    heading("rows", "seconds", "processor seconds", "rows a second", "peak, GiB", "above the start, GiB")
     for method, fits, _ in rates(kept):
         for row in fits:
             rate = row["rows"] / row["processor seconds"]
@@ -214,7 +218,7 @@ def report(kept, n=10**9, workers=100, gigabits=10.0):
                 f"| {LABELS[method]} | {row['rows']:,} | {row['seconds']:.2f} | {row['processor seconds']:.2f} | "
                 f"{rate:,.0f} | {row['peak GiB']:.2f} | {row['peak GiB'] - row['before GiB']:.2f} |"
             )
-    print("\n| | slope of log time | of log memory | share of the product's rate | the transform's | the file's |")
+    heading("slope of log time", "of log memory", "share of the product's rate", "the transform's", "the file's")
     for method, fits, limits in rates(kept):
         large = [row for row in fits if row["rows"] >= 100_000]
         slopes = ["–", "–"]
@@ -225,7 +229,7 @@ def report(kept, n=10**9, workers=100, gigabits=10.0):
         shares = [f"{rate / limits[name]:.2f}" if name in limits else "–" for name in ("product", "transform", "file")]
         print(f"| {LABELS[method]} | {' | '.join(slopes + shares)} |")
     print(f"\n{n:.0e} rows, {workers} workers, sums sent at {gigabits:g} Gbit/s:")
-    print("\n| | MB of sums | seconds of a worker | levels | GB moved | seconds of the reduction |")
+    heading("MB of sums", "seconds of a worker", "levels", "GB moved", "seconds of the reduction")
     for method, fits, _ in rates(kept):
         first, last = fits[-2], fits[-1]
         each = (last["processor seconds"] - first["processor seconds"]) / (last["rows"] - first["rows"])
@@ -250,7 +254,7 @@ def draw(kept):
         right.semilogx(n, [row["peak GiB"] for row in fits], "o-")
     left.set(xlabel="rows", ylabel="processor seconds of the fit")
     right.set(xlabel="rows", ylabel="peak of memory, GiB", ylim=(0.0, None))
-    left.legend(fontsize=7)
+    left.legend(fontsize=7, loc="upper left")
     for axes in (left, right):
         axes.grid(alpha=0.3)
     figure.savefig(FIGURES / "scale.png", dpi=150, metadata={"Software": None})

@@ -67,9 +67,11 @@ def rounding_divergence(
     )
     n = n_rows / (len(rows.y) / len(blocks))
     mean, spread = changes.mean(axis=0), changes.var(axis=0, ddof=1) if len(blocks) > 1 else np.zeros_like(changes[0])
-    means, variances = n * spread + n**2 * np.maximum(np.square(mean) - spread / len(blocks), 0.0)
     total = whitened.square().sum(dim=0).numpy() + noise.variance
-    return float(np.mean(0.5 * means / total + 0.25 * variances / np.square(total)))
+    factors = np.stack((0.5 / total, 0.25 / np.square(total)))
+    # Without the spread of few blocks in the square of their mean; of all rows at once, which leaves less chance.
+    common = max(0.0, float((factors * (np.square(mean) - spread / len(blocks))).mean(axis=1).sum()))
+    return n * float((factors * spread).mean(axis=1).sum()) + n**2 * common
 
 
 def _changes(
