@@ -4,6 +4,8 @@ Everything that a posterior needs is a sum over rows, so the statistics of disjo
 machines. The mean of y is no part of them: it is subtracted when they are solved.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -11,12 +13,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lmgp.arithmetic import USUAL, Arithmetic, Columns, Products
 from lmgp.errors import InputError
 from lmgp.fitted import digest
 from lmgp.noise import Noise
-
-# The number of columns in a block of the Gram matrix.
-BLOCK = 256
 
 
 class Sums(Protocol):
@@ -51,31 +51,6 @@ class GramSums:
     def zeros(cls, n_features: int) -> "GramSums":
         """Make the sums over no rows, for D = `n_features` columns."""
         return cls(*(torch.zeros((n_features, size), dtype=torch.float64) for size in (n_features, 2)))
-
-    def add_rows(self, features: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None) -> None:
-        """Add the sums over the rows of one chunk, in place.
-
-        Parameters
-        ----------
-        features : Tensor of shape (n, D)
-        y : Tensor of shape (n,)
-            Less the origin.
-        precision : Tensor of shape (n,) or None
-            ρ; None where it is 1 for all rows.
-        """
-        right = torch.stack((y, torch.ones_like(y)))
-        if precision is not None:
-            root = torch.sqrt(precision)
-            features, right = features * root[:, None], right * root
-        # Only the blocks on and below the diagonal: about half the work of the whole product. By numpy, whose BLAS is
-        # the faster one on some processors.
-        gram, columns = self.gram.numpy(), features.numpy()
-        for start in range(0, columns.shape[1], BLOCK):
-            stop = start + BLOCK
-            gram[start:stop, :stop] += columns[:, start:stop].T @ columns[:, :stop]
-        # Two products with a vector: faster than one with a matrix of two columns.
-        for column, one in zip(self.cross.T, right, strict=True):
-            column += torch.mv(features.T, one)
 
     def combine(self, other: Sums, sign: float) -> Sums:  # noqa: D102
         if not isinstance(other, GramSums):
@@ -269,10 +244,34 @@ class Statistics:
         relative_precision : Tensor of shape (n,), optional
             σ²/σᵢ² of each row; 1 if not given.
         """
-        if not isinstance(self.sums, GramSums):
-            self.sums = self.sums.expand()
-        y = y - self.targets.origin
-        self.sums.add_rows(features, y, self.targets.add_rows(y, weights, relative_precision))
+        with self.adding() as add:
+            add(features, y, weights, relative_precision)
+
+    @contextmanager
+    def adding(self, arithmetic: Arithmetic = USUAL) -> Iterator[Callable[..., None]]:
+        """Give what adds the rows of a chunk, with the parameters of `add_rows`; at the end they are in these sums.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Features are in its precision, on its device; or they are what writes them, see `Products.add`.
+        """
+        self.sums = sums = self.sums.expand()
+        products = Products(sums.gram, sums.cross, arithmetic)
+
+        def add(
+            features: Columns,
+            y: torch.Tensor,
+            weights: torch.Tensor | None = None,
+            relative_precision: torch.Tensor | None = None,
+        ) -> None:
+            left = y - self.targets.origin
+            precision = self.targets.add_rows(left, weights, relative_precision)
+            place = arithmetic.place
+            products.add(features, left.to(place), None if precision is None else precision.to(place))
+
+        yield add
+        products.finish()
 
     @property
     def mean(self) -> float:

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.arithmetic import USUAL, Arithmetic, Columns
 from lmgp.errors import InputError
 from lmgp.features.names import NamedOutput
 from lmgp.features.operators import Composable
@@ -320,7 +321,7 @@ class KernelMap(FeatureMap):
         fit: KernelFit = self._fitted
         return Source(noise, fit.kernel_name, f"{type(self).__name__} {fit.digest}", centre)
 
-    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0) -> Statistics:
+    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0, by: Arithmetic = USUAL) -> Statistics:
         """Sum the statistics of rows.
 
         Parameters
@@ -331,20 +332,26 @@ class KernelMap(FeatureMap):
             With the noise, which says whether what the map leaves out of a row's variance is noise of that row.
         origin : float, default=0.0
             Of y in the sums.
+        by : Arithmetic
+            Where columns are multiplied, and in which precision.
 
         Returns
         -------
         Statistics
         """
         total = Statistics.zeros(self.n_features_out_, source, origin)
-        noise = source.noise
-        for chunk in chunks:
-            X = as_tensor(chunk.X)
-            features = self.evaluate(X)
-            missing = self.missing_variance(X, features) if noise.counts_missing else None
-            weights = None if chunk.weights is None else as_tensor(chunk.weights)
-            total.add_rows(features, as_tensor(chunk.y), weights, noise.relative_precision(chunk, missing))
+        with total.adding(by) as add:
+            for chunk in chunks:
+                features, missing = self._columns(as_tensor(chunk.X), source.noise.counts_missing, by)
+                weights = None if chunk.weights is None else as_tensor(chunk.weights)
+                add(features, as_tensor(chunk.y), weights, source.noise.relative_precision(chunk, missing))
         return total
+
+    def _columns(self, X: torch.Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Columns, torch.Tensor | None]:
+        """Return the features of rows for products, and the variance that the map leaves out, where it is asked for."""
+        features = self.evaluate(X)
+        left_out = self.missing_variance(X, features) if missing else None
+        return features.to(arithmetic.place, arithmetic.dtype), left_out
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
         """Find the columns of this map among those of a larger one, up to a factor.
@@ -393,8 +400,3 @@ class KernelMap(FeatureMap):
 
         It is a copy, which fits the rows and can do what the map needs. The result is a `KernelFit`.
         """
-
-
-def same_kernel(one: KernelMap, other: KernelMap) -> bool:
-    """Say whether two fitted maps approximate the same kernel."""
-    return digest(one.kernel_) == digest(other.kernel_)

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.arithmetic import Arithmetic, Written
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, KernelFit, KernelMap, same_kernel
+from lmgp.features.base import FeatureMap, KernelFit, KernelMap
 from lmgp.features.names import indexed
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
-from lmgp.fitted import OfFit
+from lmgp.fitted import OfFit, digest
 from lmgp.validation import as_tensor, validated
 
 Floats = NDArray[np.float64]
@@ -69,7 +70,7 @@ class FourierMap(KernelMap):
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         half = len(self.frequencies_)
-        if not (isinstance(larger, type(self)) and same_kernel(self, larger)):
+        if not (isinstance(larger, type(self)) and digest(self.kernel_) == digest(larger.kernel_)):
             return None
         if not np.array_equal(larger.frequencies_[:half], self.frequencies_):
             return None
@@ -107,13 +108,30 @@ class FourierMap(KernelMap):
         return [*indexed("cos", half), *indexed("sin", half)]
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
+        features = torch.empty((len(X), self._fitted.n_features_out), dtype=torch.float64)
+        written = self._written(X)
+        written.write(slice(None), features)
+        return features.mul_(written.factor)
+
+    def _columns(self, X: torch.Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Written, None]:
+        return self._written(X.to(arithmetic.place)), None
+
+    def _written(self, X: torch.Tensor) -> Written:
+        """Return what writes the features of rows, on the device of X and in any precision.
+
+        Angles are made in double precision: they may be large.
+        """
         fit: FourierFit = self._fitted
-        angles = X @ as_tensor(fit.frequencies).T
-        features = torch.empty((len(X), fit.n_features_out), dtype=torch.float64)
+        frequencies = as_tensor(fit.frequencies).to(X.device).T.contiguous()
         half = fit.n_features_out // 2
-        torch.cos(angles, out=features[:, :half])
-        torch.sin(angles, out=features[:, half:])
-        return features.mul_((fit.variance / half) ** 0.5)
+
+        def write(part: slice, features: torch.Tensor) -> None:
+            angles = torch.mm(X[part], frequencies).to(features.dtype)
+            cosines, sines = features.split(half, dim=1)
+            torch.cos(angles, out=cosines)
+            torch.sin(angles, out=sines)
+
+        return Written(write, (fit.variance / half) ** 0.5)
 
 
 class RandomFourierFeatures(FourierMap):

@@ -290,8 +290,9 @@ class MomentSums:
     rest: GramSums | None = None
 
     def add_rows(
-        self, scaled: torch.Tensor, squares: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None
-    ) -> None:
+        self, scaled: torch.Tensor, squares: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None,
+        *, weighted: bool = False,
+    ) -> None:  # fmt: skip
         """Add the sums over some rows, in place.
 
         Parameters
@@ -304,16 +305,19 @@ class MomentSums:
             Less the origin.
         precision : Tensor of shape (n,) or None
             ρ; None where it is 1 for all rows.
+        weighted : bool, default=False
+            Whether y is ρy: ρ may be 0 then.
         """
         (left, right), (own_left, own_right) = self.plan.of_rows(scaled)
         self.gram.addmm_(left if precision is None else left * precision, right.T)
         # Features fall half as fast as their products.
         factor = torch.exp(squares / 2.0)
+        of_y = factor * y if weighted else None
         if precision is not None:
             factor *= precision
         pair = torch.empty((2, *own_left.shape), dtype=torch.float64)
         torch.mul(own_left, factor, out=pair[1])
-        torch.mul(pair[1], y, out=pair[0])
+        torch.mul(own_left, of_y, out=pair[0]) if of_y is not None else torch.mul(pair[1], y, out=pair[0])
         self.cross.flatten(end_dim=1).addmm_(pair.flatten(end_dim=1), own_right.T)
 
     def combine(self, other: Sums, sign: float) -> Sums:  # noqa: D102

@@ -14,16 +14,17 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from lmgp.arithmetic import USUAL, Arithmetic
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
-from lmgp.features.base import FeatureMap, KernelFit, Work, same_kernel
+from lmgp.features.base import FeatureMap, KernelFit, Work
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
 from lmgp.features.moments import RANGE, MomentPlan, moment_count, plan
 from lmgp.features.names import numbered
 from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, column_bytes, dense_terms, error_bound, sparse_terms
 from lmgp.features.sparse import as_float, highest_degree, monomial_count, non_zeros
 from lmgp.features.truncated import TruncatedMap
-from lmgp.fitted import OfFit
+from lmgp.fitted import OfFit, digest
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.locality.places import distinct_places
@@ -346,7 +347,10 @@ class TaylorFeatures(TruncatedMap):
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_
-        if not (isinstance(larger, TaylorFeatures) and same_kernel(self, larger)) or len(self.parts) > 1:
+        if (
+            not (isinstance(larger, TaylorFeatures) and digest(self.kernel_) == digest(larger.kernel_))
+            or len(self.parts) > 1
+        ):
             return super().columns_in(larger)
         nested = np.array_equal(larger.exponents_[:n_columns], self.exponents_)
         return (np.arange(n_columns), 1.0) if nested else None
@@ -371,11 +375,11 @@ class TaylorFeatures(TruncatedMap):
     def row_size(self) -> int:  # noqa: D102
         return super().row_size if self._moments is None else self._moments.n_values
 
-    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0) -> Statistics:
+    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0, by: Arithmetic = USUAL) -> Statistics:
         """Sum the statistics of rows: by way of their moments, where that is less work."""
         plan = self._moments
-        if plan is None:
-            return super().summed(chunks, source, origin)
+        if plan is None or not by.usual:
+            return super().summed(chunks, source, origin, by)
         fit: TaylorFit = self._fitted
         moments, targets = plan.sums(float(fit.component.variance)), TargetSums(origin)
         noise, far = source.noise, []
@@ -388,8 +392,7 @@ class TaylorFeatures(TruncatedMap):
             y = as_tensor(chunk.y) - origin
             missing = None
             if noise.counts_missing:
-                # With all terms up to the degree, what is left out depends on r² alone.
-                complete = self.index_set == "total_degree"
+                complete = self.index_set == "total_degree"  # then what is left out depends on r² alone
                 missing = fit.missing(squares) if complete else self.missing_variance(as_tensor(chunk.X))
             weights = None if chunk.weights is None else as_tensor(chunk.weights)
             precision = targets.add_rows(y, weights, noise.relative_precision(chunk, missing))

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from lmgp.arithmetic import place_of
 from lmgp.errors import ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
@@ -262,11 +263,7 @@ class IterativePosterior:
         if "_all" not in state:  # of an earlier version: one target
             self._n_targets, self._all = 1, torch.from_numpy(self.coefficients)[:, None]
             self.changes = np.zeros((0, 1)) if self.trend is None else self.trend.change[:, None]
-        self._device = torch.device(state["_device"])
-        try:
-            torch.empty(0, device=self._device)
-        except (RuntimeError, AssertionError):  # solved elsewhere
-            self._device = torch.device("cpu")
+        self._device = place_of(state["_device"])  # it may be solved elsewhere
 
     def _weights(self, solved: torch.Tensor) -> tuple[torch.Tensor, Floats, TrendFit | None]:
         """Return (K + Σ)⁻¹(y − trend) of all targets, and the trend, from the solutions for y and the columns H."""

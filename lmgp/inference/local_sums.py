@@ -1,13 +1,16 @@
 """Posteriors around centroids from sums over rows, which are not kept: for streams, and for rows that come later.
 
 The centroids are the centres of cubes that hold rows, of a lattice that is the same for all rows: in any order of the
-rows they are the same. A row is summed for all cubes within reach of it, those without rows included. So a cube that
-gets its first row later has the sums of all earlier rows.
+rows they are the same. Rows are summed by the cube that they are in, see `lmgp.inference.cube_sums`, where that is
+exact; or each for all cubes within reach of it, those without rows included. Either way a cube that gets its first row
+later has the sums of all earlier rows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,11 @@ from numpy.typing import NDArray
 
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
-from lmgp.features.moments import MomentPlan, MomentSums
-from lmgp.features.series import TaylorFit
+from lmgp.features.moments import MomentSums
 from lmgp.inference.additive import check_sums, not_there, rows_are_gone
 from lmgp.inference.cache import Cache
+from lmgp.inference.cube_sums import Cube, Key, Nodes, cubes_of, grouped
+from lmgp.inference.cube_tables import PlacedCubes
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.weight_space import WeightPosterior
 from lmgp.io.summary import Summary
@@ -33,10 +37,6 @@ from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.int64]
-Key = tuple[int, ...]
-
-# The reach is that of as many rows: it stays as it is, however many come.
-ROWS_TO_COME = 1e7
 
 # Up to this number of columns, rows are summed for cubes without rows, too.
 MOST_COLUMNS = 3
@@ -65,6 +65,10 @@ class Lattice:
         """Make the lattice of a kernel and a threshold in lengthscales."""
         metric = np.broadcast_to(np.asarray(kernel.metric(n_inputs), dtype=np.float64), (n_inputs,)).copy()
         return cls(metric, 2.0 * threshold / n_inputs**0.5 * (1.0 - 1e-9))
+
+    def parted(self, parts: int) -> "Lattice":
+        """Return the lattice of cubes with sides that are shorter by a factor."""
+        return self if parts == 1 else Lattice(self.metric, self.side / parts)
 
     def cells(self, X: Floats) -> Keys:
         """Return the cube of each row, shape (n, d)."""
@@ -105,10 +109,21 @@ class LocalSums:
     held : dict
         Σ w of the rows in each cube that has some.
     summary : Summary
+    cubes : dict
+        Rows that are not in `around`, by the key of the cube that they are in.
+    nodes : Nodes or None
+        Of these cubes.
     """
 
-    def __init__(self, around: dict[Key, Statistics], held: dict[Key, float], summary: Summary) -> None:
-        self.around, self.held, self.summary = around, held, summary
+    # Of sums in files of earlier versions.
+    cubes: Mapping[Key, Cube] = MappingProxyType({})
+    nodes: Nodes | None = None
+
+    def __init__(
+        self, around: dict[Key, Statistics], held: dict[Key, float], summary: Summary,
+        cubes: dict[Key, Cube] | None = None, nodes: Nodes | None = None,
+    ) -> None:  # fmt: skip
+        self.around, self.held, self.summary, self.cubes, self.nodes = around, held, summary, cubes or {}, nodes
 
     @property
     def n_rows(self) -> int:
@@ -139,7 +154,23 @@ class LocalSums:
                 check_sums(before, held[key], 0.0, 0.0)
                 if held[key] <= 1e-9 * before:
                     del held[key]
-        return LocalSums(around, held, self.summary.combine(other.summary, sign))
+        cubes, nodes = self._with_cubes(other, sign)
+        return LocalSums(around, held, self.summary.combine(other.summary, sign), cubes, nodes)
+
+    def _with_cubes(self, other: "LocalSums", sign: float) -> tuple[dict[Key, Cube], Nodes | None]:
+        cubes, nodes = dict(self.cubes), self.nodes or other.nodes
+        for key, theirs in other.cubes.items():
+            assert nodes is not None  # where there are cubes
+            before = cubes.get(key)
+            if sign < 0.0 and before is None:
+                raise not_there("no row is near one of them")
+            cubes[key] = cube = theirs if before is None else before.merge(theirs, sign, nodes)
+            if sign < 0.0 and before is not None:
+                (n, squares), left = before.totals, cube.totals
+                check_sums(n, left[0], squares, left[1])
+                if left[0] <= 1e-9 * n:
+                    del cubes[key]
+        return cubes, nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,6 +193,8 @@ class LocalPlan:
     seen : ndarray of shape (n_cells, d) or None
         The cubes that may have rows, of more columns than three; None of any.
     max_memory_gib : float
+    nodes : Nodes or None
+        By which rows are summed in their own cubes.
     """
 
     kernel: Kernel
@@ -173,6 +206,7 @@ class LocalPlan:
     given: Floats | None
     seen: Keys | None
     max_memory_gib: float
+    nodes: Nodes | None = None
 
     def seeing(self, cells: Keys) -> "LocalPlan":
         """Return the plan with more cubes that may have rows."""
@@ -204,8 +238,11 @@ class LocalPlan:
         centred = replace(rows, y=rows.y - self.origin)
         weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
         cells = self.lattice.cells(rows.X)
-        own, place = np.unique(cells, axis=0, return_inverse=True)
-        held = {} if self.given is not None else _by_key(own, np.bincount(place.ravel(), weights).astype(np.float64))
+        own, place = grouped(cells)
+        held = {} if self.given is not None else _by_key(own, np.bincount(place, weights).astype(np.float64))
+        if self.nodes is not None and rows.noise_variances is None:
+            cubes = cubes_of(centred, weights, self.lattice, self.nodes, self.max_memory_gib)
+            return LocalSums({}, held, Summary.of(centred), cubes, self.nodes)
         keys, centres = self._summed_around(own)
         near = Neighbourhoods(self.kernel.scale(rows.X))
 
@@ -263,6 +300,9 @@ class SummedPosterior(LocalPosterior):
         The mean of y, less the origin of the sums.
     """
 
+    # Of earlier versions' files, which have none.
+    _sums: LocalSums | None = None
+
     def __init__(self, plan: LocalPlan, sums: LocalSums, center: float) -> None:
         self.kernel, self.noise, self.features, self.trend = plan.kernel, plan.noise, plan.features, None
         self._metric, self.reach, self._solver = plan.lattice.metric, plan.reach, "primal"
@@ -276,6 +316,7 @@ class SummedPosterior(LocalPosterior):
             sums.around.get(key) or self.features.summed((), replace(none, centre=place))
             for key, place in zip(keys, centres, strict=True)
         ]
+        self._lattice, self._sums = plan.lattice, sums
         self._solved: Cache[Any] = Cache(plan.max_memory_gib * 2**30)
 
     @property
@@ -289,8 +330,25 @@ class SummedPosterior(LocalPosterior):
         raise rows_are_gone()
 
     def _posterior(self, index: int) -> WeightPosterior:
-        made: WeightPosterior = self._solved.get(index, lambda: WeightPosterior(self._statistics[index], self._center))
+        def solve() -> WeightPosterior:
+            statistics = self._statistics[index]
+            if self._sums is not None and self._sums.cubes:
+                own = self._cubes.around(self.centroids[index])
+                statistics = statistics if own is None else statistics.merge(own)
+            return WeightPosterior(statistics, self._center)
+
+        made: WeightPosterior = self._solved.get(index, solve)
         return made
+
+    @cached_property
+    def _cubes(self) -> PlacedCubes:
+        assert self._sums is not None  # where there are cubes
+        assert self._sums.nodes is not None
+        assert self.features is not None  # for the type checker
+        return PlacedCubes(self._sums.cubes, self._lattice, self._sums.nodes, self.features, self.noise, self.reach)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_cubes"}
 
     def missing(self, X: Floats) -> Floats:  # noqa: D102
         missing = np.zeros(len(X))
@@ -299,43 +357,6 @@ class SummedPosterior(LocalPosterior):
             left_out = self.features.missing_variance(rows, self.features.evaluate(rows))  # type: ignore[union-attr]
             missing[members] = 0.0 if left_out is None else left_out.numpy()
         return missing
-
-
-def frozen_reach(features: KernelMap, kernel: Kernel, noise: Noise, n_inputs: int, tolerance: float) -> float:
-    """Return the reach of a map for as many rows as may come.
-
-    Parameters
-    ----------
-    features : KernelMap
-        Fitted.
-    kernel : Kernel
-    noise : Noise
-    n_inputs : int
-    tolerance : float
-        See `lmgp.locality.placement.negligible_share`.
-
-    Raises
-    ------
-    InputError
-        If the map reaches every row.
-    """
-    variance = float(kernel.diagonal(np.zeros((1, n_inputs)))[0])
-    share = tolerance * noise.variance / (2.0 * ROWS_TO_COME * variance)
-    reach = features.reach(min(share**2 * variance / (variance + noise.variance), share))
-    if not np.isfinite(reach):
-        raise InputError(
-            f"{type(features).__name__} reaches every row, however far: a localized model of a stream needs a map with "
-            "a reach, such as TaylorFeatures. Or use FeaturizedGPRegressor, or fit to rows in memory."
-        )
-    return reach
-
-
-def with_moments(features: KernelMap, n_rows: float = ROWS_TO_COME) -> KernelMap:
-    """Let a Taylor map sum moments where that pays for as many rows."""
-    fit = features._fitted
-    if isinstance(fit, TaylorFit) and fit.moments is None and MomentPlan.pays(fit.exponents, int(n_rows)):
-        features._fitted = replace(fit, moments=MomentPlan(fit.exponents))
-    return features
 
 
 def _by_key(keys: Keys, values: Floats) -> dict[Key, float]:

@@ -1,5 +1,6 @@
 """Predictions from the training rows that are nearest to each row."""
 
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.arithmetic import ACCELERATOR_BYTES, Arithmetic
 from lmgp.errors import InputError
 from lmgp.inference.function_space import factorise, max_rows_within
 from lmgp.inference.trend import TrendFit
@@ -51,6 +53,9 @@ class NearestPosterior:
     share : bool, default=True
         Whether rows that are near to each other share the rows around them where that pays, see the notes. Without,
         every prediction is made from its k nearest rows: quicker for rows that are sparse beside the training rows.
+    device : str, default="cpu"
+        Where batches of matrices are factorised, as torch names it. An accelerator gets large batches, and rows share
+        none.
 
     Attributes
     ----------
@@ -82,6 +87,7 @@ class NearestPosterior:
     """
 
     _n_targets = 1  # before the columns of a trend
+    _arithmetic = Arithmetic("cpu")  # of files of earlier versions
 
     def __init__(
         self,
@@ -93,6 +99,7 @@ class NearestPosterior:
         trend: TrendFit | None = None,
         *,
         share: bool = True,
+        device: str = "cpu",
     ) -> None:
         require(kernel, "metric", "A prediction from the nearest rows")
         self.kernel, self.noise, self.n_neighbors = kernel, noise, min(n_neighbors, len(rows.y))
@@ -109,7 +116,8 @@ class NearestPosterior:
         self._targets = torch.from_numpy(np.concatenate(targets, axis=1))
         self._noise, self._weights = noise.of_weighted_rows(rows), rows.weights
         self._values = {one.name: as_tensor(np.array(one.value)) for one in kernel.checked(rows.X.shape[1]).parameters}
-        self._tree = tree_of_rows(kernel, rows.X)
+        self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
+        share = share and not self._arithmetic.accelerated
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= SHARING.most * self.n_neighbors
         shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
@@ -142,7 +150,7 @@ class NearestPosterior:
             if self.trend is not None:
                 variance[part] += self.trend.variance(self._X[part].numpy(), means[:, self._n_targets :])
 
-        parallel_map(solve, list(chunks(n, self.n_neighbors**2, BATCH_BYTES)))
+        self._in_batches(solve, n)
         return mean, variance
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
@@ -241,8 +249,16 @@ class NearestPosterior:
             solve(self._tree.query(points[alone[part]], k=k)[1], alone[part])
 
         alone = np.concatenate((alone, *parallel_map(solve_cell, cells)))
-        parallel_map(solve_alone, list(chunks(len(alone), self.n_neighbors**2, BATCH_BYTES)))
+        self._in_batches(solve_alone, len(alone))
         return found, solved[0], solved[1]
+
+    def _in_batches(self, solve: Callable[[slice], None], n: int) -> None:
+        """Predict n rows, each from rows of its own."""
+        if not self._arithmetic.accelerated:
+            parallel_map(solve, list(chunks(n, self.n_neighbors**2, BATCH_BYTES)))
+            return
+        for part in chunks(n, self.n_neighbors**2, ACCELERATOR_BYTES):
+            solve(part)
 
     @torch.no_grad()
     def _of_rows(self, near: torch.Tensor, tests: torch.Tensor, variance: bool = True) -> tuple[Floats, Floats, Floats]:
@@ -256,20 +272,23 @@ class NearestPosterior:
             By how much the rows reduce the variance; 0 where it is not asked for.
         surprise : ndarray of shape (number of tests,)
         """
-        X, n = self._X[near], near.shape[-1]
+        place, n = self._arithmetic.place, near.shape[-1]
+        X, noise, given = (one[near].to(place) for one in (self._X, self._noise, self._targets))
+        values = {name: value.to(place) for name, value in self._values.items()}
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
-        joint = self.kernel.evaluate_at(torch.cat((X, tests), dim=-2), X, self._values)
-        factor = factorise(joint[..., :n, :], self._noise[near])
+        joint = self.kernel.evaluate_at(torch.cat((X, tests.to(place)), dim=-2), X, values)
+        factor = factorise(joint[..., :n, :], noise)
         if not variance:
-            whitened = solve_lower(factor, self._targets[near])
+            whitened = solve_lower(factor, given)
             means = joint[..., n:, :] @ solve_upper(factor.mT, whitened)
             surprise = whitened[..., :1].square().mean(dim=-2).expand(means.shape[:-1])
-            return means.flatten(0, -2).numpy(), np.zeros(surprise.numel()), surprise.flatten().numpy()
-        solved = solve_lower(factor, torch.cat((self._targets[near], joint[..., n:, :].mT), dim=-1))
+            return means.flatten(0, -2).cpu().numpy(), np.zeros(surprise.numel()), surprise.flatten().cpu().numpy()
+        solved = solve_lower(factor, torch.cat((given, joint[..., n:, :].mT), dim=-1))
         targets, columns = solved[..., : self._targets.shape[1]], solved[..., self._targets.shape[1] :]
         means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
         surprise = targets[..., :1].square().mean(dim=-2).expand_as(reduction)
-        return means.flatten(0, -2).numpy(), reduction.flatten().numpy(), surprise.flatten().numpy()
+        found = means.flatten(0, -2), reduction.flatten(), surprise.flatten()
+        return found[0].cpu().numpy(), found[1].cpu().numpy(), found[2].cpu().numpy()
 
 
 def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from lmgp.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
 from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
@@ -265,8 +266,9 @@ def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int
 
 
 def accumulate(
-    features: KernelMap, rows: Rows, centre: Floats, noise: Noise, origin: float | None = None
-) -> Statistics:
+    features: KernelMap, rows: Rows, centre: Floats, noise: Noise, origin: float | None = None,
+    arithmetic: Arithmetic = USUAL,
+) -> Statistics:  # fmt: skip
     """Sum the statistics of X − centre over the rows, chunk by chunk.
 
     Parameters
@@ -280,6 +282,7 @@ def accumulate(
     noise : Noise
     origin : float, optional
         Of y in the sums: any number near its mean, which is taken if not given. It changes nothing but the rounding.
+    arithmetic : Arithmetic
 
     Returns
     -------
@@ -287,14 +290,14 @@ def accumulate(
     """
     source = features.source(noise, centre)
     origin = (rows.mean if len(rows.y) else 0.0) if origin is None else origin
-    parts = list(chunks(len(rows.y), features.row_size))
+    parts = list(chunks(len(rows.y), features.row_size, ACCELERATOR_BYTES if arithmetic.accelerated else None))
     # One sum a thread, over every n_sums-th chunk: added in a fixed order, so that the result is always the same.
-    n_sums = max(1, min(len(parts), torch.get_num_threads()))
+    n_sums = 1 if arithmetic.accelerated else max(1, min(len(parts), torch.get_num_threads()))
 
     def sum_chunks(first: int) -> Statistics:
         taken = (rows.take(part) for part in parts[first::n_sums])
         centred = (Rows(chunk.X - centre, chunk.y, chunk.weights, chunk.noise_variances) for chunk in taken)
-        return features.summed(centred, source, origin)
+        return features.summed(centred, source, origin, arithmetic)
 
     statistics, *others = parallel_map(sum_chunks, range(n_sums))
     for other in others:

@@ -54,9 +54,12 @@ class Summary:
         targets = rows.y if targets is None else targets
         weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
         n = float(weights.sum())
-        mean = weights @ rows.X / n
-        squares = weights @ np.square(rows.X - mean)
-        box = rows.X.min(axis=0), rows.X.max(axis=0)
+        # A copy by columns, of which numpy takes sums and ranges several times as fast.
+        columns = np.array(rows.X.T, order="C", copy=True)
+        mean = columns @ weights / n
+        box = columns.min(axis=1), columns.max(axis=1)
+        columns -= mean[:, None]
+        squares = np.square(columns, out=columns) @ weights
         return cls(
             len(rows.y), n, float(weights @ rows.y), mean, squares, *box, float(targets.min()), float(targets.max())
         )

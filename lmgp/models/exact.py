@@ -5,11 +5,10 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.errors import InputError
+from lmgp.arithmetic import check_device
 from lmgp.fitted import OfFit
 from lmgp.inference.cache import Cache
 from lmgp.inference.function_space import RowPosterior, max_rows_within
@@ -183,7 +182,7 @@ class ExactGPRegressor(GaussianProcess):
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> ExactFit:
         if self.solver != "cholesky":
-            _check_device(self.device)
+            check_device(self.device)
         if self.solver == "iterative":
             require(learned.kernel, "metric", "An iterative solve")
         # The factorisation waits for the first prediction: whoever needs only the hyper-parameters of many rows, for
@@ -279,12 +278,3 @@ class ExactGPRegressor(GaussianProcess):
     def _expected_divergence(self, X: Floats) -> Floats:
         iterations = self.iterations_
         return np.full(len(X), 0.0 if iterations is None else iterations.divergence)
-
-
-def _check_device(name: str) -> None:
-    """Refuse a device that torch does not have here."""
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"device={name!r} cannot be used: {reason}. Use 'cpu'.") from error

@@ -16,10 +16,11 @@ from lmgp.features.base import KernelMap
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.fitted import OfFit
+from lmgp.inference.frozen import frozen_reach, nodes_of, with_moments
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import around_centroids
 from lmgp.inference.local import PRUNE, LocalPosterior, Solver, fitted_map
-from lmgp.inference.local_sums import MOST_COLUMNS, Lattice, LocalPlan, frozen_reach, with_moments
+from lmgp.inference.local_sums import MOST_COLUMNS, Lattice, LocalPlan
 from lmgp.inference.nearest import NearestPosterior
 from lmgp.io.summary import Summary
 from lmgp.kernels.base import Kernel, require
@@ -227,7 +228,8 @@ class LocalizedGPRegressor(StreamedGP):
         reach = frozen_reach(made, kernel, noise, d, PRUNE)
         # Of more columns than three, rows are summed in the cubes of rows alone.
         seen = np.unique(lattice.cells(rows.X), axis=0) if d > MOST_COLUMNS else None
-        plan = LocalPlan(kernel, made, noise, common.center, lattice, reach, given, seen, self.max_memory_gib)
+        nodes = nodes_of(made, noise, lattice, reach)
+        plan = LocalPlan(kernel, made, noise, common.center, lattice, reach, given, seen, self.max_memory_gib, nodes)
         nothing = rows.take(slice(0))
         none = LocalPosterior(
             kernel, nothing, noise, places[:0], features=made, reach=reach, neighbourhoods=Neighbourhoods(nothing.X)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from lmgp.arithmetic import check_device
 from lmgp.errors import NoEstimateError
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.nearest import NearestPosterior
@@ -57,6 +58,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
         The memory of the matrices of one prediction, in GiB.
+    device : str, default="cpu"
+        Where batches of matrices are factorised, as torch names it, such as "cuda". On an accelerator each row is
+        predicted from its own `n_neighbors` rows.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Draws the rows from which hyper-parameters are learned.
 
@@ -87,6 +91,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GaussianProcess._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
     }
 
     _fitted: NearestFit
@@ -101,6 +106,7 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         ard: Ard = False,
         max_learning_rows: int = 2000,
         max_memory_gib: float = 4.0,
+        device: str = "cpu",
         random_state: RandomState = None,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -110,13 +116,17 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         self.ard = ard
         self.max_learning_rows = max_learning_rows
         self.max_memory_gib = max_memory_gib
+        self.device = device
         self.random_state = random_state
 
     def _fit(self, rows: Rows, learned: Hyperparameters, common: GPFit, rng: np.random.Generator) -> NearestFit:
         require(common.kernel, "metric", type(self).__name__)
+        check_device(self.device)
         rows, noise = rows.copy(), Noise(common.noise_variance)
         common, trend = self._with_trend(rows, noise, common)
-        posterior = NearestPosterior(common.kernel, rows, noise, int(self.n_neighbors), self.max_memory_gib, trend)
+        posterior = NearestPosterior(
+            common.kernel, rows, noise, int(self.n_neighbors), self.max_memory_gib, trend, device=self.device
+        )
         return NearestFit(**vars(common), posterior=posterior)
 
     def _predict(self, X: Floats, variance: bool) -> tuple[Floats, Floats | None]:

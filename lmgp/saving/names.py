@@ -7,6 +7,7 @@ from lmgp.errors import ModelFileError
 
 # A class that is renamed or moves keeps the name that it has in files.
 KNOWN: dict[str, tuple[str, ...]] = {
+    "arithmetic": ("Arithmetic",),
     "validation": ("Rows",),
     "sphere": ("SphericalCoordinates",),
     "noise": ("Noise",),
@@ -50,6 +51,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "features.truncated": ("ComponentsFit", "GaussianFit", "TruncatedFit"),
     "inference.additive": ("FeaturizedSums",),
     "inference.cache": ("Cache",),
+    "inference.cube_sums": ("Cube", "Nodes"),
     "inference.iterative": ("IterativePosterior", "Iterations"),
     "inference.local": ("LocalPosterior",),
     "inference.local_rows": ("JoinedNeighbourhoods",),

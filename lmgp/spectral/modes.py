@@ -112,7 +112,8 @@ class Modes:
 
     def angles(self, X: Floats) -> list[Floats]:
         """Return 2πh(x − center) of each column, each of shape (n,)."""
-        return list(np.ascontiguousarray((2.0 * np.pi * self.spacing * (X - self.center)).T))
+        scales = 2.0 * np.pi * np.broadcast_to(self.spacing, (X.shape[1],))
+        return [scale * (x - middle) for scale, x, middle in zip(scales, X.T, self.center, strict=True)]
 
     def served(self, X: Floats, share: float = 1.0) -> NDArray[np.bool_]:
         """Say which rows are within a share of the reach of the box, shape (n,).
@@ -126,7 +127,9 @@ class Modes:
 
     def admits(self, X: Floats) -> NDArray[np.bool_]:
         """Say which rows may be training rows, shape (n,)."""
-        inside: NDArray[np.bool_] = np.all((self.low - self.margin <= X) & (self.high + self.margin >= X), axis=1)
+        low, high, inside = self.low - self.margin, self.high + self.margin, np.ones(len(X), dtype=bool)
+        for x, least, most in zip(X.T, low, high, strict=True):
+            inside &= (x >= least) & (x <= most)
         return inside
 
     @property

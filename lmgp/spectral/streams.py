@@ -63,24 +63,36 @@ class Cells:
     def of(self, rows: Rows, noise: Noise) -> "Cells":
         """Return the cells of rows."""
         precision = noise.variance / noise.of_weighted_rows(rows).numpy()
-        places = np.floor((rows.X - self.low) / self.side)
-        places = np.clip(places, 0.0, self.shape - 1.0)
-        keys, cell = np.unique(
-            np.ravel_multi_index(tuple(places.astype(np.int64).T), tuple(self.shape.tolist())), return_inverse=True
-        )
-        offsets = rows.X - self.low - places * self.side
-        sums = [np.bincount(cell, precision), *(np.bincount(cell, precision * column) for column in offsets.T)]
+        flat, offsets = np.zeros(len(rows.y), dtype=np.int64), []
+        for x, low, side, size in zip(rows.X.T, self.low, self.side, self.shape.tolist(), strict=True):
+            place = np.floor((x - low) / side)
+            np.clip(place, 0.0, size - 1.0, out=place)
+            offsets.append(x - low - place * side)
+            flat *= size
+            flat += place.astype(np.int64)
+        n_cells = int(np.prod(self.shape.astype(object)))
+        if n_cells <= len(flat) + 2**16:  # without sorting
+            held = np.bincount(flat, minlength=n_cells) > 0
+            (keys,) = np.nonzero(held)
+            cell = (np.cumsum(held) - 1)[flat]
+        else:
+            keys, cell = np.unique(flat, return_inverse=True)
+        sums = [np.bincount(cell, precision), *(np.bincount(cell, precision * column) for column in offsets)]
         return replace(self, keys=keys.astype(np.int64), sums=np.stack(sums, axis=1))
 
     def merge(self, other: "Cells", sign: float) -> "Cells":
         """Return the cells of the rows of both; with ``sign=-1.0``, without the rows of the other."""
-        keys = np.union1d(self.keys, other.keys)
-        if sign < 0.0 and len(keys) > len(self.keys):
+        place = np.searchsorted(self.keys, other.keys)
+        new = np.append(self.keys, -1)[place] != other.keys
+        if sign < 0.0 and new.any():
             raise not_there("there is no row near one of them")
-        sums = np.zeros((len(keys), self.sums.shape[1]))
-        sums[np.searchsorted(keys, self.keys)] = self.sums
+        keys, sums = self.keys, self.sums.copy()
+        if new.any():
+            keys = np.insert(keys, place[new], other.keys[new])
+            sums = np.insert(sums, place[new], 0.0, axis=0)
+            place = np.searchsorted(keys, other.keys)
         before = sums[:, 0].copy()
-        sums[np.searchsorted(keys, other.keys)] += sign * other.sums
+        sums[place] += sign * other.sums
         if sign < 0.0:
             if np.any(sums[:, 0] < -1e-9 * before):
                 raise not_there("near one of them there are fewer")
