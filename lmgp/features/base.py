@@ -270,8 +270,7 @@ class KernelMap(FeatureMap):
     def centre_of(self, X: Floats, weights: Floats | None) -> Floats:
         """Return where one map for all rows is best centred, shape (d,): the weighted mean of the rows."""
         places, totals = distinct_places(X, weights)
-        centre: Floats = np.average(places, axis=0, weights=totals)
-        return centre
+        return np.asarray(np.average(places, axis=0, weights=totals))
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:
         """Draw the map for use on differences between rows and their nearest centroid.
@@ -350,8 +349,7 @@ class KernelMap(FeatureMap):
     def _columns(self, X: torch.Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Columns, torch.Tensor | None]:
         """Return the features of rows for products, and the variance that the map leaves out, where it is asked for."""
         features = self.evaluate(X)
-        left_out = self.missing_variance(X, features) if missing else None
-        return features.to(arithmetic.place, arithmetic.dtype), left_out
+        return features.to(arithmetic.place, arithmetic.dtype), self.missing_variance(X, features) if missing else None
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
         """Find the columns of this map among those of a larger one, up to a factor.

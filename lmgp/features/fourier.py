@@ -123,7 +123,7 @@ class FourierMap(KernelMap):
         """
         fit: FourierFit = self._fitted
         frequencies = as_tensor(fit.frequencies).to(X.device).T.contiguous()
-        half = fit.n_features_out // 2
+        half = int(fit.n_features_out) // 2  # torch takes no integers of numpy
 
         def write(part: slice, features: torch.Tensor) -> None:
             angles = torch.mm(X[part], frequencies).to(features.dtype)

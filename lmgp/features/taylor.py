@@ -347,10 +347,8 @@ class TaylorFeatures(TruncatedMap):
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_
-        if (
-            not (isinstance(larger, TaylorFeatures) and digest(self.kernel_) == digest(larger.kernel_))
-            or len(self.parts) > 1
-        ):
+        several, own = len(self.parts) > 1, digest(self.kernel_)
+        if several or not isinstance(larger, TaylorFeatures) or digest(larger.kernel_) != own:
             return super().columns_in(larger)
         nested = np.array_equal(larger.exponents_[:n_columns], self.exponents_)
         return (np.arange(n_columns), 1.0) if nested else None

@@ -133,9 +133,6 @@ def exceptions(estimator: Any) -> dict[str, str]:
             "check_regressors_no_decision_function": MORE_COLUMNS,
             "check_regressors_int": MORE_COLUMNS,
         }
-    if isinstance(estimator, LocalizedGPRegressor) and estimator.features is None:
-        drawn = "Maclaurin features are allocated by a sample of the rows, in which copies are rows of their own."
-        return {"check_sample_weight_equivalence_on_dense_data": drawn}
     if isinstance(estimator, SphericalCoordinates):
         return {
             "check_fit_idempotent": NO_PLACES,
