@@ -1,6 +1,7 @@
 """Posteriors on Fourier modes of other sums, other kernels and draws, against dense algebra with the kernel itself."""
 
 import pickle
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,7 @@ class TestSums:
                 posterior.shifted(of, np.array([1.0, 2.0])).y, y - trend.columns(X) @ [1.0, 2.0], rtol=1e-14
             )
         assert started.modes.name == whole.modes.name
+        assert started.error.n_iterations < 100  # the columns of the trend are solved as closely as they need
 
 
 class TestKernels:
@@ -177,8 +179,14 @@ class TestDraws:
         rows, _, _ = drawn()
         posterior = SpectralPosterior(KERNEL, rows, Noise(NOISE), FINE)
         far = np.array([[3.0], [90.0], [-90.0]])
-        with pytest.raises(InputError, match=r"2 rows are not, the first of them row 1"):
+        with pytest.raises(InputError, match=r"2 rows are not, the first of them row 1") as refused:
             posterior.samples(far, rows, 2, np.random.default_rng(0))
+        low, high = map(float, re.findall(r"within \[(.+), (.+)\], where", str(refused.value))[0])
+        assert low < rows.X.min() < rows.X.max() < high
+        posterior.samples(np.array([[low + 1e-4], [high - 1e-4]]), rows, 2, np.random.default_rng(0))
+        for outside in (low - 1e-4, high + 1e-4):
+            with pytest.raises(InputError, match="1 rows are not"):
+                posterior.samples(np.array([[outside]]), rows, 2, np.random.default_rng(0))
         np.testing.assert_array_equal(posterior.mean(far)[1:], 0.0)  # where no training row is in reach
 
 
