@@ -36,10 +36,10 @@ MODELS: dict[str, tuple[Any, int, int, int]] = {
             RandomFourierFeatures(1024, random_state=0), kernel=GaussianKernel(3.0), noise_variance=0.1
         ),
         8,
-        320_000,
+        640_000,
         32,
     ),
-    "localized": (LocalizedGPRegressor(TaylorFeatures(66), threshold=1.5, **GIVEN), 2, 100_000, 8),
+    "localized": (LocalizedGPRegressor(TaylorFeatures(66), threshold=1.5, **GIVEN), 2, 8_000_000, 16),
     "spectral": (SpectralGPRegressor(**GIVEN), 2, 16_000_000, 16),
 }
 

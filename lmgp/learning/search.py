@@ -185,7 +185,9 @@ class Search:
         return sorted(kept[: one.n_kept], key=lambda each: -each.worth)
 
     def another_single(self, best: Sequence[Found]) -> list[Found]:
-        """Return the single kernel that was next to go on to the last round; none where all did."""
+        """Return the single kernel that was next to go on to the last round, where only one did and another is left."""
+        if sum(each.plain for each in best) > 1:
+            return []
         kinds = {each.space.form.ard for each in best if each.plain}
         known = {_key(each.space.form) for each in best}
         left = [each for key, each in self._done[PLAN.second].items() if each.plain and key not in known]
@@ -201,7 +203,13 @@ class Search:
         return [form for form in sums if (lead if form.ard else -lead) > -PLAN.behind]
 
     def by_all_rows(self, found: Found) -> list[Found]:
-        """Run the last round on all rows, and again with more neighbours as long as that pays: return the optima."""
+        """Run the last round on all rows, and again with more neighbours as long as that pays.
+
+        Returns
+        -------
+        list of Found
+            The first and the last optimum.
+        """
         rows, enough = self.rows, PLAN.positions_per_parameter * len(found.space.bounds)
         one = replace(PLAN.last, n_positions=max(PLAN.last.n_positions, enough))
         best = self._climb_back(self._likelihood(rows, one), found, one)
@@ -217,7 +225,7 @@ class Search:
             if np.mean(likelihood.terms(*arguments) - fewer) < PLAN.gain:
                 break
             best = self._climb(likelihood, best.space, best.optimum.free, closer)
-            optima.append(best)
+            optima = [optima[0], best]
         return optima
 
     def _climb_back(self, likelihood: VecchiaLikelihood, found: Found, one: Round) -> Found:

@@ -62,7 +62,8 @@ class TestRounds:
         singles = sorted((one for one in second if one.plain), key=lambda one: -one.worth)
         (other,) = trying.another_single(singles[:1])
         assert other.trial == singles[1].trial
-        assert trying.another_single(singles) == []
+        assert trying.another_single(singles[:2]) == []
+        assert trying.another_single([]) == []
 
     def test_sums_have_the_lengthscales_that_single_kernels_need(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
