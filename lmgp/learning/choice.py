@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.learning.forms import PARTS
 from lmgp.learning.heldout import HeldOut
-from lmgp.learning.search import PLAN, Found, Search
+from lmgp.learning.search import Found, Search
 
 Floats = NDArray[np.float64]
 
@@ -21,9 +20,6 @@ class Rule:
     ----------
     standard_errors : float
         A kernel with more parameters has to predict better by this number of standard errors.
-    level : float
-        In standard errors: of single kernels this near to each other, the roughest is taken, if their predictions draw
-        on more rows than those from which the rows left out are predicted.
     doublings : int
         The noise is doubled at most this number of times, see `Choice.steady`.
     worth_doubling : float
@@ -31,7 +27,6 @@ class Rule:
     """
 
     standard_errors: float = 0.25
-    level: float = 1.0
     doublings: int = 6
     worth_doubling: float = 0.002
 
@@ -55,23 +50,15 @@ class Choice:
     held_out: Sequence[HeldOut]
 
     def best(self, candidates: Sequence[Found]) -> Found:
-        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest.
-
-        Too smooth a kernel predicts from few rows as well as the one that the rows come from, and gains less from many.
-        So of single kernels that are level, and were learned with the most neighbours because that paid, the roughest
-        is taken.
-        """
+        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest."""
         scored = [self._scored(one) for one in candidates]
         _, best = max(scored, key=lambda pair: _mean(pair[1]))
-        near, level = [], []
+        near = []
         for one, densities in scored:
             lead = [a - b for a, b in zip(best, densities, strict=True)]
             if _mean(lead) <= RULE.standard_errors * _error(lead):
                 near.append((one, densities))
-            if _mean(lead) <= RULE.level * _error(lead) and one.plain and one.trial.n_neighbors == PLAN.closer[-1][0]:
-                level.append(one)
-        simplest = min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
-        return min(level, key=_smoothness) if level else simplest
+        return min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
 
     def steady(self, found: Found) -> Found:
         """Double a learned noise as long as held-out rows are predicted better: near-copies drive it towards zero."""
@@ -107,11 +94,6 @@ class Choice:
         scored = found._replace(trial=trial)
         self.search.trials = [scored if one is found else one for one in self.search.trials]
         return scored, densities
-
-
-def _smoothness(found: Found) -> int:
-    """Return where a single kernel stands in the list from rough to smooth."""
-    return list(PARTS).index(found.space.form.name)
 
 
 def _mean(densities: Sequence[Floats]) -> float:

@@ -331,11 +331,7 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
     """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
     candidates: list[Found] = []
     if settings.likelihood != "exact":
-        optima = parallel_map(search.by_all_rows, best)
-        if any(each[-1].trial.n_neighbors == PLAN.closer[-1][0] for each in optima):
-            # Few rows do not tell such kernels apart: one more is tried.
-            optima += map(search.by_all_rows, search.another_single(best))
-        candidates = list(chain.from_iterable(optima))
+        candidates = list(chain.from_iterable(parallel_map(search.by_all_rows, best)))
     if settings.likelihood != "vecchia":
         most = settings.max_learning_rows if not candidates else min(settings.max_learning_rows, PLAN.beside)
         order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]

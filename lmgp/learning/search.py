@@ -184,15 +184,6 @@ class Search:
         kept = [leader, *others[:1], *(each for each in others[1:] if each.worth >= worths[each.plain] - close)]
         return sorted(kept[: one.n_kept], key=lambda each: -each.worth)
 
-    def another_single(self, best: Sequence[Found]) -> list[Found]:
-        """Return the single kernel that was next to go on to the last round, where only one did and another is left."""
-        if sum(each.plain for each in best) > 1:
-            return []
-        kinds = {each.space.form.ard for each in best if each.plain}
-        known = {_key(each.space.form) for each in best}
-        left = [each for key, each in self._done[PLAN.second].items() if each.plain and key not in known]
-        return sorted((each for each in left if each.space.form.ard in kinds), key=lambda each: -each.worth)[:1]
-
     def _sums(self, forms: Sequence[Form], singles: Sequence[Found]) -> list[Form]:
         """Return the sums that are worth a trial."""
         sums = [form for form in forms if len(form.parts) > 1]

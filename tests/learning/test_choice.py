@@ -8,7 +8,7 @@ from lmgp import MaternKernel
 from lmgp.learning.choice import Choice, Rule
 from lmgp.learning.forms import forms
 from lmgp.learning.heldout import HeldOut
-from lmgp.learning.search import PLAN, Found, Search
+from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
 from lmgp.validation import Rows
 from tests.learning.conftest import Draw
@@ -46,25 +46,3 @@ class TestDecision:
         monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(standard_errors=1e6))
         trying, found, held = self.candidates(draw_from, ["gaussian", "matern12+gaussian"])
         assert Choice(trying, [held]).best(found).trial.kernel == "gaussian"
-
-    def test_of_level_single_kernels_that_draw_on_many_rows_the_roughest_is_taken(
-        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(level=1e6))
-        trying, found, held = self.candidates(draw_from, ["matern52", "matern12"])
-        most = PLAN.closer[-1][0]
-
-        def taken(*many: str) -> str:
-            """The kernel that is taken where these were learned with the most neighbours."""
-            trying.trials = [
-                one._replace(trial=one.trial._replace(n_neighbors=most if one.trial.kernel in many else 30))
-                for one in found
-            ]
-            return Choice(trying, [held]).best(trying.trials).trial.kernel
-
-        best = taken()
-        assert taken("matern52", "matern12") == "matern12"
-        assert {taken(name) for name in ("matern52", "matern12")} == {"matern52", "matern12"}
-        # Kernels that predict worse by more than the error take no part.
-        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(level=0.0))
-        assert {taken(name) for name in ("matern52", "matern12")} == {best}

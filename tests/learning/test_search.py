@@ -55,16 +55,6 @@ class TestRounds:
             assert np.isfinite(line.log_likelihood)
             assert line.n_free == make_form(line.kernel, line.ard, 2).n_free + 1
 
-    def test_another_single_kernel_is_the_next_one(self, draw_from: Draw) -> None:
-        trying = search(*draw_from(SMOOTH, 150))
-        trying.best_forms(forms("auto", True, 2))
-        second = [one for one in trying.trials if one.trial.n_rows == SMALL.second.n_positions]
-        singles = sorted((one for one in second if one.plain), key=lambda one: -one.worth)
-        (other,) = trying.another_single(singles[:1])
-        assert other.trial == singles[1].trial
-        assert trying.another_single(singles[:2]) == []
-        assert trying.another_single([]) == []
-
     def test_sums_have_the_lengthscales_that_single_kernels_need(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
     ) -> None:
