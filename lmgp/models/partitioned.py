@@ -1,5 +1,6 @@
 """Fits to dask collections: the passes of `lmgp.models.passes`, each partition where it is, in place of one by one."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -22,7 +23,7 @@ UNCHANGED = "The model is as it was. Mend the partition, and call again."
 
 
 @dataclass(frozen=True, eq=False)
-class _OfRows:
+class _OfRows(ABC):
     """What is made of the rows of each partition, once they are checked.
 
     Attributes
@@ -52,9 +53,9 @@ class _OfRows:
         with place.named():
             return self.made(number, rows)
 
+    @abstractmethod
     def made(self, number: int, rows: Rows) -> Any:
         """Make it."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
