@@ -1,6 +1,5 @@
 """The statistics around a centroid from the rows in cubes around it."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.spatial import cKDTree
 from lmgp.features.base import KernelMap
 from lmgp.features.series import TaylorFit
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.inference.cube_sums import Cube, Key, Keys, Nodes
+from lmgp.inference.cube_sums import Cubes, Indices, Keys, Nodes
 from lmgp.memory import chunks
 from lmgp.noise import Noise
 from lmgp.statistics import Source, Statistics, TargetSums
@@ -22,20 +21,15 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-# Around a centroid, a row takes as long as this number of nodes, whose features are products of tables.
-ROW_NODES = 8
-
 
 class PlacedCubes:
     """Finds the cubes around a centroid, and sums their rows.
 
     Parameters
     ----------
-    cubes : dict
-        By their keys.
+    cubes : Cubes
     lattice : Lattice
         Of which the cubes are parts.
-    nodes : Nodes
     features : KernelMap
         Fitted, with moments.
     noise : Noise
@@ -44,46 +38,49 @@ class PlacedCubes:
     """
 
     def __init__(
-        self, cubes: Mapping[Key, Cube], lattice: "Lattice", nodes: Nodes, features: KernelMap, noise: Noise,
-        reach: float,
+        self, cubes: Cubes, lattice: "Lattice", features: KernelMap, noise: Noise, reach: float
     ) -> None:  # fmt: skip
-        self._features, self._noise, self._nodes = features, noise, nodes
-        fine = lattice.parted(nodes.parts)
-        self._cubes = [one.compressed(nodes, ROW_NODES) for one in cubes.values()]
-        self._keys = np.array(list(cubes), dtype=np.int64)
-        self._centres, self._metric, self._side = fine.centres(self._keys), fine.metric, fine.side
+        self._features, self._noise, self._cubes = features, noise, cubes
+        fine = lattice.parted(cubes.nodes.parts)
+        self._centres, self._metric, self._side = fine.centres(cubes.keys), fine.metric, fine.side
         self._reach = reach + 0.5 * fine.side * fine.metric.size**0.5
         self._tree = cKDTree(self._centres / self._metric)
         self._table: NodeTable | None = None
+        # Where the rows of a cube begin, and where its moments are: −1 of none.
+        self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
+        self._places = np.full(len(cubes.keys), -1)
+        self._places[cubes.summed] = np.arange(len(cubes.summed))
+        self._weights = cubes.nodes.weights(cubes.moments)
 
     def around(self, centroid: Floats) -> Statistics | None:
         """Return the statistics of the rows around a centroid of shape (d,); None of none."""
-        near = sorted(self._tree.query_ball_point(centroid / self._metric, self._reach))
+        near = np.array(sorted(self._tree.query_ball_point(centroid / self._metric, self._reach)), dtype=np.intp)
         source, total = self._features.source(self._noise, centroid), None
-        summed = [i for i in near if self._cubes[i].moments is not None]
-        if summed:
+        summed = near[self._places[near] >= 0]
+        if len(summed):
             total = self._of_moments(summed, centroid, source)
-        kept = [i for i in near if len(self._cubes[i].places)]
-        if kept:
-            half = 0.5 * self._side * self._metric
-            X = np.concatenate([self._centres[i] - centroid + self._cubes[i].places * half for i in kept])
-            weights = np.concatenate([self._cubes[i].weights for i in kept], axis=1)
+        kept = near[self._starts[near] < self._starts[near + 1]]
+        if len(kept):
+            rows = np.concatenate([np.arange(self._starts[i], self._starts[i + 1]) for i in kept])
+            half, cubes = 0.5 * self._side * self._metric, self._cubes
+            X = self._centres[cubes.numbers[rows]] - centroid + cubes.places[:, rows].T * half
+            weights = cubes.weights[:, rows]
             for part in chunks(len(X), self._features.row_size):
                 one = _summed(self._features, as_tensor(X[part]), as_tensor(weights[:, part].copy()), source)
                 total = one if total is None else total.merge(one)
         return total
 
-    def _of_moments(self, near: list[int], centroid: Floats, source: Source) -> Statistics:
+    def _of_moments(self, near: Indices, centroid: Floats, source: Source) -> Statistics:
         # Centroids of the lattice are at one place among the cubes: the table of one serves all.
         place = centroid / (self._metric * self._side) - 0.5
         origin = np.floor(place + 1e-6).astype(np.int64)
         table = self._table
         if table is None or not np.allclose(table.place, place - origin, rtol=0.0, atol=1e-9):
             reach = self._reach / self._side
-            table = NodeTable(self._features, self._noise, self._nodes, self._side, place - origin, reach)
+            nodes = self._cubes.nodes
+            table = NodeTable(self._features, self._noise, nodes, self._side, place - origin, reach)
             self._table = table
-        moments = np.array([self._cubes[i].moments for i in near])
-        return table.summed(self._keys[near] - origin, self._nodes.weights(moments), source)
+        return table.summed(self._cubes.keys[near] - origin, self._weights[self._places[near]], source)
 
 
 class NodeTable:

@@ -6,11 +6,9 @@ exact; or each for all cubes within reach of it, those without rows included. Ei
 later has the sums of all earlier rows.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.moments import MomentSums
 from lmgp.inference.additive import check_sums, not_there, rows_are_gone
 from lmgp.inference.cache import Cache
-from lmgp.inference.cube_sums import Cube, Key, Nodes, cubes_of, grouped
+from lmgp.inference.cube_sums import Cubes, Nodes, cubes_of, grouped
 from lmgp.inference.cube_tables import PlacedCubes
 from lmgp.inference.local import LocalPosterior
 from lmgp.inference.weight_space import WeightPosterior
@@ -37,6 +35,7 @@ from lmgp.validation import Rows, as_tensor
 
 Floats = NDArray[np.float64]
 Keys = NDArray[np.int64]
+Key = tuple[int, ...]
 
 # Up to this number of columns, rows are summed for cubes without rows, too.
 MOST_COLUMNS = 3
@@ -109,21 +108,14 @@ class LocalSums:
     held : dict
         Σ w of the rows in each cube that has some.
     summary : Summary
-    cubes : dict
-        Rows that are not in `around`, by the key of the cube that they are in.
-    nodes : Nodes or None
-        Of these cubes.
+    cubes : Cubes or None
+        Rows that are not in `around`; None of none.
     """
 
-    # Of sums in files of earlier versions.
-    cubes: Mapping[Key, Cube] = MappingProxyType({})
-    nodes: Nodes | None = None
-
     def __init__(
-        self, around: dict[Key, Statistics], held: dict[Key, float], summary: Summary,
-        cubes: dict[Key, Cube] | None = None, nodes: Nodes | None = None,
-    ) -> None:  # fmt: skip
-        self.around, self.held, self.summary, self.cubes, self.nodes = around, held, summary, cubes or {}, nodes
+        self, around: dict[Key, Statistics], held: dict[Key, float], summary: Summary, cubes: Cubes | None = None
+    ) -> None:
+        self.around, self.held, self.summary, self.cubes = around, held, summary, cubes
 
     @property
     def n_rows(self) -> int:
@@ -154,23 +146,16 @@ class LocalSums:
                 check_sums(before, held[key], 0.0, 0.0)
                 if held[key] <= 1e-9 * before:
                     del held[key]
-        cubes, nodes = self._with_cubes(other, sign)
-        return LocalSums(around, held, self.summary.combine(other.summary, sign), cubes, nodes)
+        return LocalSums(around, held, self.summary.combine(other.summary, sign), self._with_cubes(other, sign))
 
-    def _with_cubes(self, other: "LocalSums", sign: float) -> tuple[dict[Key, Cube], Nodes | None]:
-        cubes, nodes = dict(self.cubes), self.nodes or other.nodes
-        for key, theirs in other.cubes.items():
-            assert nodes is not None  # where there are cubes
-            before = cubes.get(key)
-            if sign < 0.0 and before is None:
-                raise not_there("no row is near one of them")
-            cubes[key] = cube = theirs if before is None else before.merge(theirs, sign, nodes)
-            if sign < 0.0 and before is not None:
-                (n, squares), left = before.totals, cube.totals
-                check_sums(n, left[0], squares, left[1])
-                if left[0] <= 1e-9 * n:
-                    del cubes[key]
-        return cubes, nodes
+    def _with_cubes(self, other: "LocalSums", sign: float) -> Cubes | None:
+        if other.cubes is None:
+            return self.cubes
+        if sign > 0.0:
+            return other.cubes if self.cubes is None else self.cubes.merge(other.cubes)
+        if self.cubes is None:
+            raise not_there("no row is near one of them")
+        return self.cubes.without(other.cubes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,13 +222,13 @@ class LocalPlan:
         """Return the sums over rows, with y as it is."""
         centred = replace(rows, y=rows.y - self.origin)
         weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
-        cells = self.lattice.cells(rows.X)
-        own, place = grouped(cells)
-        held = {} if self.given is not None else _by_key(own, np.bincount(place, weights).astype(np.float64))
         if self.nodes is not None and rows.noise_variances is None:
             cubes = cubes_of(centred, weights, self.lattice, self.nodes, self.max_memory_gib)
-            return LocalSums({}, held, Summary.of(centred), cubes, self.nodes)
-        keys, centres = self._summed_around(own)
+            held = self._held(cubes.keys // self.nodes.parts, cubes.totals[0])
+            return LocalSums({}, held, Summary.of(centred), cubes)
+        cells = self.lattice.cells(rows.X)
+        held = self._held(cells, weights)
+        keys, centres = self._summed_around(grouped(cells)[0])
         near = Neighbourhoods(self.kernel.scale(rows.X))
 
         def sum_around(i: int) -> Statistics | None:
@@ -254,6 +239,13 @@ class LocalPlan:
         found = parallel_map(sum_around, range(len(keys)))
         around = {tuple(key): one for key, one in zip(keys.tolist(), found, strict=True) if one is not None}
         return LocalSums(around, held, Summary.of(centred))
+
+    def _held(self, cells: Keys, weights: Floats) -> dict[Key, float]:
+        """Return Σ w of each cube of the lattice that has rows; none of centroids that are given."""
+        if self.given is not None:
+            return {}
+        keys, place = grouped(cells)
+        return dict(zip(map(tuple, keys.tolist()), np.bincount(place, weights).tolist(), strict=True))
 
     def _summed_around(self, cells: Keys) -> tuple[Keys, Floats]:
         """Return the keys and the places of the centres for which rows in these cubes are summed."""
@@ -300,9 +292,6 @@ class SummedPosterior(LocalPosterior):
         The mean of y, less the origin of the sums.
     """
 
-    # Of earlier versions' files, which have none.
-    _sums: LocalSums | None = None
-
     def __init__(self, plan: LocalPlan, sums: LocalSums, center: float) -> None:
         self.kernel, self.noise, self.features, self.trend = plan.kernel, plan.noise, plan.features, None
         self._metric, self.reach, self._solver = plan.lattice.metric, plan.reach, "primal"
@@ -311,12 +300,7 @@ class SummedPosterior(LocalPosterior):
         if centres is None:
             centres = plan.lattice.centres(np.array(keys, dtype=np.int64).reshape(len(keys), -1))
         self.centroids, self._center = centres, center
-        none = self.features.source(self.noise, None)
-        self._statistics = [
-            sums.around.get(key) or self.features.summed((), replace(none, centre=place))
-            for key, place in zip(keys, centres, strict=True)
-        ]
-        self._lattice, self._sums = plan.lattice, sums
+        self._keys, self._lattice, self._sums = keys, plan.lattice, sums
         self._solved: Cache[Any] = Cache(plan.max_memory_gib * 2**30)
 
     @property
@@ -331,21 +315,23 @@ class SummedPosterior(LocalPosterior):
 
     def _posterior(self, index: int) -> WeightPosterior:
         def solve() -> WeightPosterior:
-            statistics = self._statistics[index]
-            if self._sums is not None and self._sums.cubes:
-                own = self._cubes.around(self.centroids[index])
-                statistics = statistics if own is None else statistics.merge(own)
-            return WeightPosterior(statistics, self._center)
+            centroid = self.centroids[index]
+            found = [self._sums.around.get(self._keys[index])]
+            if self._sums.cubes is not None:
+                found.append(self._cubes.around(centroid))
+            some = [one for one in found if one is not None]
+            assert self.features is not None  # for the type checker
+            none = self.features.summed((), self.features.source(self.noise, centroid))
+            return WeightPosterior(reduce(Statistics.merge, some, none), self._center)
 
         made: WeightPosterior = self._solved.get(index, solve)
         return made
 
     @cached_property
     def _cubes(self) -> PlacedCubes:
-        assert self._sums is not None  # where there are cubes
-        assert self._sums.nodes is not None
+        assert self._sums.cubes is not None  # where there are some
         assert self.features is not None  # for the type checker
-        return PlacedCubes(self._sums.cubes, self._lattice, self._sums.nodes, self.features, self.noise, self.reach)
+        return PlacedCubes(self._sums.cubes, self._lattice, self.features, self.noise, self.reach)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_cubes"}
@@ -357,10 +343,6 @@ class SummedPosterior(LocalPosterior):
             left_out = self.features.missing_variance(rows, self.features.evaluate(rows))  # type: ignore[union-attr]
             missing[members] = 0.0 if left_out is None else left_out.numpy()
         return missing
-
-
-def _by_key(keys: Keys, values: Floats) -> dict[Key, float]:
-    return dict(zip(map(tuple, keys.tolist()), values.tolist(), strict=True))
 
 
 def _key_view(keys: Keys) -> NDArray[Any]:

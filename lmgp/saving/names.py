@@ -51,7 +51,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "features.truncated": ("ComponentsFit", "GaussianFit", "TruncatedFit"),
     "inference.additive": ("FeaturizedSums",),
     "inference.cache": ("Cache",),
-    "inference.cube_sums": ("Cube", "Nodes"),
+    "inference.cube_sums": ("Cubes", "Nodes"),
     "inference.iterative": ("IterativePosterior", "Iterations"),
     "inference.local": ("LocalPosterior",),
     "inference.local_rows": ("JoinedNeighbourhoods",),

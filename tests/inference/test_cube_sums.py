@@ -8,7 +8,7 @@ import pytest
 
 from lmgp import GaussianKernel, LocalizedGPRegressor, TaylorFeatures, load
 from lmgp.errors import InputError
-from lmgp.inference.cube_sums import Cube, Nodes, grouped
+from lmgp.inference.cube_sums import LATER, Cubes, Nodes, grouped
 from lmgp.inference.cube_tables import PlacedCubes
 from lmgp.inference.frozen import with_moments
 from lmgp.inference.local_sums import Lattice, LocalPlan
@@ -36,6 +36,16 @@ def planned(d: int, noise: Noise, index_set: Any, nodes: Nodes | None = None, re
     return LocalPlan(kernel, features, noise, 0.4, lattice, reach, None, None, 4.0, found)
 
 
+def summed_alone(cubes: Cubes) -> np.ndarray:
+    """Return the moments of all rows of each cube, shape (n_cubes, 3, size)."""
+    found = np.zeros((len(cubes.keys), 3, cubes.nodes.size))
+    found[cubes.summed] = cubes.moments
+    for i in range(len(cubes.keys)):
+        own = cubes.numbers == i
+        found[i] += cubes.nodes.moments(cubes.places[:, own].T, cubes.weights[:, own])
+    return found
+
+
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("approximation", ["fitc", "sor"])
 @pytest.mark.parametrize("index_set", ["total_degree", "energy"])
@@ -44,9 +54,9 @@ def test_they_are_the_sums_of_the_rows(d: int, approximation: Any, index_set: st
     rows, noise = drawn(d=d), Noise(0.1, approximation)
     plan = planned(d, noise, index_set)
     sums = plan.sums_of(rows)
-    assert sums.nodes is not None
-    placed = PlacedCubes(sums.cubes, plan.lattice, sums.nodes, plan.features, noise, plan.reach)
-    assert sum(cube.moments is not None for cube in placed._cubes) > 3
+    assert sums.cubes is not None
+    assert len(sums.cubes.summed) > 3
+    placed = PlacedCubes(sums.cubes, plan.lattice, plan.features, noise, plan.reach)
     centroid = plan.lattice.centres(plan.lattice.cells(rows.X[:1]))[0] + (0.0 if aligned else 0.123)
     found = placed.around(centroid)
     assert found is not None
@@ -69,12 +79,14 @@ def test_moments_are_those_of_all_rows_in_any_order() -> None:
     total = parts[0]
     for part in parts[1:]:
         total = total.merge(part)
-    assert whole.cubes.keys() == total.cubes.keys()
-    assert any(cube.moments is not None for cube in whole.cubes.values())
-    for key, cube in whole.cubes.items():
-        one, other = (each.compressed(nodes, 10**6).moments for each in (cube, total.cubes[key]))
-        np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
-        assert total.held[key] == pytest.approx(whole.held[key], rel=1e-12)
+    assert whole.cubes is not None
+    assert total.cubes is not None
+    np.testing.assert_array_equal(total.cubes.keys, whole.cubes.keys)
+    assert len(whole.cubes.summed)
+    one, other = (summed_alone(each) for each in (whole.cubes, total.cubes))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-11)
+    for key, n in whole.held.items():
+        assert total.held[key] == pytest.approx(n, rel=1e-12)
 
 
 def test_rows_that_are_taken_out_were_there() -> None:
@@ -83,9 +95,11 @@ def test_rows_that_are_taken_out_were_there() -> None:
     whole = plan.sums_of(rows)
     left = whole.merge(plan.sums_of(rows.take(slice(0, 14990))), -1.0)
     expected = plan.sums_of(rows.take(slice(14990, 15000)))
-    assert left.cubes.keys() == expected.cubes.keys()
-    for key, cube in expected.cubes.items():
-        np.testing.assert_allclose(left.cubes[key].totals, cube.totals, rtol=0, atol=1e-9)
+    assert left.cubes is not None
+    assert expected.cubes is not None
+    np.testing.assert_array_equal(left.cubes.keys, expected.cubes.keys)
+    np.testing.assert_allclose(left.cubes.totals, expected.cubes.totals, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(summed_alone(left.cubes), summed_alone(expected.cubes), rtol=0, atol=1e-9)
     elsewhere = Rows(rows.X[:5] + 100.0, rows.y[:5], None)
     with pytest.raises(InputError, match="not all of them are in the model"):
         whole.merge(plan.sums_of(elsewhere), -1.0)
@@ -122,12 +136,65 @@ def test_groups_are_those_of_numpy(spread: int) -> None:
     np.testing.assert_array_equal(place, where.ravel())
 
 
+def made_of(places: np.ndarray, weights: np.ndarray, numbers: np.ndarray, nodes: Nodes) -> Cubes:
+    return Cubes.made(nodes, np.unique(numbers)[:, None], places, weights, np.unique(numbers, return_inverse=True)[1])
+
+
 def test_a_cube_with_few_rows_keeps_them() -> None:
-    nodes, cube = Nodes(4, 1), Cube(np.zeros((2, 1)), np.ones((3, 2)))
-    assert cube.compressed(nodes) is cube
-    more = cube.merge(Cube(np.full((20, 1), 0.5), np.ones((3, 20))), 1.0, nodes)
-    assert len(more.places) == 0
-    assert more.totals == pytest.approx((22.0, 22.0))
+    nodes = Nodes(16, 1)
+    few = made_of(np.full((1, 2), 0.5), np.ones((3, 2)), np.array([4, 4]), nodes)
+    many = made_of(np.full((1, 20), 0.5), np.ones((3, 20)), np.full(20, 7), nodes)
+    assert (few.places.shape[1], len(few.summed)) == (2, 0)
+    assert (many.places.shape[1], len(many.summed)) == (0, 1)
+    both = few.merge(many)
+    assert (both.places.shape[1], both.summed.tolist(), both.keys.tolist()) == (2, [1], [[4], [7]])
+    np.testing.assert_allclose(both.totals, [[2.0, 20.0]] * 3)
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2])
+def test_merged_cubes_are_those_of_all_rows(n_inputs: int) -> None:
+    rng, nodes = np.random.default_rng(0), Nodes(6, n_inputs)
+    n, numbers = 6000, np.sort(rng.integers(0, 40, 6000) ** 2 // 40)  # from two cubes with few rows to some with many
+    places, weights = rng.uniform(-1.0, 1.0, (n_inputs, n)), rng.uniform(0.5, 2.0, (3, n))
+    parts = [np.arange(k, n, 5) for k in range(4)]
+    parts = [part[numbers[part] % 7 != k] for k, part in enumerate(parts)]  # each without some of the cubes
+    total = made_of(places[:, parts[0]], weights[:, parts[0]], numbers[parts[0]], nodes)
+    for part in parts[1:]:
+        total = total.merge(made_of(places[:, part], weights[:, part], numbers[part], nodes))
+    every = np.sort(np.concatenate(parts))
+    for i, key in enumerate(total.keys.ravel()):
+        own = every[numbers[every] == key]
+        expected = nodes.moments(places[:, own].T, weights[:, own])
+        np.testing.assert_allclose(summed_alone(total)[i], expected, rtol=0, atol=1e-11)
+    less = total.without(made_of(places[:, parts[1]], weights[:, parts[1]], numbers[parts[1]], nodes))
+    own = np.setdiff1d(every, parts[1])
+    expected = nodes.moments(places[:, own].T, weights[:, own])
+    np.testing.assert_allclose(summed_alone(less).sum(axis=0), expected, rtol=0, atol=1e-10)
+
+
+def test_a_few_more_rows_copy_no_moments() -> None:
+    rng, nodes = np.random.default_rng(0), Nodes(8, 1)
+    before = made_of(rng.uniform(-1.0, 1.0, (1, 500)), rng.normal(size=(3, 500)), np.sort(np.arange(500) % 4), nodes)
+    one = made_of(np.zeros((1, 1)), np.ones((3, 1)), np.array([2]), nodes)
+    after = before.merge(one)
+    assert after.moments is before.moments
+    assert after.places.shape[1] == 1
+    many = made_of(np.zeros((1, LATER)), np.ones((3, LATER)), np.full(LATER, 2), nodes)
+    assert after.merge(many).merge(one).places.shape[1] <= 2
+
+
+def test_a_cube_of_many_blocks() -> None:
+    rng, nodes = np.random.default_rng(0), Nodes(5, 2)
+    places, weights = rng.uniform(-1.0, 1.0, (2, 20_000)), rng.normal(size=(3, 20_000))
+    numbers = np.repeat([0, 1, 2], [10, 19_000, 990])
+    found = np.zeros((3, 3, 25))
+    nodes.add(found, places, weights, numbers)
+    powers = np.arange(5)[:, None]
+    first, second = (np.cos(powers * np.arccos(column)) for column in places)
+    for i in range(3):
+        of = numbers == i
+        expected = np.einsum("tn,in,jn->tij", weights[:, of], first[:, of], second[:, of]).reshape(3, 25)
+        np.testing.assert_allclose(found[i], expected, rtol=0, atol=1e-9)
 
 
 def test_chunks_with_noise_variances_are_summed_around() -> None:
@@ -137,8 +204,8 @@ def test_chunks_with_noise_variances_are_summed_around() -> None:
     own = Rows(rows.X, rows.y, rows.weights, np.where(np.arange(3000) < 1500, 0.1, noises))
     mixed = plan.sums_of(rows.take(slice(0, 1500))).merge(plan.sums_of(own.take(slice(1500, 3000))))
     every = plan.sums_of(own)
-    assert mixed.cubes
-    assert not every.cubes
+    assert mixed.cubes is not None
+    assert every.cubes is None
     found, expected = (plan.posterior(sums, 0.4).predict(rows.X[:20]) for sums in (mixed, every))
     # Rows beyond the reach are left out of one of them.
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
@@ -150,7 +217,7 @@ def test_a_stream_of_cubes_is_saved(centroids: str, tmp_path: Path) -> None:
     given: Any = rows.X[:20] if centroids == "given" else centroids
     model = LocalizedGPRegressor(TaylorFeatures(28), threshold=1.2, centroids=given, approximation="sor", **GIVEN)
     model.fit([(rows.X[i : i + 5000], rows.y[i : i + 5000]) for i in range(0, 15000, 5000)])
-    assert any(cube.moments is not None for cube in model._fitted.sums.cubes.values())
+    assert len(model._fitted.sums.cubes.summed)
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     for one in (model, loaded):
