@@ -247,14 +247,14 @@ def draw(kept):
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
     for method, fits, _ in rates(kept):
         n = [row["rows"] for row in fits]
         left.loglog(n, [row["processor seconds"] for row in fits], "o-", label=LABELS[method])
         right.semilogx(n, [row["peak GiB"] for row in fits], "o-")
     left.set(xlabel="rows", ylabel="processor seconds of the fit")
     right.set(xlabel="rows", ylabel="peak of memory, GiB", ylim=(0.0, None))
-    left.legend(fontsize=7, loc="upper left")
+    figure.legend(*left.get_legend_handles_labels(), fontsize=7, ncols=2, loc="outside lower center")
     for axes in (left, right):
         axes.grid(alpha=0.3)
     figure.savefig(FIGURES / "scale.png", dpi=150, metadata={"Software": None})

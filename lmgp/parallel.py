@@ -111,6 +111,23 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
         return list(pool.map(function, tasks))
 
 
+def ahead(items: Iterator[Result]) -> Iterator[Result]:
+    """Yield items, of which the next one is made meanwhile, in a thread of its own.
+
+    An error that making an item raises is raised where that item would be yielded.
+
+    Parameters
+    ----------
+    items : iterator
+        It spends its time in files, and where other threads go on.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(next, items, None)
+        while (item := waiting.result()) is not None:
+            waiting = pool.submit(next, items, None)
+            yield item
+
+
 def _start_workers(pool: ThreadPoolExecutor, n_workers: int) -> None:
     """Give each worker one torch thread, and leave as it was what threads to come begin with."""
     all_set = threading.Barrier(n_workers + 1)

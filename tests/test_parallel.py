@@ -17,7 +17,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.parallel import parallel_map, single_threaded_blas
+from lmgp.parallel import ahead, parallel_map, single_threaded_blas
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -154,3 +154,25 @@ def test_learning_is_the_same_with_any_number_of_threads(n_threads: int) -> None
     alone = ExactGPRegressor(random_state=0).fit(X, y)
     assert model.kernel_.lengthscale == pytest.approx(alone.kernel_.lengthscale, rel=1e-6)
     assert model.log_marginal_likelihood_ == pytest.approx(alone.log_marginal_likelihood_, rel=1e-9)
+
+
+def test_items_are_made_ahead_and_errors_come_in_their_place() -> None:
+    made: list[int] = []
+    asked = threading.Event()
+
+    def items() -> Iterator[int]:
+        for i in range(3):
+            made.append(i)
+            if i == 1:
+                asked.set()
+            yield i
+        raise OSError("the fourth")
+
+    found = ahead(items())
+    assert next(found) == 0
+    assert asked.wait(10.0)  # before the second item is asked for
+    assert [next(found), next(found)] == [1, 2]
+    with pytest.raises(OSError, match="the fourth"):
+        next(found)
+    assert made == [0, 1, 2]
+    assert list(ahead(iter([]))) == []

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lmgp.columns import NamedColumns
 from lmgp.errors import DatasetError, nearest_names
 from lmgp.io.sources import Chunk, Source, checked_chunk_rows
+from lmgp.parallel import ahead
 from lmgp.saving.output import PathLike, as_path
 
 Floats = NDArray[np.float64]
@@ -130,6 +131,9 @@ class Dataset(Source):
         return f"<{self.n_rows:,} rows of {', '.join(self.names)} in {len(self._files)} files; y is {self._roles[0]}>"
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:  # noqa: D102
+        return ahead(self._chunks(start))
+
+    def _chunks(self, start: int) -> Iterator[Chunk]:
         waiting: list[Floats] = []
         n_waiting = 0
         for table in self._tables(start * self._chunk_rows):

@@ -66,6 +66,9 @@ class Sample:
         return both
 
     def _take(self, rows: Rows, keys: NDArray[np.float64], summary: Summary, noise_variance: float) -> None:
+        if len(self.keys) == self.size:  # of most chunks, few rows stay
+            (near,) = np.nonzero(keys < self.keys.max())
+            keys, rows = keys[near], rows.take(near)
         keys = np.concatenate((self.keys, keys))
         joined = rows if self.rows is None else self.rows.joined(rows, noise_variance)
         if len(keys) > self.size:

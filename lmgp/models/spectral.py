@@ -18,6 +18,7 @@ from lmgp.io.partitions import source_or_partitions
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Ard
 from lmgp.learning.learn import Wanted
+from lmgp.memory import chunks
 from lmgp.models.base import GPFit, TrendColumns
 from lmgp.models.evidence import less_trend
 from lmgp.models.spectral_fit import Later, PendingFit, SpectralFit, checked_box, resolved, without_rows
@@ -366,7 +367,9 @@ class SpectralGPRegressor(StreamedGP):
             return normal_draws(self._covariance(X), n_samples, rng) + self._predict(X, False)[0][:, None]
         if fit.parts is not None:
             return super()._samples(X, n_samples, rng)
-        drawn = fit.posterior.samples(X, fit.rows, n_samples, rng).T
+        size = 16 * fit.posterior.modes.n_modes + 8 * (len(fit.rows.y) + len(X))  # numbers of a draw, in 256 MiB
+        blocks = (len(range(n_samples)[block]) for block in chunks(n_samples, size, 2**28))
+        drawn = np.concatenate([fit.posterior.samples(X, fit.rows, n, rng) for n in blocks]).T
         return drawn if trend is None else drawn - trend.changes(X)[:, None]
 
     def _near_errors(self) -> NearErrors:

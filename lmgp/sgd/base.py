@@ -142,7 +142,7 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         self.max_memory_gib = max_memory_gib
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Run the steps.
 
         Parameters
@@ -150,6 +150,7 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
         X : array-like of shape (n, d)
             Or a sparse matrix, for the strategies "approximate" with a map that takes one.
         y : array-like of shape (n,)
+            Not optional.
 
         Returns
         -------
@@ -171,7 +172,7 @@ class KernelSGD(Fitted, BaseEstimator, ABC):
             self._fitted = self._fit(X, y)
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike) -> SGDFit:
+    def _fit(self, X: ArrayLike, y: ArrayLike | None) -> SGDFit:
         if self.schedule == "pegasos" and self.regularization == 0.0:
             raise InputError("schedule='pegasos' takes steps 1/(regularization · t): regularization must be positive.")
         self._check_layout(X)

@@ -17,7 +17,7 @@ from lmgp.spectral.accuracy import ACCURACY, SpectralError, warn_of_iterations, 
 from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.modes import choose_modes
 from lmgp.spectral.seconds import Work, check_seconds
-from lmgp.spectral.solve import Solution, Toeplitz, check_modes, products, solve
+from lmgp.spectral.solve import Solution, Toeplitz, check_modes, preconditioner, products, solve
 from lmgp.spectral.sums import SpectralSums
 from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
 from lmgp.validation import Rows
@@ -262,12 +262,12 @@ class SpectralPosterior:
         variance, root = self.noise.variance, np.sqrt(self._weights)
 
         def multiply(vectors: Complexes) -> Complexes:
-            image = self._toeplitz(root * vectors)
-            image *= root
+            image = root * self._toeplitz(root * vectors)
             image += variance * vectors
             return image
 
-        found = solve(multiply, root * cross, variance, enough, self._max_iterations, start)
+        diagonal = preconditioner(self.sums.generator, self._weights, variance)
+        found = solve(multiply, root * cross, variance, enough, self._max_iterations, start, diagonal)
         return root * found.vectors, found
 
     def _estimate(self) -> None:

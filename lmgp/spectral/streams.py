@@ -71,17 +71,19 @@ class Cells:
             flat *= size
             flat += place.astype(np.int64)
         n_cells = int(np.prod(self.shape.astype(object)))
-        if n_cells <= len(flat) + 2**16:  # without sorting
-            held = np.bincount(flat, minlength=n_cells) > 0
-            (keys,) = np.nonzero(held)
-            cell = (np.cumsum(held) - 1)[flat]
-        else:
-            keys, cell = np.unique(flat, return_inverse=True)
-        sums = [np.bincount(cell, precision), *(np.bincount(cell, precision * column) for column in offsets)]
-        return replace(self, keys=keys.astype(np.int64), sums=np.stack(sums, axis=1))
+        few = n_cells <= len(flat) + 2**16
+        keys, cell = (None, flat) if few else np.unique(flat, return_inverse=True)
+        totals = [np.bincount(cell, precision), *(np.bincount(cell, precision * column) for column in offsets)]
+        sums = np.stack(totals, axis=1)
+        if keys is None:  # without sorting: precisions are positive
+            (keys,) = np.nonzero(sums[:, 0])
+            sums = sums[keys]
+        return replace(self, keys=keys.astype(np.int64), sums=sums)
 
     def merge(self, other: "Cells", sign: float) -> "Cells":
         """Return the cells of the rows of both; with ``sign=-1.0``, without the rows of the other."""
+        if sign > 0.0 and np.array_equal(self.keys, other.keys):
+            return replace(self, sums=self.sums + other.sums)
         place = np.searchsorted(self.keys, other.keys)
         new = np.append(self.keys, -1)[place] != other.keys
         if sign < 0.0 and new.any():

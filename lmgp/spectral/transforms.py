@@ -1,12 +1,14 @@
 """Sums over rows for all modes, and sums over modes for all rows: non-uniform fast Fourier transforms."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import finufft
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from lmgp.spectral.modes import Indices, half_shape
 
@@ -78,9 +80,20 @@ def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
     return drawn
 
 
+def _threads() -> int:
+    """Return the number of threads: torch's, as far as finufft's OpenMP has as many."""
+    return min([torch.get_num_threads(), *(one.num_threads for one in _openmp())])
+
+
+@cache
+def _openmp() -> list[Any]:
+    controllers: list[Any] = ThreadpoolController().select(user_api="openmp").lib_controllers
+    return [one for one in controllers if "finufft" in one.filepath]
+
+
 def _transform(kind: int, angles: Sequence[Floats], values: Complexes, counts: Indices, tolerance: float) -> Complexes:
     transform: Any = getattr(finufft, f"nufft{len(angles)}d{kind}")
-    options = {"eps": tolerance, "modeord": 1, "nthreads": torch.get_num_threads()}
+    options = {"eps": tolerance, "modeord": 1, "nthreads": _threads()}
     if kind == 1:
         shape = tuple(2 * int(m) + 1 for m in counts)
         # A transform of one component has that as its number.

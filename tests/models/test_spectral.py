@@ -18,6 +18,8 @@ from lmgp import (
 )
 from lmgp.errors import InputError, MemoryLimitError, ToleranceWarning
 from lmgp.kernels.base import Kernel
+from lmgp.memory import chunks
+from lmgp.spectral.posterior import SpectralPosterior
 from tests.conftest import changed, counts_and_noises
 
 NOISE = 0.05
@@ -282,6 +284,25 @@ class TestSamples:
         found = np.cov(draws) / np.outer(std, std)
         assert np.max(np.abs(found - expected / np.outer(std, std))) < 4.0 * np.sqrt(2.0 / n)
         assert np.max(np.abs(np.diag(expected) - np.diag(np.cov(draws)))) < 0.3 * np.max(std**2)
+
+    def test_many_are_drawn_block_by_block(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y, _ = drawn(n=60)
+        T = np.array([[3.0, 3.0], [6.5, 2.2]])
+        model = SpectralGPRegressor(**SMOOTH).fit(X, y)
+        sizes, one_by_one = [], SpectralPosterior.samples
+
+        def counted(self: Any, X: Any, rows: Any, n: int, rng: Any) -> Any:
+            sizes.append(n)
+            return one_by_one(self, X, rows, n, rng)
+
+        monkeypatch.setattr(SpectralPosterior, "samples", counted)
+        monkeypatch.setattr("lmgp.models.spectral.chunks", lambda n, size, n_bytes: chunks(n, size, 64 * 8 * size))
+        draws = model.sample_y(T, 500, random_state=1)
+        assert sizes == [64] * 7 + [52]
+        assert draws.shape == (2, 500)
+        assert len(np.unique(draws)) == draws.size  # no block repeats another
+        mean, std = model.predict(T, return_std=True)
+        assert np.max(np.abs(draws.mean(axis=1) - mean) / std) < 4.0 / np.sqrt(500)
 
     @pytest.mark.parametrize("d", [1, 2, 3])
     def test_without_knowledge_they_are_of_the_prior(self, d: int) -> None:

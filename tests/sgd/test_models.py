@@ -399,3 +399,11 @@ def test_transformers_serve_as_approximate_maps() -> None:
         model = KernelSGDRegressor(features=features, random_state=0)
         assert model.fit(X, Y).score(X, Y) > 0.8
         np.testing.assert_array_equal(clone(model).fit(X, Y).predict(NEW), model.predict(NEW))
+
+
+@pytest.mark.parametrize("cls", [KernelSGDClassifier, KernelSGDRegressor])
+def test_a_path_without_targets_is_refused_in_words(cls: Any) -> None:
+    with pytest.raises(InputError, match=r"X must be a table of numbers.*got 'rows\.parquet'\. Read a file"):
+        cls().fit("rows.parquet")
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        cls().fit([[1.0, 2.0], [2.0, 3.0]])

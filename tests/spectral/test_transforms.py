@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_limits
 
 from lmgp.spectral.modes import half_shape
-from lmgp.spectral.transforms import sums_over_modes, sums_over_rows
+from lmgp.spectral.transforms import _threads, sums_over_modes, sums_over_rows
 from tests.spectral.conftest import every_mode, mirrored
 
 COUNTS = {1: [7], 2: [5, 3], 3: [2, 4, 3]}
@@ -50,3 +52,12 @@ def test_the_tolerance_is_kept(counts: np.ndarray, tolerance: float) -> None:
     expected = strengths @ np.exp(-1j * angles @ every_mode(counts).T)
     found = mirrored(sums_over_rows(columns(angles), strengths, counts, tolerance), counts)
     assert np.linalg.norm(found - expected) < 10.0 * tolerance * np.linalg.norm(expected)
+
+
+def test_no_more_threads_than_openmp_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    with threadpool_limits(1, user_api="openmp"):
+        assert _threads() == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    with threadpool_limits(2, user_api="openmp"):
+        assert _threads() == 1
