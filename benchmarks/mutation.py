@@ -15,6 +15,7 @@ as long as it survives.
 """
 
 import argparse
+import contextlib
 import gc
 import importlib
 import importlib.abc
@@ -149,11 +150,14 @@ def tried(path, source, tests, seconds):
     child = os.fork()
     if child == 0:
         status = 3
+        os.setpgid(0, 0)
         try:
             status = in_child(path, source, tests, seconds)
         finally:
             os._exit(status)
     _, status, used = os.wait4(child, 0)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # workers that its tests started, and that wait for more
     outcome = "survived" if status == 0 else "killed"
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL):
         outcome = "timeout"
