@@ -84,7 +84,7 @@ def test_the_error_that_is_stated_is_that_of_new_rows(tolerance: float, noise_va
 
 
 def test_is_nearer_to_the_exact_process_than_its_preconditioner() -> None:
-    X, y, T = data(900)
+    X, y, T = data(600)
     exact, found = both(1e-3, X, y, noise_variance=1e-3)
     expected = exact.predict(T, return_std=True, include_noise=True)
     own = found.predict(T, return_std=True, include_noise=True)
@@ -94,9 +94,9 @@ def test_is_nearer_to_the_exact_process_than_its_preconditioner() -> None:
 
 
 def test_takes_over_where_the_factor_does_not_fit() -> None:
-    X, y, T = data(900)
-    gib = 16.0 * 800**2 / 2**30  # of two matrices of 800 rows
-    small = ExactGPRegressor(**GIVEN, max_memory_gib=gib).fit(X[:800], y[:800])
+    X, y, T = data(600)
+    gib = 16.0 * 500**2 / 2**30  # of two matrices of 500 rows
+    small = ExactGPRegressor(**GIVEN, max_memory_gib=gib).fit(X[:500], y[:500])
     assert small.iterations_ is None
     large = ExactGPRegressor(**GIVEN, max_memory_gib=gib, tolerance=1e-5).fit(X, y)
     assert large.iterations_.number > 0
@@ -106,9 +106,9 @@ def test_takes_over_where_the_factor_does_not_fit() -> None:
 
 
 def test_covariances_that_do_not_fit_are_made_again() -> None:
-    X, y, T = data(900)
+    X, y, T = data(600)
     expected = ExactGPRegressor(**GIVEN).fit(X, y).predict(T)
-    model = ExactGPRegressor(**GIVEN, solver="iterative", tolerance=1e-5, max_memory_gib=0.002).fit(X, y)
+    model = ExactGPRegressor(**GIVEN, solver="iterative", tolerance=1e-5, max_memory_gib=0.001).fit(X, y)
     np.testing.assert_allclose(model.predict(T), expected, atol=1e-4)
 
 
@@ -135,7 +135,7 @@ def test_few_rows_are_served(n: int) -> None:
 
 
 def test_says_how_far_it_came() -> None:
-    X, y, T = data(900)
+    X, y, T = data(600)
     model = ExactGPRegressor(KERNEL, 1e-6, solver="iterative", tolerance=1e-6, max_iterations=12, random_state=0)
     with pytest.warns(
         ToleranceWarning, match=r"12 iterations, means settled to .* above the tolerance of 1e-06"
