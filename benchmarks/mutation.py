@@ -57,7 +57,18 @@ TARGETS = [
     ),
     ("spectral solver", "spectral/solve", ["spectral/test_solve.py"]),
     ("spectral solver", "spectral/sums", ["spectral/test_sums.py"]),
-    ("spectral solver", "spectral/posterior", ["spectral/test_updates.py", "spectral/test_posterior.py"]),
+    (
+        "spectral solver",
+        "spectral/posterior",
+        [
+            "spectral/test_updates.py",
+            "spectral/test_posterior.py",
+            "models/test_spectral.py::TestError",
+            "models/test_spectral.py::TestRefused",
+            "models/test_spectral.py::TestTrend",
+            "models/test_spectral.py::TestMean::test_it_is_as_near_to_the_exact_one_as_its_error_says",
+        ],
+    ),
 ]
 # What the parent loads, so that no child does.
 LIBRARIES = [
