@@ -15,6 +15,19 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 FIGURES = HERE.parent / "docs"
 
+# Settings of matplotlib for figures 6.6 inches wide, whose letters can be read at 390 pixels.
+NARROW = {
+    "font.size": 12,
+    "axes.titlesize": 12,
+    "axes.labelsize": 12,
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 11,
+    "legend.fontsize": 11,
+    "lines.linewidth": 2,
+    "savefig.dpi": 120,
+}
+WIDTH = 6.6
+
 
 def environment():
     import torch  # here, so that a process that measures another package's memory does not hold it

@@ -14,13 +14,15 @@ With --quick, sizes are divided by 16 and nothing is written.
 """
 
 import argparse
+import json
 import tracemalloc
 from functools import reduce
 from operator import add
 from time import perf_counter
 
 import numpy as np
-from common import FIGURES, write
+from common import FIGURES, NARROW, RESULTS, WIDTH, write
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
@@ -265,35 +267,55 @@ def one_problem(quick, repeats):
 
 
 def draw(sweeps):
-    """Each quantity over each size, both as multiples of the first of the sweep."""
-    sizes = ["n", "d", "D", "T"]
-    figure = Figure(figsize=(11, 8), layout="constrained")
-    axes = figure.subplots(len(SWEEPS), len(sizes), sharex=True)
-    for row, part in zip(axes, SWEEPS, strict=True):
-        for axis, size in zip(row, sizes, strict=True):
+    """Each quantity over each size, both as multiples of the first of the sweep; two panels a row."""
+    shown = {}
+    for part in SWEEPS:
+        for size in ("n", "d", "D", "T"):
             # Those of strategy 4 that drowned in what the interpreter takes have no slope, and are not drawn.
-            shown = [f for f in sweeps if (f["part"], f["size"]) == (part, size) and f["slope"] is not None]
-            axis.set_visible(bool(shown))
+            found = [f for f in sweeps if (f["part"], f["size"]) == (part, size) and f["slope"] is not None]
+            if found:
+                shown[part, size] = found
+    n_rows = -(-(len(shown) + 1) // 2)  # one place for the legend
+    with rc_context(NARROW):
+        figure = Figure(figsize=(WIDTH, 2.7 * n_rows), layout="constrained")
+        handles = {}
+        for number, ((part, size), of_panel) in enumerate(shown.items()):
+            axes = figure.add_subplot(n_rows, 2, number + 1)
             for exponent in (0, 1, 2):
-                axis.plot([1, 16], [1, 16**exponent], color="0.85", zorder=0)
-            for found in shown:
+                axes.plot([1, 16], [1, 16**exponent], color="0.8", zorder=0)
+            for found in of_panel:
+                strategy = found["strategy"]
                 x = np.array([run[size] for run in found["runs"]])
                 y = np.array([run["measured"] - run["interpreter"] for run in found["runs"]])
-                label = f"({found['strategy']}) {found['slope']:.2f}, table {found['expected']}"
-                axis.plot(x / x[0], y / y[0], "o-", markersize=3, color=f"C{found['strategy'] - 1}", label=label)
-            axis.set(xscale="log", yscale="log", title=f"{part} over {size}", ylim=(0.4, 80))
-            if shown:
-                axis.legend(fontsize=7)
-    figure.supxlabel("size, over the smallest")
-    figure.supylabel("seconds or bytes, over those of the smallest; grey: slopes 0, 1 and 2")
-    figure.savefig(FIGURES / "kernel_sgd.png", dpi=110)
+                style = {"color": f"C{strategy - 1}", "marker": "osD^vP"[strategy - 1], "markersize": 5}
+                (handles[strategy],) = axes.plot(x / x[0], y / y[0], **style)
+            axes.set(xscale="log", yscale="log", title=f"{part} over {size}", ylim=(0.4, 100), xticks=[1, 4, 16])
+            axes.set_xticks([], minor=True)
+            axes.set_xticklabels(["1", "4", "16"])
+        axes = figure.add_subplot(n_rows, 2, len(shown) + 1)
+        axes.axis("off")
+        order = sorted(handles)
+        axes.legend(
+            [handles[number] for number in order],
+            [f"strategy ({number})" for number in order],
+            title="grey: slopes 0, 1 and 2",
+            loc="center",
+            frameon=False,
+        )
+        figure.supxlabel("size, over the smallest")
+        figure.supylabel("seconds or bytes, over those of the smallest")
+        figure.savefig(FIGURES / "kernel_sgd.png")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--redraw", action="store_true", help="only draw the figure, from the results")
     args = parser.parse_args()
+    if args.redraw:
+        draw(json.loads((RESULTS / "kernel_sgd.json").read_text())["sweeps"])
+        return
     started = perf_counter()
     sweeps = []
     for part, strategies in SWEEPS.items():

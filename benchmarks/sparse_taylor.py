@@ -7,7 +7,8 @@ and of Pegasos. Then, at the same degrees, Taylor's weights against those of the
 and σ. After A. Cotter, J. Keshet and N. Srebro, "Explicit Approximations of the Gaussian Kernel", 2011, Figures 1 and 2
 and Table 2.
 
-    python benchmarks/sparse_taylor.py [--only machines weights speed] [--seeds 3] [--libsvm FILE ...] [--quick]
+    python benchmarks/sparse_taylor.py [--only machines weights speed] [--seeds 3] [--libsvm FILE ...]
+        [--quick] [--redraw]
 
 The last part times the features of 20,000 sparse rows beside scikit-learn's PolynomialFeatures. Generated rows are
 unions of one-hot groups (as Adult) or groups with some real inputs (as Covertype); digits come with scikit-learn. A
@@ -16,6 +17,7 @@ Writes results/sparse_taylor.json and docs/sparse_taylor.png.
 """
 
 import argparse
+import json
 import os
 import warnings
 from functools import partial
@@ -25,7 +27,8 @@ from time import perf_counter
 
 import numpy as np
 import scipy.sparse as sp
-from common import FIGURES, timed, write
+from common import FIGURES, NARROW, RESULTS, WIDTH, timed, write
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
@@ -236,36 +239,48 @@ def best_weights(name, args):
 
 
 def draw(runs):
-    """For each set, at the middle width: the objective, the test error and the kernel error over the operations."""
+    """For each set, at the middle width: the test error and the kernel error over the operations, two panels a row."""
     sets = list(dict.fromkeys(run["set"] for run in runs))
-    figure = Figure(figsize=(10, 3 * len(sets)), layout="constrained")
-    panels = figure.subplots(len(sets), 3, squeeze=False)
+    with rc_context(NARROW):
+        figure = Figure(figsize=(WIDTH, 3.1 * 3 * len(sets) / 2), layout="constrained")
+        _draw(runs, sets, figure)
+        figure.savefig(FIGURES / "sparse_taylor.png")
+
+
+MEASURES = {
+    "primal objective": lambda run: run["linear_svc"]["objective"],
+    "test error, %": lambda run: 100 * run["linear_svc"]["test_error"],
+    "mean |error of k|": lambda run: run["kernel_error"],
+}
+
+
+def _draw(runs, sets, figure):
     legend = {"taylor": "Taylor, degree 2 to 4", "fourier": "random Fourier"}
+    panels = figure.subplots(len(MEASURES), len(sets), squeeze=False).T
+    handles = {}
     for axes, name in zip(panels, sets, strict=True):
         of_set = [run for run in runs if run["set"] == name and run.get("width", 1.0) == 1.0]
         exact_run, linear = (next(run for run in of_set if run["map"] == kind) for kind in ("exact", "linear"))
-        for family, colour in (("taylor", "C1"), ("fourier", "C0")):
+        for family, colour, marker in (("taylor", "C1", "o"), ("fourier", "C0", "s")):
             done = [run for run in of_set if run["map"] == family and "linear_svc" in run]
             sizes = list(dict.fromkeys(run["size"] for run in done))
             groups = [[run for run in done if run["size"] == size] for size in sizes]
             operations = [group[0]["operations"] for group in groups]
-            measures = [
-                lambda run: run["linear_svc"]["objective"], lambda run: 100 * run["linear_svc"]["test_error"],
-                lambda run: run["kernel_error"],
-            ]  # fmt: skip
-            for axis, measure in zip(axes, measures, strict=True):
+            for axis, measure in zip(axes, MEASURES.values(), strict=True):
                 means = [np.mean([measure(run) for run in group]) for group in groups]
-                axis.plot(operations, means, "o-", color=colour, label=legend[family])
-        axes[0].axhline(exact_run["linear_svc"]["objective"], color="black", label="Gaussian kernel")
-        axes[1].axhline(100 * exact_run["linear_svc"]["test_error"], color="black")
-        axes[1].axhline(100 * linear["linear_svc"]["test_error"], color="black", linestyle="--", label="linear")
+                (handles[legend[family]],) = axis.plot(operations, means, marker=marker, color=colour)
+        axes[0].axhline(exact_run["linear_svc"]["objective"], color="black")
+        handles["Gaussian kernel"] = axes[1].axhline(100 * exact_run["linear_svc"]["test_error"], color="black")
+        error = 100 * linear["linear_svc"]["test_error"]
+        handles["linear"] = axes[1].axhline(error, color="black", linestyle="--")
         axes[2].set_yscale("log")
-        for axis, label in zip(axes, ("primal objective", "test error, %", "mean |error of k|"), strict=True):
-            axis.set(xscale="log", xlabel="operations a row", ylabel=label)
-        axes[0].set_title(f"{name}: {linear['non_zeros']:.0f} of {linear['columns']} inputs not zero", loc="left")
-        axes[0].legend(fontsize=8)
-        axes[1].legend(fontsize=8)
-    figure.savefig(FIGURES / "sparse_taylor.png", dpi=110)
+        for axis in axes:
+            axis.set_xscale("log")
+        axes[0].set_title(f"{name}:\n{linear['non_zeros']:.0f} of {linear['columns']}\nnot zero")
+        axes[2].set_xlabel("operations a row" if len(sets) < 3 else "operations\na row")
+    for axis, label in zip(panels[0], MEASURES, strict=True):
+        axis.set_ylabel(label)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=2)
 
 
 def machines(sets, args):
@@ -323,7 +338,11 @@ def main():
     found = [str(folder / name) for name in LIBSVM_SETS if (folder / name).is_file()]
     parser.add_argument("--libsvm", nargs="*", default=found, metavar="FILE", help="more sets, in LIBSVM format")
     parser.add_argument("--quick", action="store_true", help="a tiny run, which keeps nothing")
+    parser.add_argument("--redraw", action="store_true", help="only draw the figure, from the results")
     args = parser.parse_args()
+    if args.redraw:
+        draw(json.loads((RESULTS / "sparse_taylor.json").read_text())["machines"])
+        return
     sets = ["one_hot", "mixed", "digits", *args.libsvm]
     for part in args.only:
         table = PARTS[part](sets, args)

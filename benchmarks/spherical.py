@@ -9,18 +9,21 @@ a = 4 and 10 Gaussians, in parts:
     time      seconds to make the features of 1,000 rows; Figure 4
     accuracy  LinearSVC on the features beside SVC with the exact kernel; Table 1
 
-    python benchmarks/spherical.py [--only mse time] [--quick]
+    python benchmarks/spherical.py [--only mse time] [--quick] [--redraw]
 
 Writes benchmarks/results/spherical.json (every run, and the environment) and docs/spherical_PART.png; parts that are
 not run keep their entries. --quick does every part at tiny sizes, and keeps nothing.
 """
 
 import argparse
+import json
 from functools import partial
+from itertools import product
 from statistics import mean, median, stdev
 
 import numpy as np
-from common import FIGURES, timed, write
+from common import FIGURES, NARROW, RESULTS, WIDTH, timed, write
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 from sklearn.kernel_approximation import PolynomialCountSketch
@@ -35,6 +38,7 @@ from lmgp.features.spherical import SphericalFourierFeatures
 
 A = 4.0
 KERNEL = {"gamma": 2 / A**2, "coef0": 1 - 2 / A**2}
+MARKERS = {"RM": "o", "TS": "s", "SRF": "D", "SRF orthogonal": "^", "exact": "o"}
 COLOURS = {"RM": "#d55e00", "TS": "#8c8c8c", "SRF": "#0072b2", "SRF orthogonal": "#009e73", "exact": "#000000"}
 # A TensorSketch of many rows at once waits for memory; in small blocks it is several times faster.
 BLOCK = 25
@@ -210,9 +214,23 @@ def run_accuracy(quick):
 # -------------------------------------------------------------------------------------------------------------- figures
 
 
-def panels(n_rows, n_columns):
-    figure = Figure(figsize=(3.6 * n_columns, 3.2 * n_rows), layout="constrained")
-    return figure, figure.subplots(n_rows, n_columns, squeeze=False)
+def panels(number, legend_rows=1):
+    """Return a figure of two panels a row, and its panels."""
+    n_rows = -(-number // 2)
+    figure = Figure(figsize=(WIDTH, 3.1 * n_rows + 0.35 * legend_rows), layout="constrained")
+    axes = figure.subplots(n_rows, 2, squeeze=False).ravel()
+    for unused in axes[number:]:
+        unused.axis("off")
+    return figure, axes[:number]
+
+
+def legend(figure, axes, ncols=2):
+    """Put the lines of all panels in one legend below them."""
+    found = {}
+    for panel in axes:
+        handles, labels = panel.get_legend_handles_labels()
+        found |= dict(zip(labels, handles, strict=True))
+    figure.legend(found.values(), found, loc="outside lower center", ncols=ncols)
 
 
 def lines(axes, runs, x, value, label="method"):
@@ -221,8 +239,9 @@ def lines(axes, runs, x, value, label="method"):
         own = [run for run in runs if run[label] == name]
         at = sorted({run[x] for run in own})
         values = [np.ravel([run[value] for run in own if run[x] == size]) for size in at]
-        style = {"color": COLOURS[name.removesuffix(" CRAFT")], "linestyle": "--" if "CRAFT" in name else "-"}
-        style |= {"marker": "o", "markersize": 3, "capsize": 2}
+        plain = name.removesuffix(" CRAFT")
+        style = {"color": COLOURS[plain], "linestyle": "--" if "CRAFT" in name else "-"}
+        style |= {"marker": MARKERS[plain], "markersize": 5, "capsize": 2}
         axes.errorbar(at, [v.mean() for v in values], [v.std() for v in values], label=name, **style)
     axes.set_xscale("log", base=2)
     axes.set_xlabel(x)
@@ -230,65 +249,65 @@ def lines(axes, runs, x, value, label="method"):
 
 def draw_fit(runs):
     curves = [run for run in runs if "z" in run and run["d"] == max(run["d"] for run in runs)]
-    figure, axes = panels(len(curves), 2)
-    for (left, right), run in zip(axes, curves, strict=True):
+    figure, axes = panels(2 * len(curves))
+    for left, right, run in zip(axes[::2], axes[1::2], curves, strict=True):
         left.plot(run["z"], run["exact"], "k", label="K")
         left.plot(run["z"], run["fitted"], "--", color=COLOURS["SRF"], label="K̂")
         left.set(xlabel="z", title=f"p = {run['degree']}, d = {run['d']}, a = {run['a']:g}")
-        left.legend()
         right.plot(run["w"], run["density"], color=COLOURS["SRF"])
         right.set(xlabel="w", title="p(w)")
+    legend(figure, axes)
     return figure
 
 
 def draw_mse(runs):
     sets, degrees = (list(dict.fromkeys(run[key] for run in runs)) for key in ("data", "degree"))
-    figure, axes = panels(len(sets), len(degrees))
-    for i, name in enumerate(sets):
-        for j, degree in enumerate(degrees):
-            own = [run for run in runs if (run["data"], run["degree"]) == (name, degree)]
-            lines(axes[i, j], own, "D", "mse")
-            axes[i, j].set(yscale="log", title=f"{name}, p = {degree}", ylabel="MSE")
-    axes[0, 0].legend()
+    figure, axes = panels(len(sets) * len(degrees), legend_rows=2)
+    for place, (degree, name) in enumerate(product(degrees, sets)):
+        own = [run for run in runs if (run["data"], run["degree"]) == (name, degree)]
+        lines(axes[place], own, "D", "mse")
+        axes[place].set(yscale="log", title=f"{name}, p = {degree}", ylabel="MSE")
+    legend(figure, axes)
     return figure
 
 
 def draw_craft(runs):
     named = [run | {"method": run["method"] + " CRAFT" * run["craft"]} for run in runs]
-    figure, axes = panels(1, 3)
+    figure, axes = panels(3, legend_rows=3)
     for run in named:
         if "log_ratio" in run:
             style = {"color": COLOURS[run["method"].split()[0]], "linestyle": "--" if run["craft"] else "-"}
             at = 1 + run["every"] * np.arange(len(run["log_ratio"]))
-            axes[0, 0].plot(at, run["log_ratio"], label=run["method"], **style)
-    axes[0, 0].set(xlabel="eigenvalue", ylabel="log (approximate/exact)")
-    axes[0, 0].legend()
-    for panel, value in zip(axes[0, 1:], ("mse", "accuracy"), strict=True):
+            axes[0].plot(at, run["log_ratio"], **style)
+    axes[0].set(xlabel="eigenvalue", title="log (approximate/exact)")
+    for panel, value in zip(axes[1:], ("mse", "accuracy"), strict=True):
         lines(panel, named, "D", value)
         panel.set_title(value)
-    axes[0, 1].set_yscale("log")
+    axes[1].set_yscale("log")
+    legend(figure, axes)
     return figure
 
 
 def draw_time(runs):
     cases = list(dict.fromkeys(run["case"] for run in runs))
-    figure, axes = panels(1, len(cases))
-    for panel, case in zip(axes[0], cases, strict=True):
+    figure, axes = panels(len(cases), legend_rows=2)
+    for panel, case in zip(axes, cases, strict=True):
         lines(panel, [run for run in runs if run["case"] == case], "D", "s")
-        panel.set(yscale="log", title=f"p = 3, {case}", ylabel="seconds")
-    axes[0, 0].legend()
+        panel.set(yscale="log", title=f"p = 3, {case}")
+    axes[0].set_ylabel("seconds")
+    legend(figure, axes)
     return figure
 
 
 def draw_accuracy(runs):
     degrees = list(dict.fromkeys(run["degree"] for run in runs))
-    figure, axes = panels(1, len(degrees))
-    for panel, degree in zip(axes[0], degrees, strict=True):
+    figure, axes = panels(len(degrees), legend_rows=3)
+    for panel, degree in zip(axes, degrees, strict=True):
         own = [run for run in runs if run["degree"] == degree]
         lines(panel, [run for run in own if run["D"]], "D", "accuracy")
         panel.axhline(mean(run["accuracy"] for run in own if not run["D"]), color="k", linestyle=":", label="exact")
         panel.set_title(f"p = {degree}")
-    axes[0, 0].legend()
+    legend(figure, axes)
     return figure
 
 
@@ -298,18 +317,27 @@ PARTS = {
 }  # fmt: skip
 
 
+def save(name, draw, runs):
+    with rc_context(NARROW):
+        draw(runs).savefig(FIGURES / f"spherical_{name}.png")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--quick", action="store_true", help="tiny sizes; keeps nothing")
+    parser.add_argument("--redraw", action="store_true", help="only draw the figures, from the results")
     args = parser.parse_args()
     for name in args.only:
         run, draw = PARTS[name]
+        if args.redraw:
+            save(name, draw, json.loads((RESULTS / "spherical.json").read_text())[name])
+            continue
         seconds, runs = timed(partial(run, args.quick))
         print(f"{name}: {seconds:.0f} s", flush=True)
         if not args.quick:
             write("spherical", {name: runs})
-            draw(runs).savefig(FIGURES / f"spherical_{name}.png", dpi=100)
+            save(name, draw, runs)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ Floats = NDArray[np.float64]
 # Nodes of the Gauss-Hermite rules, by which means are taken, and of the Gauss-Legendre rule over quantiles.
 N_NODES, N_QUANTILES = 40, 400
 
+# Beyond this number of standard deviations a probability is 0 in double precision; halvings of the range of as many.
+REACH, HALVINGS = 38.0, 55
+
 # Rows that are evaluated at a time.
 CHUNK = 4096
 
@@ -58,6 +61,15 @@ class Scale(ABC):
                 f"threshold must be a finite number that the transformer of the target takes; got {threshold!r}."
             )
         return found
+
+    def limit_of_mean(self, threshold: float, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
+        """Return f where E[y | f] = threshold, for z = f + noise: by bisection, within `REACH` of `std` from `mean`."""
+        below, above = np.full(len(mean), -REACH), np.full(len(mean), REACH)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (below + above)
+            higher = (self.mean(mean + std * middle, noise_std) > threshold) == self.increasing
+            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+        return mean + std * 0.5 * (below + above)
 
     def _clipped(self, y: Floats) -> Floats:
         """Return values below all targets as the limit of these."""
@@ -190,6 +202,10 @@ class LogScale(Scale):
         with np.errstate(over="ignore"):
             deviation: Floats = np.exp(mean + 0.5 * np.square(std)) * np.sqrt(np.expm1(np.square(std)))
         return deviation
+
+    def limit_of_mean(self, threshold: float, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
+        """Return log(threshold + shift) − noise_std²/2."""
+        return self.limit(threshold) - 0.5 * np.square(noise_std)
 
     def latent_std(self, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
         """Return what `std` does of E[y | f] = exp(f + noise_std²/2) − shift."""

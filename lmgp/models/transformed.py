@@ -262,14 +262,16 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
         return lower, upper
 
-    def predict_exceedance(self, X: ArrayLike, threshold: float, **options: Any) -> Floats:
-        """Predict the probability that a new observation is above a threshold: that of z above g(threshold).
+    def predict_exceedance(self, X: ArrayLike, threshold: float, include_noise: bool = True, **options: Any) -> Floats:
+        """Predict the probability of a value above a threshold: of a new observation, that of z above g(threshold).
 
         Parameters
         ----------
         X : array-like of shape (n, d)
         threshold : float
             In units of y.
+        include_noise : bool, default=True
+            As in `predict_quantile`.
         **options
             All else that `predict` of the regressor takes.
 
@@ -284,8 +286,16 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         """
         check_is_fitted(self)
         limit = self.scale_.limit(threshold)
-        mean, std = self._of_z(X, **options)
-        found: Floats = ndtr((mean - limit) / std if self.scale_.increasing else (limit - mean) / std)
+        if include_noise:
+            mean, std = self._of_z(X, **options)
+            limits = np.full(len(mean), limit)
+        else:  # E[y | f] is as monotone in f as y is in z
+            mean, std, noise = self._of_function(X, **options)
+            limits = self.scale_.limit_of_mean(float(threshold), mean, std, noise)
+        above = mean - limits if self.scale_.increasing else limits - mean
+        # Without any uncertainty the value is the mean.
+        certain = np.where(above > 0.0, np.inf, -np.inf)
+        found: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
         return found
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:

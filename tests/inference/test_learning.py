@@ -132,12 +132,13 @@ class TestLearning:
         ]
         assert np.max(np.abs(slopes)) / len(y) < 1e-5
 
-    def test_the_best_start_is_refined_on_all_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("seed", [0, 1, 2])  # of the rows of each round
+    def test_the_best_start_is_refined_on_all_rows(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
         X, y = friedman()
         reference = ExactGPRegressor(random_state=0).fit(X, y)
         search = replace(SEARCH, rounds=(Round(20, 15, 3), Round(30, 40, 1)))
         monkeypatch.setattr(lmgp.inference.learning, "SEARCH", search)
-        model = ExactGPRegressor(random_state=1).fit(X, y)
+        model = ExactGPRegressor(random_state=seed).fit(X, y)
         assert model.log_marginal_likelihood_ == pytest.approx(reference.log_marginal_likelihood_, rel=1e-9)
         assert model.kernel_.lengthscale == pytest.approx(reference.kernel_.lengthscale, rel=1e-4)
         assert model.noise_variance_ == pytest.approx(reference.noise_variance_, rel=1e-4)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
+from lmgp.learning import choice
 from lmgp.learning.record import Learned
 from lmgp.learning.search import Search
 from tests.learning.conftest import Draw
@@ -54,6 +56,12 @@ def fisher(X: Floats, learned: Learned) -> Floats:
         inverse @ (covariance(at + unit) - covariance(at - unit)) / (2.0 * step) for unit in step * np.eye(len(at))
     ]
     return 0.5 * np.array([[np.sum(a * b.T) for b in changes] for a in changes])
+
+
+@pytest.fixture
+def no_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the noise as the likelihood has it."""
+    monkeypatch.setattr(choice, "RULE", replace(choice.RULE, doublings=0))
 
 
 @pytest.fixture
@@ -112,7 +120,7 @@ class TestParameters:
         found = learn(X, y, kernel=["gaussian", "matern12"], ard=True, random_state=0)
         assert found.learning.chosen.kernel == best
 
-    @pytest.mark.usefixtures("small")
+    @pytest.mark.usefixtures("small", "no_more_noise")
     def test_above_max_learning_rows_what_is_left_out_decides(self, draw_from: Draw) -> None:
         X, y = draw_from(ROUGH, 500, noise=0.01)
         found = learn(X, y, kernel=["gaussian", "matern12"], max_learning_rows=100, random_state=0)
@@ -120,16 +128,39 @@ class TestParameters:
         likelihoods = {(one.likelihood, one.n_rows) for one in found.learning}
         assert ("exact", 100) in likelihoods
         scored = [one for one in found.learning if np.isfinite(one.alone)]
-        assert {one.likelihood.partition(",")[0] for one in scored} == {"exact", "vecchia"}
+        assert {one.likelihood for one in scored} == {"exact", "vecchia"}
         assert found.learning.chosen in scored
         assert found.learning.n_rows == 500
 
-    @pytest.mark.usefixtures("small")
+    @pytest.mark.usefixtures("small", "no_more_noise")
     @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
     def test_one_likelihood_alone(self, likelihood: str, draw_from: Draw) -> None:
         X, y = draw_from(ROUGH, 300)
         found = learn(X, y, kernel="matern12", likelihood=likelihood, max_learning_rows=100, random_state=0)
-        assert {one.likelihood.split(",")[0] for one in found.learning if np.isfinite(one.alone)} == {likelihood}
+        assert found.learning.chosen.likelihood == likelihood
+        assert {one.likelihood for one in found.learning if np.isfinite(one.alone)} == {likelihood}
+
+    @pytest.mark.usefixtures("small")
+    def test_noise_is_doubled_while_rows_that_are_left_out_ask_for_more(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, y = draw_from(ROUGH, 500)
+
+        def learned(**rule: float) -> Learned:
+            monkeypatch.setattr(choice, "RULE", replace(choice.Rule(), **rule))
+            return learn(X, y, kernel="gaussian", max_learning_rows=100, random_state=0)
+
+        alone, by_gain = learned(doublings=0), learned()
+        for doublings in (1, 4):
+            always = learned(doublings=doublings, worth_doubling=-np.inf)
+            assert always.noise_variance == pytest.approx(2.0**doublings * alone.noise_variance)
+            np.testing.assert_array_equal(always.kernel.theta, alone.kernel.theta)
+            assert always.learning.chosen.likelihood == f"{alone.learning.chosen.likelihood}, more noise"
+        never = learned(worth_doubling=np.inf)
+        assert never.noise_variance == alone.noise_variance
+        assert never.learning.chosen.likelihood == alone.learning.chosen.likelihood in ("exact", "vecchia")
+        gained = by_gain.learning.chosen.alone - always.learning.chosen.alone
+        assert gained > 0.0  # sixteen times the noise predicts worse than what was asked for
 
     def test_an_irrelevant_column_has_a_long_but_finite_lengthscale(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 150)

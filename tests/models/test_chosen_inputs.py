@@ -169,10 +169,31 @@ class TestUnits:
         model = GPRegressor(kernel=kernel, noise_variance=0.01, methods=["exact"]).fit(X, y)
         assert model.kernel_.lengthscale == kernel.lengthscale
 
-    def test_a_constant_column_is_no_obstacle(self) -> None:
+    def test_a_constant_column_changes_no_prediction(self) -> None:
         X, y = self.table()
-        expected = GPRegressor(methods=["exact"], random_state=0).fit(X, y)
-        model = GPRegressor(methods=["exact"], random_state=0).fit(np.column_stack((X, np.full(len(y), 1e9))), y)
+        more = np.column_stack((X, np.full(len(y), 1e9)))
+        scales = np.array([1e-4, 1.0, 1e5, 3.0])
+        expected, model = (
+            GPRegressor(kernel=GaussianKernel(scales[: Z.shape[1]]), noise_variance=0.01, methods=["exact"]).fit(Z, y)
+            for Z in (X, more)
+        )
+        np.testing.assert_allclose(model.predict(more), expected.predict(X), rtol=1e-10)
+
+    @pytest.mark.parametrize(("kernel", "near"), [("gaussian", 1e-3), ("matern52", 5e-3)])
+    def test_a_constant_column_is_no_obstacle_to_learning(self, kernel: str, near: float) -> None:
+        X, y = self.table()
+        more = np.column_stack((X, np.full(len(y), 1e9)))
+        expected, model = (GPRegressor(kernel=kernel, methods=["exact"], random_state=0).fit(Z, y) for Z in (X, more))
         assert np.all(np.isfinite(model.kernel_.theta))
-        new = np.column_stack((X, np.full(len(y), 1e9)))
-        np.testing.assert_allclose(model.predict(new), expected.predict(X), rtol=2e-2)
+        # The neighbours from which it is learned are drawn anew, and the lengthscales differ by a tenth.
+        np.testing.assert_allclose(model.predict(more), expected.predict(X), atol=near * y.std())
+
+    def test_a_constant_column_costs_no_likelihood(self) -> None:
+        X, y = self.table()
+        more = np.column_stack((X, np.full(len(y), 1e9)))
+        without, found = (
+            ExactGPRegressor(model.kernel_, model.noise_variance_).fit(Z, y).log_marginal_likelihood_
+            for Z in (X, more)
+            for model in [GPRegressor(kernel=["gaussian", "matern52"], methods=["exact"], random_state=0).fit(Z, y)]
+        )
+        assert found > without - 0.01 * len(y)

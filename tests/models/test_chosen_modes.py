@@ -5,10 +5,25 @@ import warnings
 import numpy as np
 import pytest
 
+import lmgp.selection.modes
 from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel, SpectralGPRegressor
 from lmgp.errors import ToleranceWarning
 from lmgp.kernels.base import Kernel
+from lmgp.spectral.modes import Modes
 from tests.models.conftest import NOISE, VARIANCE, assert_no_warning, auto, divergence, draw
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product takes 20 ns a mode, however busy the machine is."""
+    take(monkeypatch, 2e-8)
+
+
+def take(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    def iteration_seconds(modes: Modes) -> float:
+        return seconds * modes.n_modes
+
+    monkeypatch.setattr(lmgp.selection.modes, "iteration_seconds", iteration_seconds)
 
 
 class TestGlobalSolve:
@@ -53,3 +68,12 @@ class TestGlobalSolve:
             model = auto(n_predict=10**6, methods=None, kernel=kernel, noise_variance=noise).fit(X, y)
         assert not isinstance(model.model_, SpectralGPRegressor)
         assert all(trial.method != "spectral" for trial in model.selection_)
+
+    def test_is_passed_over_where_the_machine_is_slow(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y, _ = draw(300)
+        model = auto(n_predict=10**6, methods=None).fit(X, y)
+        (trial,) = model.selection_
+        assert trial.method == "spectral"
+        # The exact GP takes 3e10 products of 300 rows and 10⁶ predictions, and so about a second: `LIMITS.quick`.
+        take(monkeypatch, 2e-8 * 1e4 / trial.seconds)
+        assert auto(n_predict=10**6, methods=["spectral", "exact"]).fit(X, y).selection_.chosen.method == "exact"

@@ -48,29 +48,43 @@ def test_means_are_those_of_the_factor(trend, weighted: bool) -> None:
     own = found.predict(T, return_std=True)
     np.testing.assert_allclose(own[0], mean, atol=1e-5)
     np.testing.assert_allclose(found.predict(T), own[0], atol=1e-12)
-    np.testing.assert_allclose(own[1], std, rtol=0.2)  # the variance is local
+    # The variance is local: that of the nearest rows and the landmarks.
+    assert np.sqrt(np.mean((own[1] / std - 1.0) ** 2)) < 0.04
     np.testing.assert_allclose(found.dual_coefficients()[1], exact.dual_coefficients()[1], atol=1e-3)
     if trend != "constant":
         np.testing.assert_allclose(found.trend_.coef, exact.trend_.coef, atol=1e-5)
         np.testing.assert_allclose(found.trend_.covariance, exact.trend_.covariance, atol=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_variances_from_all_rows_are_those_of_the_factor(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
+    monkeypatch.setattr(iterative, "PLAN", Plan(landmarks=60, block_size=300, n_neighbors=300))
+    X, y, T = data(300)
+    exact, found = both(1e-6, X, y, *(counts_and_noises(len(X)) if weighted else ()), trend="linear")
+    expected, std = (model.predict(T, return_std=True)[1] for model in (exact, found))
+    np.testing.assert_allclose(std, expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-3])
 @pytest.mark.parametrize("noise_variance", [1e-1, 1e-3])
 def test_the_error_that_is_stated_is_that_of_new_rows(tolerance: float, noise_variance: float) -> None:
-    X, y, _ = data(900)
-    T = data(900, seed=1)[0]
-    exact, found = both(tolerance, X, y, noise_variance=noise_variance)
-    mean, std = exact.predict(T, return_std=True, include_noise=True)
-    error = float(np.sqrt(np.mean(((found.predict(T) - mean) / std) ** 2)))
-    assert found.iterations_.converged
-    assert found.iterations_.error <= tolerance
-    assert error <= 4.0 * tolerance
-    assert found.predict(T[:3], return_error=True)[1] == pytest.approx(0.5 * found.iterations_.error**2)
+    T = data(400, seed=1)[0]
+    errors = []
+    for seed in range(3):
+        X, y, _ = data(400, seed=2 + seed)
+        exact, found = both(tolerance, X, y, noise_variance=noise_variance, random_state=seed)
+        mean, std = exact.predict(T, return_std=True, include_noise=True)
+        errors.append(float(np.sqrt(np.mean(((found.predict(T) - mean) / std) ** 2))))
+        assert found.iterations_.converged
+        assert found.iterations_.error <= tolerance
+        assert found.predict(T[:3], return_error=True)[1] == pytest.approx(0.5 * found.iterations_.error**2)
+    # An estimate from few probes: of one solve within a factor of two, on average within a third.
+    assert max(errors) <= 2.0 * tolerance
+    assert np.sqrt(np.mean(np.square(errors))) <= 1.33 * tolerance
 
 
 def test_is_nearer_to_the_exact_process_than_its_preconditioner() -> None:
-    X, y, T = data(900)
+    X, y, T = data(600)
     exact, found = both(1e-3, X, y, noise_variance=1e-3)
     expected = exact.predict(T, return_std=True, include_noise=True)
     own = found.predict(T, return_std=True, include_noise=True)
@@ -80,9 +94,9 @@ def test_is_nearer_to_the_exact_process_than_its_preconditioner() -> None:
 
 
 def test_takes_over_where_the_factor_does_not_fit() -> None:
-    X, y, T = data(900)
-    gib = 16.0 * 800**2 / 2**30  # of two matrices of 800 rows
-    small = ExactGPRegressor(**GIVEN, max_memory_gib=gib).fit(X[:800], y[:800])
+    X, y, T = data(600)
+    gib = 16.0 * 500**2 / 2**30  # of two matrices of 500 rows
+    small = ExactGPRegressor(**GIVEN, max_memory_gib=gib).fit(X[:500], y[:500])
     assert small.iterations_ is None
     large = ExactGPRegressor(**GIVEN, max_memory_gib=gib, tolerance=1e-5).fit(X, y)
     assert large.iterations_.number > 0
@@ -92,9 +106,9 @@ def test_takes_over_where_the_factor_does_not_fit() -> None:
 
 
 def test_covariances_that_do_not_fit_are_made_again() -> None:
-    X, y, T = data(900)
+    X, y, T = data(600)
     expected = ExactGPRegressor(**GIVEN).fit(X, y).predict(T)
-    model = ExactGPRegressor(**GIVEN, solver="iterative", tolerance=1e-5, max_memory_gib=0.002).fit(X, y)
+    model = ExactGPRegressor(**GIVEN, solver="iterative", tolerance=1e-5, max_memory_gib=0.001).fit(X, y)
     np.testing.assert_allclose(model.predict(T), expected, atol=1e-4)
 
 
@@ -121,7 +135,7 @@ def test_few_rows_are_served(n: int) -> None:
 
 
 def test_says_how_far_it_came() -> None:
-    X, y, T = data(900)
+    X, y, T = data(600)
     model = ExactGPRegressor(KERNEL, 1e-6, solver="iterative", tolerance=1e-6, max_iterations=12, random_state=0)
     with pytest.warns(
         ToleranceWarning, match=r"12 iterations, means settled to .* above the tolerance of 1e-06"

@@ -52,6 +52,33 @@ def test_exceedance_of_a_log_normal_distribution(threshold: float) -> None:
     np.testing.assert_allclose(model().predict_exceedance(T, threshold), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.4, 1.0, 2.5])
+def test_exceedance_of_the_expectation_is_that_of_a_log_normal_one(threshold: float) -> None:
+    (mean, whole), (_, latent) = of_z(include_noise=True), of_z()
+    expected = lognorm(latent, scale=np.exp(mean + 0.5 * (whole**2 - latent**2))).sf(threshold)
+    np.testing.assert_allclose(model().predict_exceedance(T, threshold, include_noise=False), expected, rtol=1e-9)
+    # The same by quadrature and bisection, of a transformer whose mean has no closed form.
+    by_rule = model(FunctionTransformer(np.log, inverse_func=np.exp))
+    found = by_rule.predict_exceedance(T, max(threshold, 1e-9), include_noise=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+
+
+def minus_log(y: np.ndarray) -> np.ndarray:
+    return -np.log(y)
+
+
+def exp_minus(z: np.ndarray) -> np.ndarray:
+    return np.exp(-z)
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_the_expectation_exceeds_its_quantile_with_the_probability_of_the_rest(falling: bool) -> None:
+    found = model(FunctionTransformer(minus_log, inverse_func=exp_minus) if falling else "log1p")
+    for q in (0.1, 0.5, 0.8):
+        value = float(found.predict_quantile(T[:1], q, include_noise=False)[0])
+        np.testing.assert_allclose(found.predict_exceedance(T[:1], value, include_noise=False), 1.0 - q, rtol=1e-6)
+
+
 def test_exceedance_of_a_falling_function_is_above_a_quantile() -> None:
     found = model(FunctionTransformer(np.reciprocal, inverse_func=np.reciprocal), np.exp(0.1 * Z))
     median = float(found.predict_quantile(T[:1], 0.5)[0])

@@ -220,6 +220,7 @@ CASES: dict[str, Case] = {
     "localized_test_rows": Case(LocalizedGPRegressor(TaylorFeatures(30), centroids="test_rows")),
     "localized_energy": Case(LocalizedGPRegressor(TaylorFeatures(30, index_set="energy"))),
     "localized_nystroem": Case(LocalizedGPRegressor(LANDMARKS), near="landmarks"),
+    "localized_nystroem_random": Case(LocalizedGPRegressor(NystroemFeatures(15), random_state=0), near="landmarks"),
     "localized_maclaurin": Case(
         LocalizedGPRegressor(OptimizedMaclaurinFeatures(30, n_allocation_rows=15), random_state=0), whole_prior=False
     ),

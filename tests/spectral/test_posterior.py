@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from lmgp import GaussianKernel, MaternKernel
-from lmgp.errors import MemoryLimitError
+from lmgp.errors import MemoryLimitError, ToleranceWarning
 from lmgp.inference.trend import without_trend
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
-from lmgp.spectral.posterior import SpectralPosterior
+from lmgp.spectral.posterior import ACCURACY, SpectralPosterior
 from tests.conftest import ARGUMENTS, NOISE, Floats, rows_and_noises, with_ones
 from tests.spectral.conftest import approximated, between
 
@@ -85,3 +85,44 @@ def test_more_memory_than_allowed() -> None:
     rows, _ = rows_and_noises(X, y, "plain")
     with pytest.raises(MemoryLimitError, match=r"Fourier modes of Matern.*tolerance of 0.001.*NearestNeighbors"):
         SpectralPosterior(MaternKernel(0.5), rows, Noise(NOISE), 1e-3, max_memory_gib=0.01)
+
+
+@every_case
+@pytest.mark.parametrize("tolerance", [0.3, 0.01])
+def test_no_iteration_is_more_than_the_tolerance_asks_for(d: int, kernel: Kernel, tolerance: float) -> None:
+    rows, _ = rows_and_noises(*drawn(d)[:2], "both")
+    enough = 0.5 * tolerance**2
+    error = SpectralPosterior(kernel, rows, Noise(NOISE), tolerance).error
+    assert error.converged
+    assert error.iterations <= enough
+    with pytest.warns(ToleranceWarning, match=f"{error.n_iterations - 1} iterations leave") as told:
+        less = SpectralPosterior(kernel, rows, Noise(NOISE), tolerance, max_iterations=error.n_iterations - 1).error
+    assert less.iterations > enough
+    assert not less.converged
+    # What it says is what is left, in noise standard deviations.
+    left = float(str(told[0].message).partition(" up to ")[2].split()[0])
+    assert left == pytest.approx(np.sqrt(2.0 * less.iterations), rel=0.1)
+
+
+def test_transforms_are_as_exact_as_the_tolerance_asks_for() -> None:
+    kernel = GaussianKernel(0.9, 1.4)
+    rows, _ = rows_and_noises(*drawn(1)[:2], "plain")
+
+    def asked(tolerance: float, **options: float) -> float:
+        return SpectralPosterior(kernel, rows, Noise(NOISE), tolerance, **options)._transform_tolerance
+
+    assert asked(0.01) == pytest.approx(ACCURACY.transform * 0.01 * NOISE / 1.4)
+    assert asked(0.01, room=2.0) == pytest.approx(asked(0.01) / 4.0)
+    assert asked(1e-13) == ACCURACY.least_transform
+
+
+@every_case
+def test_what_rows_say_of_a_trend_is_known_where_the_mean_is_coarse(d: int, kernel: Kernel) -> None:
+    X, y, _ = drawn(d)
+    rows, noises = rows_and_noises(X, y, "both")
+    trend, residuals = without_trend(rows, "linear", None)
+    found = SpectralPosterior(kernel, residuals, Noise(NOISE), COARSE, trend=trend)
+    # The kernel of the modes, whose iterations alone are left.
+    C, columns = covariance(found, X, X) + np.diag(noises), trend.columns(X)
+    expected = columns.T @ np.linalg.solve(C, columns)
+    np.testing.assert_allclose(found._precise[1:, 1:], expected, rtol=0, atol=0.004 * np.abs(expected).max())
