@@ -63,6 +63,10 @@ class Noise:
         noise = self.of_rows(rows, missing)
         return noise if rows.weights is None else noise / as_tensor(rows.weights)
 
+    def mean_precision(self, rows: Rows) -> float:
+        """Return the mean of wᵢσ²/σᵢ² over rows: as how many rows with the noise variance σ² one counts."""
+        return float((self.variance / self.of_weighted_rows(rows)).mean())
+
     def relative_precision(self, rows: Rows, missing: torch.Tensor | None = None) -> torch.Tensor | None:
         """Return σ²/σᵢ² of each row, shape (n,); None where that is 1 for all."""
         if rows.noise_variances is None and (missing is None or not self.counts_missing):

@@ -110,17 +110,19 @@ class SpectralPosterior:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
         self._tolerance, self._max_iterations = tolerance, max_iterations
         self._trend, self._n_trend = trend, 0 if trend is None else trend.n_columns
-        self.modes = choose_modes(self.kernel, rows.X, noise.variance, tolerance, room, box, n_rows)
+        # A row of precision ρ counts as ρ rows at its place: in √N/σ, N rows in reach are ρN.
+        precision = noise.mean_precision(rows)
+        variance = noise.variance / np.sqrt(max(1.0, precision))
+        self.modes = choose_modes(self.kernel, rows.X, variance, tolerance, room, box, n_rows)
         check_modes(self.modes, self.kernel, tolerance, 1 + self._n_trend, max_memory_gib)
-        small = tolerance * noise.variance / self.kernel.prior_variance()
-        self._transform_tolerance = min(max(ACCURACY.transform * small / room**2, ACCURACY.least_transform), 1e-3)
+        small = tolerance * variance / (self.kernel.prior_variance() * room**2)
+        self._transform_tolerance = min(max(ACCURACY.transform * small, ACCURACY.least_transform), 1e-3)
         if max_seconds is not None:
             work = Work(n_rows or len(rows.y), 1 + self._n_trend, max_iterations, self._transform_tolerance)
-            check_seconds(self.modes, self.kernel, noise.variance, work, max_seconds)
+            check_seconds(self.modes, self.kernel, noise.variance / precision, work, max_seconds)
         self._weigh()
-        origin = self._origin(center)
+        self._n_chosen, origin = n_rows or len(rows.y), self._origin(center)
         sums = self.sums_of(rows, np.zeros_like(origin))
-        self._n_chosen = float(n_rows or sums.n)
         if n_rows is None:
             self._take(replace(sums, origin=origin))
             return
@@ -309,7 +311,7 @@ class SpectralPosterior:
 
     def _of_left_out(self) -> float:
         """Estimate the KL by the frequencies that are left out, see `choose_modes`."""
-        n_near = 1.0 + (self.modes.n_near - 1.0) * self.sums.n / self._n_chosen
+        n_near = max(1.0, self.modes.n_near * float(self.sums.products[1, 1]) / self._n_chosen)
         return 0.5 * n_near * (self.left_out / self.noise.variance) ** 2
 
     @property
@@ -367,12 +369,10 @@ class SpectralPosterior:
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
         self._check_drawn(X)
-        prior = np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
-        noise = self.noise_of(rows)
+        noise, prior = self.noise_of(rows), np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
         errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
         targets = rows.y - self._evaluate(prior, rows.X) - errors
-        precision = self.noise.variance / noise
-        angles, weighted = self.modes.angles(rows.X), precision * targets
+        angles, weighted = self.modes.angles(rows.X), self.noise.variance / noise * targets
         cross = sums_over_rows(angles, weighted, self.modes.counts, self._transform_tolerance)
         coefficients, found = self._of_cross(cross, self._enough(np.sum(weighted * targets, axis=1), 0))
         drawn = self._evaluate(prior + coefficients, X)
@@ -395,6 +395,6 @@ class SpectralPosterior:
     def _evaluate(self, coefficients: Complexes, X: Floats) -> Floats:
         served, values = self.modes.served(X), np.zeros((len(coefficients), len(X)))
         if served.any():
-            angles = self.modes.angles(X[served])
-            values[:, served] = sums_over_modes(angles, coefficients, self.modes.counts, self._transform_tolerance)
+            angles, tolerance = self.modes.angles(X[served]), self._transform_tolerance
+            values[:, served] = sums_over_modes(angles, coefficients, self.modes.counts, tolerance)
         return values

@@ -9,6 +9,7 @@ from lmgp.inference.trend import without_trend
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
 from lmgp.spectral.posterior import ACCURACY, SpectralPosterior
+from lmgp.validation import Rows
 from tests.conftest import ARGUMENTS, NOISE, Floats, rows_and_noises, with_ones
 from tests.spectral.conftest import approximated, between
 
@@ -78,6 +79,17 @@ def test_the_variance_of_a_trend(d: int, kernel: Kernel) -> None:
         posterior.mean(T) + posterior.trend.values(T), expected, rtol=0, atol=5e-3 * np.sqrt(NOISE)
     )
     assert np.all(SpectralPosterior(kernel, rows, Noise(NOISE), COARSE).trend_variance(T) == 0.0)
+
+
+@pytest.mark.parametrize("kernel", [GaussianKernel(0.8, 1.4), MaternKernel(1.0, 1.4, smoothness=2.5)])
+def test_heavy_rows_are_as_close_to_the_exact_mean_as_others(kernel: Kernel) -> None:
+    X, y, _ = drawn(2, 300)
+    T = np.random.default_rng(5).uniform(1.0, 5.0, (100, 2))
+    for weight in (1.0, 100.0):
+        rows = Rows(X, y, np.full(len(y), weight))
+        off = SpectralPosterior(kernel, rows, Noise(NOISE), 0.01).mean(T)
+        off -= kernel(T, X) @ np.linalg.solve(kernel(X) + NOISE / weight * np.eye(len(X)), y)
+        assert np.sqrt(np.mean(off**2) / NOISE) < 3.0 * 0.01
 
 
 def test_more_memory_than_allowed() -> None:
