@@ -12,11 +12,13 @@ timed.
     python benchmarks/quality.py --methods lmgp --add  # measure this one again, keep the others' results
     python benchmarks/quality.py --add --missing       # go on where a run has ended
     python benchmarks/quality.py --quick --out DIR     # two sets, few rows
+    python benchmarks/quality.py --sets concrete --splits 1 2 3 --add  # other splits, for a mean over splits
     python benchmarks/quality.py --redraw              # the figure and the tables alone, from the results
 
 A method that has not predicted --cap seconds after it began to fit is stopped: that is its result.
 
-Writes benchmarks/results/quality.json after every run, docs/quality.png, and the tables in docs/quality.md.
+Writes benchmarks/results/quality.json after every run (quality_splits.json: of all splits but the first),
+docs/quality.png, and the tables in docs/quality.md.
 """
 
 import argparse
@@ -28,6 +30,8 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +51,9 @@ SETS = {
     "uk_houses_2020-12": {"n_train": 20_000, "n_test": 20_000}, "keggdirected": {}, "modis_lst": {}, "hflights": {},
 }  # fmt: skip
 QUICK = {"concrete": {"n_train": 300, "n_test": 100}, "uk_flats_2020-12": {"n_train": 500, "n_test": 100}}
+# Of the first split of each set, and of others.
+SPLITS = "quality_splits"
+FILES = ("quality", SPLITS)
 READY = "ready to fit"
 RESULT = "result: "
 
@@ -149,10 +156,10 @@ METHODS = {
 assert set(METHODS) == set(LABELS)
 
 
-def load(name, data_dir=None, *, n_train=None, n_test=None):
+def load(name, data_dir=None, number=0, *, n_train=None, n_test=None):
     """Return training inputs and targets, test inputs and targets, and whether the inputs are coordinates."""
     data = load_dataset(name, data_dir)
-    train, test = split(data, 0, n_train=n_train, published=n_train is None)
+    train, test = split(data, number, n_train=n_train, published=n_train is None)
     test = test[:n_test]
     return data.X[train], data.y[train], data.X[test], data.y[test], data.entry.spatial
 
@@ -189,7 +196,7 @@ def run_here(args, name, method_name):
     method = METHODS[method_name]
     importlib.import_module(method.module)
     warnings.simplefilter("ignore")
-    X, y, X_test, y_test, spatial = load(name, args.data_dir, **(QUICK if args.quick else SETS)[name])
+    X, y, X_test, y_test, spatial = load(name, args.data_dir, args.splits[0], **(QUICK if args.quick else SETS)[name])
     center, scale = y.mean(), y.std()
     if not method.raw:
         X, X_test = (X, X_test) if spatial else standardised(X, X_test)
@@ -216,10 +223,10 @@ def run_here(args, name, method_name):
     print(RESULT + json.dumps(result), flush=True)
 
 
-def run_apart(args, name, method_name):
-    """Measure one method on one set in a process of its own, for --cap seconds from the start of its fit."""
+def run_apart(args, name, method_name, number):
+    """Measure one method on one split in a process of its own, for --cap seconds from the start of its fit."""
     command = [sys.executable, str(HERE / "quality.py"), "--here", "--sets", name, "--methods", method_name]
-    command += ["--threads", str(args.threads)] + ["--quick"] * args.quick
+    command += ["--splits", str(number), "--threads", str(args.threads)] + ["--quick"] * args.quick
     command += ["--data-dir", str(args.data_dir)] if args.data_dir else []
     threads = {f"{pool}_NUM_THREADS": str(args.threads) for pool in ("OMP", "OPENBLAS", "MKL", "NUMBA")}
     about = {"method": method_name, "threads": args.threads, "load": round(os.getloadavg()[0], 1)}
@@ -251,24 +258,33 @@ def told(run):
 
 
 def measure(args, folder):
-    path = folder / "quality.json"
-    if not args.add:
-        path.unlink(missing_ok=True)
-    for name in args.sets:
-        for method_name in args.methods:
-            kept = json.loads(path.read_text()).get(name, []) if path.exists() else []
-            if args.missing and method_name in {run["method"] for run in kept}:
-                continue
-            run = run_apart(args, name, method_name)
-            runs = [one for one in kept if one["method"] != method_name] + [run]
-            write("quality", {name: sorted(runs, key=lambda one: list(METHODS).index(one["method"]))}, folder)
-            print(f"{name}, {LABELS[method_name]}: {told(run)}", flush=True)
+    for file in {"quality" if number == 0 else SPLITS for number in args.splits} if not args.add else ():
+        (folder / f"{file}.json").unlink(missing_ok=True)
+    for name, number, method_name in product(args.sets, args.splits, args.methods):
+        file, of_split = ("quality", {}) if number == 0 else (SPLITS, {"split": number})
+        kept, this = read(folder, file).get(name, []), (number, method_name)
+        if args.missing and this in map(which, kept):
+            continue
+        run = of_split | run_apart(args, name, method_name, number)
+        runs = sorted([one for one in kept if which(one) != this] + [run], key=which)
+        write(file, {name: sorted(runs, key=lambda one: list(METHODS).index(one["method"]))}, folder)
+        print(f"{name}, split {number}, {LABELS[method_name]}: {told(run)}", flush=True)
+
+
+def which(run):
+    return run.get("split", 0), run["method"]
+
+
+def read(folder, file):
+    path = folder / f"{file}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, metavar="NAME", help=f"of {', '.join(SETS)}")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--splits", nargs="+", type=int, default=[0], metavar="NUMBER", help="default: the first, 0")
     parser.add_argument("--add", action="store_true", help="keep what is in the results of other sets and methods")
     parser.add_argument("--missing", action="store_true", help="with --add: leave out what is in the results")
     parser.add_argument("--cap", type=float, default=300.0, help="seconds to fit and predict in")
@@ -288,10 +304,9 @@ def main():
     folder = args.out or RESULTS
     if not args.redraw:
         measure(args, folder)
-    results = json.loads((folder / "quality.json").read_text())
-    results = {name: results[name] for name in SETS if name in results}
+    results, others = ({name: one[name] for name in SETS if name in one} for one in map(partial(read, folder), FILES))
     draw(results, (args.out or FIGURES) / "quality.png")
-    write_page(results, (args.out or FIGURES) / "quality.md")
+    write_page(results, others, (args.out or FIGURES) / "quality.md")
 
 
 if __name__ == "__main__":

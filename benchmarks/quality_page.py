@@ -6,6 +6,7 @@ What is published here was found in the sources that are named; what was not fou
 import re
 from typing import NamedTuple
 
+import numpy as np
 from common import FIGURES
 from matplotlib.figure import Figure
 
@@ -41,6 +42,10 @@ SCORES = (
     Score("Seconds to fit, learning included, + to predict the test rows", "{fit_s:.1f} + {predict_s:.1f}", "seconds"),
     Score("Peak memory of the process, GiB", "{peak_gib:.2f}", "peak_gib"),
 )
+
+
+# Of which there are means over splits: the number, and its digits.
+MEANS = {"RMSE": ("rmse", 3), "NLPD": ("nlpd", 3), "within 95%": ("percent", 1), "seconds": ("seconds", 1)}
 
 
 class Exact(NamedTuple):
@@ -134,6 +139,25 @@ def sizes_table(results):
     return grid(["set", "training rows", "test rows", "columns"], rows)
 
 
+def splits_table(results, others):
+    """Return the table of means over splits, with their standard errors: of runs on the first and on other splits."""
+    rows = []
+    for name, runs in others.items():
+        for method in LABELS:
+            found = [run for run in results.get(name, []) + runs if run["method"] == method and answered(run)]
+            if len(found) > 1:
+                rows.append([name, LABELS[method], str(len(found)), *(mean(found, *one) for one in MEANS.values())])
+    return grid(["set", "method", "splits", *MEANS], rows)
+
+
+def mean(runs, key, digits):
+    """Write the mean of a score over splits and its standard error."""
+    values = np.array([numbers(run).get(key, np.nan) for run in runs])
+    if np.isnan(values).any():
+        return NOTHING
+    return f"{values.mean():.{digits}f} ± {values.std(ddof=1) / np.sqrt(len(values)):.{digits}f}"
+
+
 def load_note(results):
     """Say what else the machine did: seconds of runs that share it are too long."""
     loads = [run["load"] for runs in results.values() for run in runs if "load" in run]
@@ -178,11 +202,12 @@ def heaton_table(results):
     return grid(["method", "RMSE, °C", "CRPS, °C", "within 95% intervals", "minutes", "cores or threads"], rows)
 
 
-def write_page(results, path):
+def write_page(results, others, path):
     """Put the tables into the page docs/quality.md, each between its marks, and write it to `path`."""
     parts = {
         "sizes": sizes_table(results),
         "scores": "\n\n".join([*(score_table(results, score) for score in SCORES), load_note(results)]).rstrip(),
+        "splits": splits_table(results, others),
         "wang": wang_table(results),
         "heaton": heaton_table(results),
     }

@@ -1,6 +1,5 @@
 """The page on the quality of predictions says what the results of its benchmark say."""
 
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -47,10 +46,25 @@ def test_scores_beside_the_published_ones_are_in_degrees(quality_page: ModuleTyp
     assert table[line + 1][:2] == ["NNGP, conjugate", "1.64"]
 
 
-def test_the_page_is_that_of_the_results(quality_page: ModuleType, tmp_path: Path) -> None:
-    from quality import SETS
+def test_means_over_splits_have_standard_errors(quality_page: ModuleType) -> None:
+    first = {"set": [{"method": "lmgp", **RUN, "rmse": 0.3, "nlpd": 0.1, "coverage": 0.95}]}
+    others = {
+        "set": [
+            {"method": "lmgp", "split": 1, **RUN, "rmse": 0.4, "nlpd": 0.3, "coverage": 0.93},
+            {"method": "lmgp", "split": 2, "no answer": "none in 300 s", "cap_s": 300.0},
+            {"method": "boosting", "split": 1, **RUN, "rmse": 0.5},
+        ]
+    }
+    table = rows(quality_page.splits_table(first, others))
+    assert table[0][2:] == ["splits", "RMSE", "NLPD", "within 95%", "seconds"]
+    assert table[2:] == [["set", "GPRegressor()", "2", "0.350 ± 0.050", "0.200 ± 0.100", "94.0 ± 1.0", "2.5 ± 0.0"]]
 
-    results = json.loads((ROOT / "benchmarks" / "results" / "quality.json").read_text())
+
+def test_the_page_is_that_of_the_results(quality_page: ModuleType, tmp_path: Path) -> None:
+    from quality import FILES, SETS, read
+
+    results, others = (read(ROOT / "benchmarks" / "results", file) for file in FILES)
     page = ROOT / "docs" / "quality.md"
-    quality_page.write_page({name: results[name] for name in SETS if name in results}, tmp_path / "quality.md")
+    ordered = [{name: one[name] for name in SETS if name in one} for one in (results, others)]
+    quality_page.write_page(*ordered, tmp_path / "quality.md")
     assert (tmp_path / "quality.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -135,10 +135,11 @@ def learn(
     best of each round go on (`lmgp.learning.search.PLAN`). What is maximised has weak Gaussian priors on the logarithms
     of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
 
-    Up to `max_learning_rows` rows, the exact likelihood of the two best forms decides. Above, a tenth of the rows is
-    left out at random and a tenth in whole neighbourhoods. The optima of the Vecchia likelihood of all other rows and
-    of the exact likelihood of a sample predict them from the nearest rows, and the highest density wins, or a simpler
-    kernel that is level with it (`lmgp.learning.choice.RULE`).
+    Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
+    the first round, between six. Above, a tenth of the rows is left out at random and a tenth in whole neighbourhoods.
+    The optima of the Vecchia likelihood of all other rows and of the exact likelihood of a sample predict them from the
+    nearest rows, and the highest density wins, or a simpler kernel that is level with it
+    (`lmgp.learning.choice.RULE`).
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -302,10 +303,10 @@ def _by_search(
     all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
     held = None if all_fit else HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
     trying = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
-    best = trying.best_forms(tried)
     if held is None:
-        chosen = _by_likelihood(trying, best, settings)
+        chosen = _by_likelihood(trying, tried, settings)
     else:
+        best = trying.best_forms(tried)
         between = Choice(trying, held)
         chosen = between.steady(between.best(_candidates(trying, best, settings, seeds[2])))
     free = chosen.optimum.free
@@ -316,12 +317,17 @@ def _by_search(
     return Hyperparameters(kernel, noise, value, chosen.optimum.converged), trials
 
 
-def _by_likelihood(search: Search, best: Sequence[Found], settings: Settings) -> Found:
+def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) -> Found:
     """Decide between the best forms by the likelihood of all rows."""
+    n_rows = len(search.rows.y)
     if settings.likelihood == "vecchia":
-        found = [optima[-1] for optima in parallel_map(search.by_all_rows, best)]
+        found = [optima[-1] for optima in parallel_map(search.by_all_rows, search.best_forms(tried))]
     else:
-        close = [one for one in best if (best[0].worth - one.worth) * len(search.rows.y) <= PLAN.close] or best[:1]
+        if n_rows <= PLAN.beside:
+            close = search.first_round(tried)[: PLAN.n_exact]
+        else:
+            best = search.best_forms(tried)
+            close = [one for one in best if (best[0].worth - one.worth) * n_rows <= PLAN.close] or best[:1]
         found = parallel_map(lambda one: search.by_exact_likelihood(one, search.rows), close)
     search.trials += found
     return max(found, key=lambda one: one.worth)

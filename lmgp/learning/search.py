@@ -69,8 +69,11 @@ class Plan:
         Of the exact likelihood: the positions are those of its information.
     beside : int
         Beside the Vecchia likelihood of all rows, the exact one is of at most this number of rows.
+    n_exact : int
+        Of at most `beside` rows, the exact likelihood decides between this number of forms, after the first round:
+        where their Vecchia likelihoods are level, it may differ by 100 nats.
     close : float
-        In nats: of few rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
+        In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
         In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
         behind the best of the other kind. A third form goes on if it is not this far
@@ -86,6 +89,7 @@ class Plan:
     last: Round = Round(4000, 30, 16, 1, 0.5)
     exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
+    n_exact: int = 6
     close: float = 20.0
     behind: float = 5.0
     positions_per_parameter: int = 250
@@ -164,14 +168,18 @@ class Search:
         """Return the space of a form's free numbers."""
         return Space(form, self.units, self.log_noise)
 
-    def best_forms(self, forms: Iterable[Form]) -> list[Found]:
-        """Run the first two rounds: return the best forms, the best first."""
-        forms, one = list(forms), PLAN.second
+    def first_round(self, forms: Iterable[Form]) -> list[Found]:
+        """Run the first round: return the forms, the best first."""
+        forms = list(forms)
         singles = self._run([form for form in forms if len(form.parts) == 1], PLAN.first)
         found = singles + self._run(self._sums(forms, singles), PLAN.first)
+        return sorted(found, key=lambda each: -each.worth)
+
+    def best_forms(self, forms: Iterable[Form]) -> list[Found]:
+        """Run the first two rounds: return the best forms, the best first."""
+        found, one = self.first_round(forms), PLAN.second
         if len(found) > one.n_kept:
-            best = sorted(found, key=lambda each: -each.worth)
-            best, left = best[: PLAN.first.n_kept], best[PLAN.first.n_kept :]
+            best, left = found[: PLAN.first.n_kept], found[PLAN.first.n_kept :]
             best += [next(each for each in left if each.plain is plain) for plain in {one.plain for one in left}]
             self._run([each.space.form for each in best], one)
             found = list(self._done[one].values())
