@@ -17,8 +17,7 @@ timed.
 
 A method that has not predicted --cap seconds after it began to fit is stopped: that is its result.
 
-Writes benchmarks/results/quality.json after every run (quality_splits.json: of all splits but the first),
-docs/quality.png, and the tables in docs/quality.md.
+Writes benchmarks/results/quality.json after every run, docs/quality.png, and the tables in docs/quality.md.
 """
 
 import argparse
@@ -30,7 +29,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,9 +49,8 @@ SETS = {
     "uk_houses_2020-12": {"n_train": 20_000, "n_test": 20_000}, "keggdirected": {}, "modis_lst": {}, "hflights": {},
 }  # fmt: skip
 QUICK = {"concrete": {"n_train": 300, "n_test": 100}, "uk_flats_2020-12": {"n_train": 500, "n_test": 100}}
-# Of the first split of each set, and of others.
-SPLITS = "quality_splits"
-FILES = ("quality", SPLITS)
+# After the name of a set: the runs on all splits but the first.
+OTHERS = ", other splits"
 READY = "ready to fit"
 RESULT = "result: "
 
@@ -258,16 +255,16 @@ def told(run):
 
 
 def measure(args, folder):
-    for file in {"quality" if number == 0 else SPLITS for number in args.splits} if not args.add else ():
-        (folder / f"{file}.json").unlink(missing_ok=True)
+    if not args.add:
+        (folder / "quality.json").unlink(missing_ok=True)
     for name, number, method_name in product(args.sets, args.splits, args.methods):
-        file, of_split = ("quality", {}) if number == 0 else (SPLITS, {"split": number})
-        kept, this = read(folder, file).get(name, []), (number, method_name)
+        table, of_split = (name, {}) if number == 0 else (name + OTHERS, {"split": number})
+        kept, this = read(folder).get(table, []), (number, method_name)
         if args.missing and this in map(which, kept):
             continue
         run = of_split | run_apart(args, name, method_name, number)
         runs = sorted([one for one in kept if which(one) != this] + [run], key=which)
-        write(file, {name: sorted(runs, key=lambda one: list(METHODS).index(one["method"]))}, folder)
+        write("quality", {table: sorted(runs, key=lambda one: list(METHODS).index(one["method"]))}, folder)
         print(f"{name}, split {number}, {LABELS[method_name]}: {told(run)}", flush=True)
 
 
@@ -275,9 +272,14 @@ def which(run):
     return run.get("split", 0), run["method"]
 
 
-def read(folder, file):
-    path = folder / f"{file}.json"
+def read(folder):
+    path = folder / "quality.json"
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def by_set(results):
+    """Return the runs of each set on the first split, and on others."""
+    return tuple({name: results[name + end] for name in SETS if name + end in results} for end in ("", OTHERS))
 
 
 def main():
@@ -304,7 +306,7 @@ def main():
     folder = args.out or RESULTS
     if not args.redraw:
         measure(args, folder)
-    results, others = ({name: one[name] for name in SETS if name in one} for one in map(partial(read, folder), FILES))
+    results, others = by_set(read(folder))
     draw(results, (args.out or FIGURES) / "quality.png")
     write_page(results, others, (args.out or FIGURES) / "quality.md")
 

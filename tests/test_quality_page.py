@@ -61,10 +61,8 @@ def test_means_over_splits_have_standard_errors(quality_page: ModuleType) -> Non
 
 
 def test_the_page_is_that_of_the_results(quality_page: ModuleType, tmp_path: Path) -> None:
-    from quality import FILES, SETS, read
+    from quality import by_set, read
 
-    results, others = (read(ROOT / "benchmarks" / "results", file) for file in FILES)
     page = ROOT / "docs" / "quality.md"
-    ordered = [{name: one[name] for name in SETS if name in one} for one in (results, others)]
-    quality_page.write_page(*ordered, tmp_path / "quality.md")
+    quality_page.write_page(*by_set(read(ROOT / "benchmarks" / "results")), tmp_path / "quality.md")
     assert (tmp_path / "quality.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -122,7 +122,8 @@ def test_runs_that_differ_in_the_seed_become_their_median(site: Any) -> None:
 
 @pytest.mark.parametrize("page", ["standard_deviation", "which_model"])
 def test_the_scores_are_those_of_the_results(page: str) -> None:
-    results = json.loads((ROOT / "benchmarks/results/quality.json").read_text())
+    tables = json.loads((ROOT / "benchmarks/results/quality.json").read_text())
+    results = {name: runs for name, runs in tables.items() if not name.endswith(", other splits")}
     lines = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").splitlines()
     seen = 0
     for line in lines:

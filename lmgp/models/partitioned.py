@@ -19,9 +19,6 @@ from lmgp.io.sources import Chunk, default_chunk_rows
 from lmgp.models.passes import Place, checked_chunk
 from lmgp.validation import Rows, generator, spawn
 
-# Chunks of a stream, of which each piece of a partition has the rows: fewer pieces are merged.
-PIECE = 4
-
 UNCHANGED = "The model is as it was. Mend the partition, and call again."
 
 
@@ -94,8 +91,8 @@ class Sum(_OfRows):
         return reduce(_both_sums, (self.record.sums_of(some) for some in self._pieces(rows)))
 
     def _pieces(self, rows: Rows) -> Iterator[Rows]:
-        """Yield some rows at a time: what their sums take beside the partition does not grow with it."""
-        size = max(PIECE * default_chunk_rows(rows.X.shape[1]), self.record.least_rows)
+        """Yield as many rows at a time as a stream has."""
+        size = max(default_chunk_rows(rows.X.shape[1]), self.record.least_rows)
         for start in range(0, len(rows.y), size):
             yield rows.take(slice(start, start + size))
 

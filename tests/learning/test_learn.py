@@ -71,7 +71,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def fail(*_: object) -> None:
         raise AssertionError("it learns again")
 
-    return lambda: monkeypatch.setattr(Search, "best_forms", fail)
+    return lambda: monkeypatch.setattr(Search, "first_round", fail)
 
 
 class TestParameters:
