@@ -22,7 +22,7 @@ from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
 from lmgp.learning import choice
 from lmgp.learning.record import Learned
-from lmgp.learning.search import Search
+from lmgp.learning.search import PLAN, Search
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -247,6 +247,17 @@ class TestGiven:
         lengthscale = np.broadcast_to(first.kernel.lengthscale, 2)
         np.testing.assert_allclose(second.kernel.lengthscale, lengthscale * [1e3, 1e-3], rtol=1e-3)
         assert second.noise_variance == pytest.approx(49.0 * first.noise_variance, rel=1e-3)
+
+
+def test_of_few_rows_the_exact_likelihood_decides_between_six_kernels(draw_from: Draw) -> None:
+    X, y = draw_from(SMOOTH, 120, seed=3)
+    found = learn(X, y, random_state=0).learning
+    exact = [one for one in found if one.likelihood == "exact"]
+    assert len({(one.kernel, one.ard) for one in exact}) == len(exact) == PLAN.n_exact == 6
+    assert {one.n_neighbors for one in found} == {0, PLAN.first.n_neighbors}  # no second round
+    worth = {one: one.log_likelihood - one.n_free / (120 - one.n_free - 1) for one in exact}
+    assert found.chosen in exact
+    assert worth[found.chosen] == max(worth.values())
 
 
 @pytest.mark.usefixtures("small")
