@@ -10,6 +10,8 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
 
 Floats = NDArray[np.float64]
+# Of the rows that were left out at random, and of the neighbourhoods.
+Densities = list[Floats]
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Rule:
     standard_errors : float
         A kernel with more parameters has to predict better by this number of standard errors.
     doublings : int
-        The noise is doubled at most this number of times, see `Choice.steady`.
+        The noise is doubled at most this number of times, see `Choice.best`.
     worth_doubling : float
         In nats a held-out row.
     """
@@ -50,8 +52,11 @@ class Choice:
     held_out: Sequence[HeldOut]
 
     def best(self, candidates: Sequence[Found]) -> Found:
-        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest."""
-        scored = [self._scored(one) for one in candidates]
+        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest.
+
+        A learned noise is doubled first as long as held-out rows are predicted better: near-copies drive it to zero.
+        """
+        scored = [self._steadied(*self._scored(one)) for one in candidates]
         _, best = max(scored, key=lambda pair: _mean(pair[1]))
         near = []
         for one, densities in scored:
@@ -60,40 +65,50 @@ class Choice:
                 near.append((one, densities))
         return min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
 
-    def steady(self, found: Found) -> Found:
-        """Double a learned noise as long as held-out rows are predicted better: near-copies drive it towards zero."""
-        best, score = found, _mean(self._scored(found)[1])
+    def _steadied(self, found: Found, densities: Densities) -> tuple[Found, Densities]:
+        """Double a learned noise as long as that pays; note a candidate with more noise in a line of its own."""
+        best, score = found, densities
         for _ in range(RULE.doublings if self.search.log_noise is None else 0):
             free = best.optimum.free.copy()
             free[-1] += np.log(2.0)
             raised = best._replace(optimum=best.optimum._replace(free=free))
-            densities = [each for each in self._densities(raised) if len(each)]
-            if _mean(densities) - score < RULE.worth_doubling:
+            # First the rows left out at random, which take a fraction of the time of the neighbourhoods.
+            alone = self._alone(raised)
+            if _mean([alone]) - _mean(score[:1]) < RULE.worth_doubling:
                 break
-            best, score = raised, _mean(densities)
-        if best is not found:
-            best = best._replace(trial=best.trial._replace(likelihood=f"{best.trial.likelihood}, more noise"))
-            self.search.trials.append(best)
-            best, _ = self._scored(best)
-        return next(one for one in self.search.trials if one.optimum is best.optimum)
+            of_raised = self._densities(raised, alone)
+            if _mean(of_raised) - _mean(score) < RULE.worth_doubling:
+                break
+            best, score = raised, of_raised
+        if best is found:
+            return found, densities
+        best = best._replace(trial=best.trial._replace(likelihood=f"{best.trial.likelihood}, more noise"))
+        self.search.trials.append(best)
+        return self._noted(best, score), score
 
-    def _densities(self, found: Found) -> tuple[Floats, Floats]:
-        """Return the densities of rows, and of neighbourhoods, that were left out."""
-        each = [held_out.densities(*found.hyperparameters) for held_out in self.held_out]
-        return each[0][0], np.concatenate([regions for _, regions in each])
+    def _alone(self, found: Found) -> Floats:
+        return self.held_out[0].alone_densities(*found.hyperparameters)
 
-    def _scored(self, found: Found) -> tuple[Found, list[Floats]]:
-        """Note the densities of held-out rows in the line of a candidate; return them, in each of the two ways."""
-        alone, regions = self._densities(found)
-        densities = [each for each in (alone, regions) if len(each)]
+    def _densities(self, found: Found, alone: Floats) -> Densities:
+        """Return the densities of rows, and of neighbourhoods if there are any, that were left out."""
+        each = [held_out.region_densities(*found.hyperparameters) for held_out in self.held_out]
+        return [of for of in (alone, np.concatenate(each)) if len(of)]
+
+    def _scored(self, found: Found) -> tuple[Found, Densities]:
+        densities = self._densities(found, self._alone(found))
+        return self._noted(found, densities), densities
+
+    def _noted(self, found: Found, densities: Densities) -> Found:
+        """Note the densities of held-out rows in the line of a candidate."""
+        alone, *regions = densities
         trial = found.trial._replace(
             alone=float(alone.mean()),
-            regions=float(regions.mean()) if len(regions) else float("nan"),
+            regions=float(regions[0].mean()) if regions else float("nan"),
             density_error=_error(densities),
         )
-        scored = found._replace(trial=trial)
-        self.search.trials = [scored if one is found else one for one in self.search.trials]
-        return scored, densities
+        noted = found._replace(trial=trial)
+        self.search.trials = [noted if one is found else one for one in self.search.trials]
+        return noted
 
 
 def _mean(densities: Sequence[Floats]) -> float:

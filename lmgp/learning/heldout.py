@@ -115,32 +115,26 @@ class HeldOut:
         in_regions = np.concatenate([np.empty(0, dtype=np.intp), *predicted])
         return cls(rows.take(~taken), rows.take(alone), rows.take(in_regions), np.array(labels, dtype=np.intp))
 
-    def densities(self, kernel: Kernel, noise_variance: float) -> tuple[Floats, Floats]:
-        """Predict the rows that were left out from the nearest of the others.
-
-        Parameters
-        ----------
-        kernel : Kernel
-        noise_variance : float
+    def alone_densities(self, kernel: Kernel, noise_variance: float) -> Floats:
+        """Predict the rows that were left out at random from the nearest of the others.
 
         Returns
         -------
-        alone : ndarray
-            log p(y) of each row left out at random, in nats, summed over targets.
-        regions : ndarray
-            The mean of each neighbourhood's.
+        ndarray
+            log p(y) of each, in nats, summed over targets.
         """
-        alone, regions = self._density(kernel, noise_variance, self.alone), np.empty(0)
-        if len(self.region):
-            each = self._density(kernel, noise_variance, self.regions)
-            counts = np.bincount(self.region)
-            regions = np.bincount(self.region, each)[counts > 0] / counts[counts > 0]
-        return alone, regions
+        return self._density(kernel, noise_variance, self.alone)
+
+    def region_densities(self, kernel: Kernel, noise_variance: float) -> Floats:
+        """Predict the neighbourhoods that were left out in the same way: the mean log p(y) of each."""
+        if not len(self.region):
+            return np.empty(0)
+        each = self._density(kernel, noise_variance, self.regions)
+        counts = np.bincount(self.region)
+        return np.bincount(self.region, each)[counts > 0] / counts[counts > 0]
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
         total = np.zeros(len(rows.y))
-        if not len(total):
-            return total
         for rest, part in zip(sharing(self.rest), sharing(rows), strict=True):
             targets = rest.y.reshape(len(rest.y), -1)
             first = Rows(rest.X, targets[:, 0], rest.weights, rest.noise_variances)

@@ -307,8 +307,7 @@ def _by_search(
         chosen = _by_likelihood(trying, tried, settings)
     else:
         best = trying.best_forms(tried)
-        between = Choice(trying, held)
-        chosen = between.steady(between.best(_candidates(trying, best, settings, seeds[2])))
+        chosen = Choice(trying, held).best(_candidates(trying, best, settings, seeds[2]))
     free = chosen.optimum.free
     kernel, noise = chosen.space.kernel(free), chosen.space.noise_variance(free)
     by_exact = held is None and settings.likelihood != "vecchia"

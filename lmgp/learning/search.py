@@ -32,7 +32,7 @@ class Round:
     ----------
     n_positions, n_neighbors, n_steps : int
     n_kept : int
-        The number of forms that go on.
+        The number of forms that go on; of the first round, of single kernels and of sums each.
     tolerance : float
         In nats, see `lmgp.learning.scoring.climb`.
     """
@@ -179,8 +179,8 @@ class Search:
         """Run the first two rounds: return the best forms, the best first."""
         found, one = self.first_round(forms), PLAN.second
         if len(found) > one.n_kept:
-            best, left = found[: PLAN.first.n_kept], found[PLAN.first.n_kept :]
-            best += [next(each for each in left if each.plain is plain) for plain in {one.plain for one in left}]
+            kinds = [[each for each in found if each.plain is plain] for plain in (True, False)]
+            best = [each for kind in kinds for each in kind[: PLAN.first.n_kept]]
             self._run([each.space.form for each in best], one)
             found = list(self._done[one].values())
         found = sorted(found, key=lambda each: -each.worth)

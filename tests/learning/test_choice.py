@@ -32,7 +32,8 @@ class TestDecision:
         lines = {one.trial.kernel: one.trial for one in trying.trials}
         for one in found:
             space, free = one.space, one.optimum.free
-            alone, regions = held.densities(space.kernel(free), space.noise_variance(free))
+            given = space.kernel(free), space.noise_variance(free)
+            alone, regions = held.alone_densities(*given), held.region_densities(*given)
             line = lines[one.trial.kernel]
             assert (line.alone, line.regions) == (pytest.approx(alone.mean()), pytest.approx(regions.mean()))
             error = np.hypot(np.std(alone) / len(alone) ** 0.5, np.std(regions) / len(regions) ** 0.5) / 2.0

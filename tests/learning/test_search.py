@@ -40,10 +40,15 @@ class TestRounds:
         first = [line for line in lines if line.n_rows == SMALL.first.n_positions]
         second = [line for line in lines if line.n_rows == SMALL.second.n_positions]
         assert len(first) == len({(line.kernel, line.ard) for line in first}) == 20
-        # The best forms, the best single kernel, and the parts that sums start from.
-        assert SMALL.first.n_kept <= len(second) == len({(line.kernel, line.ard) for line in second})
+        # The best single kernels, the best sums, and the parts that sums start from.
+        assert len(second) == len({(line.kernel, line.ard) for line in second})
         sums = [line for line in second if "+" in line.kernel]
-        assert len(second) - len(sums) >= 1
+        assert len(second) - len(sums) >= SMALL.first.n_kept
+        ranked = trying.first_round(forms("auto", "auto", 2))
+        for plain, went_on in ((True, set(second) - set(sums)), (False, set(sums))):
+            best_of_kind = [(one.trial.kernel, one.trial.ard) for one in ranked if one.plain is plain][:3]
+            assert set(best_of_kind) <= {(line.kernel, line.ard) for line in went_on}
+        assert len(sums) == SMALL.first.n_kept == 3
         assert all((part, line.ard) in {(one.kernel, one.ard) for one in second}
                    for line in sums for part in line.kernel.split("+"))  # fmt: skip
         assert 1 <= len(best) <= SMALL.second.n_kept
