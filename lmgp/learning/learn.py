@@ -40,6 +40,8 @@ Wanted = Kernel | str | Iterable[str] | None
 
 # What was learned last, by the rows and the settings: a grid search over sizes or thresholds learns once a fold.
 REMEMBERED = 16
+# Matrices of all rows that a value of the exact likelihood takes at a time.
+MATRICES = 4
 
 
 CONSTRAINTS: dict[str, list[Any]] = {
@@ -136,10 +138,11 @@ def learn(
     of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
 
     Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
-    the first round, between six. Above, a tenth of the rows is left out at random and a tenth in whole neighbourhoods.
-    The optima of the Vecchia likelihood of all other rows and of the exact likelihood of a sample predict them from the
-    nearest rows, and the highest density wins, or a simpler kernel that is level with it
-    (`lmgp.learning.choice.RULE`).
+    the first round, between six. Above, the candidates are the optima of the Vecchia likelihood of all rows, and of the
+    exact likelihood of a sample. Up to four times `max_learning_rows`, the exact likelihood of all rows decides between
+    them. Of more rows, a tenth is left out at random and a tenth in whole neighbourhoods. The candidates, learned from
+    the others, predict them from the nearest rows, and the highest density wins, or a simpler kernel that is level with
+    it (`lmgp.learning.choice.RULE`).
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -301,19 +304,36 @@ def _by_search(
         log_noise = math.log(float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean()))
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
-    held = None if all_fit else HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
+    by_value = not all_fit and _decided_by_value(rows, settings)
+    held = None
+    if not (all_fit or by_value):
+        held = HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
     trying = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
-    if held is None:
+    if all_fit:
         chosen = _by_likelihood(trying, tried, settings)
     else:
-        best = trying.best_forms(tried)
-        chosen = Choice(trying, held).best(_candidates(trying, best, settings, seeds[2]))
+        candidates = _candidates(trying, trying.best_forms(tried), settings, seeds[2], by_value)
+        chosen = _best_by_value(trying, candidates) if held is None else Choice(trying, held).best(candidates)
     free = chosen.optimum.free
     kernel, noise = chosen.space.kernel(free), chosen.space.noise_variance(free)
-    by_exact = held is None and settings.likelihood != "vecchia"
+    by_exact = all_fit and settings.likelihood != "vecchia"
     value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows.y)
     trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in trying.trials)
     return Hyperparameters(kernel, noise, value, chosen.optimum.converged), trials
+
+
+def _decided_by_value(rows: Rows, settings: Settings) -> bool:
+    """Say whether the exact likelihood of all rows decides between optima of the likelihoods of fewer."""
+    n = len(rows.y)
+    fits = MATRICES * 8 * n * n <= settings.max_memory_gib * 2**30
+    return settings.likelihood == "auto" and n <= PLAN.decided * settings.max_learning_rows and fits
+
+
+def _best_by_value(search: Search, candidates: Sequence[Found]) -> Found:
+    """Return the candidate with the best exact likelihood of all rows."""
+    found = [search.exact_value(one) for one in candidates]
+    search.trials += found
+    return max(found, key=lambda one: one.worth)
 
 
 def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) -> Found:
@@ -332,13 +352,15 @@ def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) ->
     return max(found, key=lambda one: one.worth)
 
 
-def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed: int) -> list[Found]:
+def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed: int, by_value: bool) -> list[Found]:
     """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
     candidates: list[Found] = []
     if settings.likelihood != "exact":
-        candidates = list(chain.from_iterable(parallel_map(search.by_all_rows, best)))
+        climb = partial(search.by_all_rows, closer=not by_value)
+        candidates = list(chain.from_iterable(parallel_map(climb, best)))
     if settings.likelihood != "vecchia":
-        most = settings.max_learning_rows if not candidates else min(settings.max_learning_rows, PLAN.beside)
+        alone = by_value or not candidates
+        most = settings.max_learning_rows if alone else min(settings.max_learning_rows, PLAN.beside)
         order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]
         some = search.rows.take(np.sort(order))
         starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)

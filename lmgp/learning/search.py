@@ -10,6 +10,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.errors import NumericalError
+from lmgp.inference.likelihood import log_likelihood
 from lmgp.inference.vecchia import VecchiaLikelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form, make_form
@@ -68,10 +70,13 @@ class Plan:
     exact : Round
         Of the exact likelihood: the positions are those of its information.
     beside : int
-        Beside the Vecchia likelihood of all rows, the exact one is of at most this number of rows.
+        Beside the Vecchia likelihood of all rows, the exact one is of at most this number of rows, unless the exact
+        likelihood of all rows decides.
     n_exact : int
         Of at most `beside` rows, the exact likelihood decides between this number of forms, after the first round:
         where their Vecchia likelihoods are level, it may differ by 100 nats.
+    decided : int
+        Of at most this multiple of `max_learning_rows` rows, the exact likelihood of all rows decides between optima.
     close : float
         In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
@@ -90,6 +95,7 @@ class Plan:
     exact: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     n_exact: int = 6
+    decided: int = 4
     close: float = 20.0
     behind: float = 5.0
     positions_per_parameter: int = 250
@@ -201,8 +207,14 @@ class Search:
         lead = (max(each) - max(one)) * PLAN.first.n_positions
         return [form for form in sums if (lead if form.ard else -lead) > -PLAN.behind]
 
-    def by_all_rows(self, found: Found) -> list[Found]:
+    def by_all_rows(self, found: Found, closer: bool = True) -> list[Found]:
         """Run the last round on all rows, and again with more neighbours as long as that pays.
+
+        Parameters
+        ----------
+        found : Found
+        closer : bool
+            Whether there may be more neighbours.
 
         Returns
         -------
@@ -213,17 +225,17 @@ class Search:
         one = replace(PLAN.last, n_positions=max(PLAN.last.n_positions, enough))
         best = self._climb_back(self._likelihood(rows, one), found, one)
         optima = [best]
-        for n_neighbors, n_positions in PLAN.closer:
+        for n_neighbors, n_positions in PLAN.closer if closer else ():
             if best.trial.n_neighbors >= len(rows.y) - 1:
                 break
-            closer = Round(n_positions, n_neighbors, one.n_steps, 1, one.tolerance)
-            likelihood = self._likelihood(rows, closer)
+            nearer = Round(n_positions, n_neighbors, one.n_steps, 1, one.tolerance)
+            likelihood = self._likelihood(rows, nearer)
             arguments = best.space.form.kernel, best.space.logarithms(best.optimum.free)
             likelihood.look_for_neighbours(best.space.kernel(best.optimum.free).metric(rows.X.shape[1]))
             fewer = self._terms_of_fewer(best, likelihood)
             if np.mean(likelihood.terms(*arguments) - fewer) < PLAN.gain:
                 break
-            best = self._climb(likelihood, best.space, best.optimum.free, closer)
+            best = self._climb(likelihood, best.space, best.optimum.free, nearer)
             optima = [optima[0], best]
         return optima
 
@@ -256,6 +268,17 @@ class Search:
         with single_threaded() if len(rows.y) <= PLAN.beside else nullcontext():
             optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
+
+    def exact_value(self, found: Found) -> Found:
+        """Return an optimum with the exact likelihood of all rows."""
+        start, n_rows = perf_counter(), len(self.rows.y)
+        try:
+            value = log_likelihood(self.rows, *found.hyperparameters) / n_rows
+        except NumericalError:
+            value = -np.inf
+        seconds = perf_counter() - start
+        optimum = found.optimum._replace(value=value * n_rows)
+        return self._record(found.space, optimum, "exact", n_rows, 0, 0.0, seconds)
 
     def _run(self, forms: Sequence[Form], one: Round) -> list[Found]:
         """Run one of the first two rounds for forms, after the parts that they start from; each form once."""

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
+import lmgp.learning.search
 from lmgp import (
     ExactGPRegressor,
     GaussianKernel,
@@ -18,11 +19,13 @@ from lmgp import (
     RationalQuadraticKernel,
     learn,
 )
-from lmgp.errors import InputError, MemoryLimitError
+from lmgp.errors import InputError, MemoryLimitError, NumericalError
+from lmgp.inference.likelihood import log_likelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning import choice
 from lmgp.learning.record import Learned
 from lmgp.learning.search import PLAN, Search
+from lmgp.validation import Rows
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -131,6 +134,48 @@ class TestParameters:
         assert {one.likelihood for one in scored} == {"exact", "vecchia"}
         assert found.learning.chosen in scored
         assert found.learning.n_rows == 500
+
+    @pytest.mark.usefixtures("small")
+    def test_up_to_four_times_as_many_the_exact_likelihood_of_all_rows_decides(self, draw_from: Draw) -> None:
+        X, y = draw_from(ROUGH, 400, noise=0.01)
+        given = {"kernel": ["gaussian", "matern12"], "ard": True, "max_learning_rows": 100, "random_state": 0}
+        found = learn(X, y, **given)
+        of_some = [one for one in found.learning if (one.likelihood, one.n_rows) == ("exact", 100)]
+        of_all = [one for one in found.learning if (one.likelihood, one.n_rows) == ("exact", 400)]
+        # Each optimum of the Vecchia likelihood, and that of the sample.
+        assert sorted(one.kernel for one in of_all) == ["gaussian", "matern12", "matern12"]
+        assert [one.kernel for one in of_some] == ["matern12"]
+        assert all(np.isnan(one.alone) for one in found.learning)
+        assert found.learning.chosen.log_likelihood == max(one.log_likelihood for one in of_all)
+        expected = density(X, y, found.kernel, found.noise_variance)
+        assert found.log_marginal_likelihood == pytest.approx(expected)
+        assert found.learning.chosen.log_likelihood == pytest.approx(expected / 400)
+
+    @pytest.mark.usefixtures("small")
+    def test_of_more_rows_or_with_less_memory_rows_that_are_left_out_decide(self, draw_from: Draw) -> None:
+        X, y = draw_from(ROUGH, 401, noise=0.01)
+        given = {"kernel": "matern12", "ard": False, "max_learning_rows": 100, "random_state": 0}
+        assert np.isfinite(learn(X, y, **given).learning.chosen.alone)
+        enough = 4 * 8 * 400**2 / 2**30
+        for share, left_out in ((1.01, False), (0.99, True)):
+            found = learn(X[:400], y[:400], **given, max_memory_gib=share * enough)
+            assert np.isfinite(found.learning.chosen.alone) == left_out
+
+    @pytest.mark.usefixtures("small")
+    def test_an_optimum_without_a_cholesky_factor_is_not_taken(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse_gaussians(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
+            if isinstance(kernel, GaussianKernel):
+                raise NumericalError("no factor")
+            return log_likelihood(rows, kernel, noise_variance)
+
+        monkeypatch.setattr(lmgp.learning.search, "log_likelihood", refuse_gaussians)
+        X, y = draw_from(SMOOTH, 300, noise=0.01)
+        found = learn(X, y, kernel=["gaussian", "matern12"], ard=True, max_learning_rows=100, random_state=0)
+        assert found.learning.chosen.kernel == "matern12"
+        refused = [one for one in found.learning if one.n_rows == 300 and one.kernel == "gaussian"]
+        assert [one.log_likelihood for one in refused] == [-np.inf] * len(refused) != []
 
     @pytest.mark.usefixtures("small", "no_more_noise")
     @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
