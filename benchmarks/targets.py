@@ -39,7 +39,7 @@ from lmgp import (
     SpectralGPRegressor,
     TaylorFeatures,
 )
-from lmgp.learning.learn import _MEMORY
+from lmgp.learning.remembered import REMEMBERED
 
 N_TARGETS = 10
 GIVEN = {"kernel": MaternKernel(1.0), "noise_variance": 0.1}
@@ -74,7 +74,7 @@ def problem(n, n_new, d):
 
 def seconds(model, X, y, new):
     """Return the seconds of a fit and of predictions, without what was learned before."""
-    _MEMORY._known.clear()
+    REMEMBERED.clear()
     return timed(lambda: clone(model).fit(X, y).predict(new, return_std=True))[0]
 
 

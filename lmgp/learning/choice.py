@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
+from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 # Of the rows that were left out at random, and of the neighbourhoods.
@@ -20,15 +21,17 @@ class Rule:
 
     Attributes
     ----------
-    standard_errors : float
-        A kernel with more parameters has to predict better by this number of standard errors.
+    standard_errors, behind : float
+        The exact likelihood decides between kernels that predict held-out rows within this number of standard errors of
+        the best, and within this number of nats a row.
     doublings : int
         The noise is doubled at most this number of times, see `Choice.best`.
     worth_doubling : float
         In nats a held-out row.
     """
 
-    standard_errors: float = 0.25
+    standard_errors: float = 2.0
+    behind: float = 0.05
     doublings: int = 6
     worth_doubling: float = 0.002
 
@@ -46,24 +49,27 @@ class Choice:
         Of the rows that the first of `held_out` did not leave out. Its lines get the densities.
     held_out : sequence of HeldOut
         See `HeldOut.several`.
+    sample : Rows or None
+        Whose exact likelihood decides between kernels that predict equally well; None: the best is taken.
     """
 
     search: Search
     held_out: Sequence[HeldOut]
+    sample: Rows | None
 
     def best(self, candidates: Sequence[Found]) -> Found:
-        """Return the candidate that predicts held-out rows best; of those that nearly do, the simplest.
+        """Return the candidate that predicts held-out rows best; of those that nearly do, the likeliest.
 
         A learned noise is doubled first as long as held-out rows are predicted better: near-copies drive it to zero.
         """
         scored = [self._steadied(*self._scored(one)) for one in candidates]
-        _, best = max(scored, key=lambda pair: _mean(pair[1]))
-        near = []
-        for one, densities in scored:
-            lead = [a - b for a, b in zip(best, densities, strict=True)]
-            if _mean(lead) <= RULE.standard_errors * _error(lead):
-                near.append((one, densities))
-        return min(near, key=lambda pair: (pair[0].trial.n_free, -_mean(pair[1])))[0]
+        best, of_best = max(scored, key=lambda pair: _mean(pair[1]))
+        near = [(one, of) for one, of in scored if _level(of_best, of)]
+        if len(near) == 1 or self.sample is None:
+            return best
+        likely = [self._noted(self.search.exact_value(one, self.sample), of) for one, of in near]
+        self.search.trials += likely
+        return max(zip(near, likely, strict=True), key=lambda pair: pair[1].worth)[0][0]
 
     def _steadied(self, found: Found, densities: Densities) -> tuple[Found, Densities]:
         """Double a learned noise as long as that pays; note a candidate with more noise in a line of its own."""
@@ -109,6 +115,12 @@ class Choice:
         noted = found._replace(trial=trial)
         self.search.trials = [noted if one is found else one for one in self.search.trials]
         return noted
+
+
+def _level(best: Densities, densities: Densities) -> bool:
+    """Say whether rows left out do not tell two candidates apart."""
+    lead = [a - b for a, b in zip(best, densities, strict=True)]
+    return _mean(lead) <= min(RULE.standard_errors * _error(lead), RULE.behind)
 
 
 def _mean(densities: Sequence[Floats]) -> float:

@@ -1,8 +1,6 @@
 """`learn`: the kernel and the noise variance that the data need, from all rows."""
 
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +26,7 @@ from lmgp.learning.choice import Choice
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned, Learning, Trial
+from lmgp.learning.remembered import REMEMBERED
 from lmgp.learning.search import PLAN, Found, Likelihood, Search
 from lmgp.learning.space import Units
 from lmgp.memory import check_memory
@@ -38,11 +37,8 @@ from lmgp.validation import RandomState, Rows, check_rows, generator, validated_
 Floats = NDArray[np.float64]
 Wanted = Kernel | str | Iterable[str] | None
 
-# What was learned last, by the rows and the settings: a grid search over sizes or thresholds learns once a fold.
-REMEMBERED = 16
 # Matrices of all rows that a value of the exact likelihood takes at a time.
 MATRICES = 4
-
 
 CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [Kernel, str, "array-like", None],
@@ -141,8 +137,8 @@ def learn(
     the first round, between six. Above, the candidates are the optima of the Vecchia likelihood of all rows, and of the
     exact likelihood of a sample. Up to four times `max_learning_rows`, the exact likelihood of all rows decides between
     them. Of more rows, a tenth is left out at random and a tenth in whole neighbourhoods. The candidates, learned from
-    the others, predict them from the nearest rows, and the highest density wins, or a simpler kernel that is level with
-    it (`lmgp.learning.choice.RULE`).
+    the others, predict them from the nearest rows, and the highest density wins; between those that are level
+    (`lmgp.learning.choice.RULE`), the exact likelihood of twice `max_learning_rows` rows decides.
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -185,7 +181,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING, choice.RULE
     data = rows.X, rows.y, rows.weights, rows.noise_variances
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
-    known = _MEMORY.get(key)
+    known = REMEMBERED.get(key)
     if known is not None:
         STAGES.info("the kernel was learned from these rows before")
         return known
@@ -210,7 +206,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     learned = Learned(**vars(hyperparameters), learning=learning)
     # What may have been warned about is learned again, and said again.
     if (learned.converged or named) and not (n_copies and collapsed):
-        _MEMORY.put(key, learned)
+        REMEMBERED.put(key, learned)
     return learned
 
 
@@ -304,7 +300,8 @@ def _by_search(
         log_noise = math.log(float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean()))
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     all_fit = len(rows.y) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
-    by_value = not all_fit and _decided_by_value(rows, settings)
+    automatic = settings.likelihood == "auto"
+    by_value = automatic and not all_fit and len(rows.y) <= _most_rows(settings, PLAN.decided)
     held = None
     if not (all_fit or by_value):
         held = HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
@@ -313,7 +310,11 @@ def _by_search(
         chosen = _by_likelihood(trying, tried, settings)
     else:
         candidates = _candidates(trying, trying.best_forms(tried), settings, seeds[2], by_value)
-        chosen = _best_by_value(trying, candidates) if held is None else Choice(trying, held).best(candidates)
+        if held is None:
+            chosen = _best_by_value(trying, candidates)
+        else:
+            sample = _sample(trying.rows, _most_rows(settings, PLAN.sampled), seeds[2]) if automatic else None
+            chosen = Choice(trying, held, sample).best(candidates)
     free = chosen.optimum.free
     kernel, noise = chosen.space.kernel(free), chosen.space.noise_variance(free)
     by_exact = all_fit and settings.likelihood != "vecchia"
@@ -322,16 +323,20 @@ def _by_search(
     return Hyperparameters(kernel, noise, value, chosen.optimum.converged), trials
 
 
-def _decided_by_value(rows: Rows, settings: Settings) -> bool:
-    """Say whether the exact likelihood of all rows decides between optima of the likelihoods of fewer."""
-    n = len(rows.y)
-    fits = MATRICES * 8 * n * n <= settings.max_memory_gib * 2**30
-    return settings.likelihood == "auto" and n <= PLAN.decided * settings.max_learning_rows and fits
+def _most_rows(settings: Settings, multiple: int) -> int:
+    """Return the number of rows, at most, whose exact likelihood decides between optima."""
+    affordable = math.isqrt(int(settings.max_memory_gib * 2**30) // (8 * MATRICES))
+    return min(multiple * settings.max_learning_rows, affordable)
+
+
+def _sample(rows: Rows, most: int, seed: int) -> Rows:
+    """Return a random sample of at most this number of rows, in their order."""
+    return rows.take(np.sort(np.random.default_rng(seed).permutation(len(rows.y))[:most]))
 
 
 def _best_by_value(search: Search, candidates: Sequence[Found]) -> Found:
     """Return the candidate with the best exact likelihood of all rows."""
-    found = [search.exact_value(one) for one in candidates]
+    found = [search.exact_value(one, search.rows) for one in candidates]
     search.trials += found
     return max(found, key=lambda one: one.worth)
 
@@ -361,8 +366,7 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
     if settings.likelihood != "vecchia":
         alone = by_value or not candidates
         most = settings.max_learning_rows if alone else min(settings.max_learning_rows, PLAN.beside)
-        order = np.random.default_rng(seed).permutation(len(search.rows.y))[:most]
-        some = search.rows.take(np.sort(order))
+        some = _sample(search.rows, most, seed)
         starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
         candidates += parallel_map(lambda one: search.by_exact_likelihood(one, some), starts)
     search.trials += candidates
@@ -371,26 +375,3 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
 
 class _Checker(RegressorMixin, BaseEstimator):
     """What scikit-learn's checks of X and y ask for: an estimator."""
-
-
-class _Memory:
-    """The last results, by the digests of what they were learned from."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[str, Learned] = OrderedDict()
-
-    def get(self, key: str) -> Learned | None:
-        with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-            return self._known.get(key)
-
-    def put(self, key: str, learned: Learned) -> None:
-        with self._lock:
-            self._known[key] = learned
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-
-
-_MEMORY = _Memory()

@@ -77,6 +77,8 @@ class Plan:
         where their Vecchia likelihoods are level, it may differ by 100 nats.
     decided : int
         Of at most this multiple of `max_learning_rows` rows, the exact likelihood of all rows decides between optima.
+    sampled : int
+        Of more rows, that of this multiple of `max_learning_rows` rows decides between those that predict equally well.
     close : float
         In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
@@ -96,6 +98,7 @@ class Plan:
     beside: int = 1000
     n_exact: int = 6
     decided: int = 4
+    sampled: int = 2
     close: float = 20.0
     behind: float = 5.0
     positions_per_parameter: int = 250
@@ -269,11 +272,11 @@ class Search:
             optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
         return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
 
-    def exact_value(self, found: Found) -> Found:
-        """Return an optimum with the exact likelihood of all rows."""
-        start, n_rows = perf_counter(), len(self.rows.y)
+    def exact_value(self, found: Found, rows: Rows) -> Found:
+        """Return an optimum with the exact likelihood of some rows, or of all."""
+        start, n_rows = perf_counter(), len(rows.y)
         try:
-            value = log_likelihood(self.rows, *found.hyperparameters) / n_rows
+            value = log_likelihood(rows, *found.hyperparameters) / n_rows
         except NumericalError:
             value = -np.inf
         seconds = perf_counter() - start

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 import lmgp.learning.choice
 from lmgp import MaternKernel
@@ -27,7 +28,7 @@ class TestDecision:
 
     def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
         trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
-        assert Choice(trying, [held]).best(found).trial.kernel == "matern12"
+        assert Choice(trying, [held], None).best(found).trial.kernel == "matern12"
         # Both have their densities in their lines.
         lines = {one.trial.kernel: one.trial for one in trying.trials}
         for one in found:
@@ -40,10 +41,29 @@ class TestDecision:
             assert line.density_error == pytest.approx(error)
         assert lines["matern12"].alone > lines["gaussian"].alone
 
-    def test_of_equals_the_simplest_is_taken(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-        trying, found, held = self.candidates(draw_from, ["matern12+gaussian", "matern12", "matern12+matern52"])
-        assert Choice(trying, [held]).best(found).trial.kernel == "matern12"
-        # With every difference within the error, the fewest parameters decide, whatever they predict.
-        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(standard_errors=1e6))
-        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12+gaussian"])
-        assert Choice(trying, [held]).best(found).trial.kernel == "gaussian"
+    def test_of_those_that_predict_equally_well_the_likeliest_is_taken(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
+        gaussian, matern = (next(one for one in found if one.trial.kernel == name) for name in ("gaussian", "matern12"))
+        kernel, noise = gaussian.hyperparameters
+        # Rows that are drawn from the one, while the rows left out are predicted best by the other.
+        X = held.rest.X[:200]
+        covariance = kernel(X) + noise * np.eye(200)
+        sample = Rows(X, multivariate_normal(np.zeros(200), covariance).rvs(random_state=0))
+        assert Choice(trying, [held], sample).best(found).trial.kernel == "matern12"  # by far the best
+        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(standard_errors=1e9, behind=np.inf, doublings=0))
+        taken = Choice(trying, [held], sample).best(found)
+        assert taken.optimum.free is gaussian.optimum.free
+        assert taken.trial.log_likelihood == gaussian.trial.log_likelihood
+        exact = [one.trial for one in trying.trials if one.trial.likelihood == "exact"]
+        assert [one.kernel for one in exact] == [one.trial.kernel for one in found]
+        (line,) = (one for one in exact if one.kernel == "gaussian")
+        density = multivariate_normal(np.zeros(200), covariance).logpdf(sample.y)
+        assert (line.n_rows, line.log_likelihood) == (200, pytest.approx(density / 200))
+        assert line.alone == taken.trial.alone == pytest.approx(held.alone_densities(kernel, noise).mean())
+        # Without a sample, or out of reach of the best, rows that are left out have the last word.
+        assert Choice(trying, [held], None).best(found).optimum.free is matern.optimum.free
+        for rule in (Rule(standard_errors=0.0, behind=np.inf), Rule(standard_errors=1e9, behind=0.0)):
+            monkeypatch.setattr(lmgp.learning.choice, "RULE", rule)
+            assert Choice(trying, [held], sample).best(found).trial.kernel == "matern12"
