@@ -23,6 +23,8 @@ STYLES = {
     "gpboost-exponential": ("#8c8c8c", "D", 5), "boosting": ("#009e73", "^", 6), "sklearn-gp": ("#0072b2", "v", 6),
 }  # fmt: skip
 OURS = "lmgp"
+# Differences of NLPD are drawn as at most this, in nats.
+MOST = 10.0
 NOTHING = "–"
 
 
@@ -227,7 +229,7 @@ def draw(results, path):
     figure = Figure(figsize=(6.8, 2.8 + 0.68 * len(results)), layout="constrained")
     panels = figure.subplots(2, 2, sharey=True).ravel()
     titles = (
-        "NLPD less that of the best\nother method, nats a row",
+        f"NLPD less that of the best\nother, nats a row (±{MOST:g}: or more)",
         "RMSE over that of the\nbest other method",
         "targets within\n95% intervals, percent",
         "seconds to fit and predict\n(×: no answer in time)",
@@ -239,8 +241,9 @@ def draw(results, path):
             for key in ("nlpd", "rmse")
         }
         for method, run in found.items():
+            lead = run["nlpd"] - best["nlpd"] if "nlpd" in run and best["nlpd"] is not None else None
             values = (
-                run["nlpd"] - best["nlpd"] if "nlpd" in run and best["nlpd"] is not None else None,
+                None if lead is None else min(max(lead, -MOST), MOST),
                 run["rmse"] / best["rmse"] if best["rmse"] is not None else None,
                 run["percent"] if "coverage" in run else None,
                 run["seconds"],
@@ -259,7 +262,8 @@ def draw(results, path):
         axes.set_axisbelow(True)
     panels[0].axvline(0.0, color="black", linewidth=0.8)
     panels[0].set_xscale("symlog", linthresh=0.1)
-    panels[0].set_xticks([-0.1, 0.0, 0.1, 1.0, *([10.0] if panels[0].get_xlim()[1] > 5 else [])])
+    panels[0].set_xticks([-MOST, -1.0, 0.0, 1.0, MOST])
+    panels[0].set_xlim(-1.5 * MOST, 1.5 * MOST)
     panels[0].xaxis.set_major_formatter("{x:g}")
     panels[1].axvline(1.0, color="black", linewidth=0.8)
     panels[2].axvspan(92.0, 98.0, color="#009e73", alpha=0.12)
