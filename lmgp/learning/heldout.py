@@ -118,6 +118,13 @@ class HeldOut:
     def alone_densities(self, kernel: Kernel, noise_variance: float) -> Floats:
         """Predict the rows that were left out at random from the nearest of the others.
 
+        Parameters
+        ----------
+        kernel : Kernel
+            With a metric.
+        noise_variance : float
+            Of rows without one of their own.
+
         Returns
         -------
         ndarray
@@ -126,7 +133,20 @@ class HeldOut:
         return self._density(kernel, noise_variance, self.alone)
 
     def region_densities(self, kernel: Kernel, noise_variance: float) -> Floats:
-        """Predict the neighbourhoods that were left out in the same way: the mean log p(y) of each."""
+        """Predict the neighbourhoods that were left out in the same way.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With a metric.
+        noise_variance : float
+            Of rows without one of their own.
+
+        Returns
+        -------
+        ndarray
+            The mean log p(y) of the rows of each, in nats, summed over targets.
+        """
         if not len(self.region):
             return np.empty(0)
         each = self._density(kernel, noise_variance, self.regions)

@@ -70,6 +70,20 @@ def sharing_pays(n_inputs: int, k: int) -> bool:
     return _pays(k * around / _ball(d), k * side**d / _ball(d), k)
 
 
+def points_per_cell(n_inputs: int, k: int) -> float:
+    """Return the mean number of points in a cell, where rows are evenly spread and points as dense as they.
+
+    Parameters
+    ----------
+    n_inputs : int
+        d.
+    k : int
+    """
+    # Sides are halved: the logarithms of those that are small enough are evenly spread over the last halving.
+    mean = (1.0 - 2.0**-n_inputs) / (n_inputs * math.log(2.0))
+    return k * SHARING.side**n_inputs * mean / _ball(n_inputs)
+
+
 class Cell(NamedTuple):
     """A cube, and the points in it.
 

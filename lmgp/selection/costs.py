@@ -40,6 +40,8 @@ class Sampling:
         Of Taylor maps of two inputs.
     neighbours : tuple of int
         Of predictions from the nearest rows.
+    alone, together : int
+        The number of rows that are predicted, far from each other and as dense as the training rows.
     rows : tuple of int
         Of exact models.
     entries : int
@@ -52,7 +54,9 @@ class Sampling:
 
     columns: tuple[int, ...] = (32, 128, 512)
     degrees: tuple[int, ...] = (2, 8, 24)
-    neighbours: tuple[int, ...] = (32, 128)
+    neighbours: tuple[int, ...] = (32, 128, 256)
+    alone: int = 16
+    together: int = 256
     rows: tuple[int, ...] = (64, 256, 1024)
     entries: int = 512
     drawn: int = 10_000
@@ -129,10 +133,15 @@ class KernelCosts:
         One entry of a covariance matrix.
     neighbours_row : Rate
         Predicting a row from its k nearest rows.
+    cell_row, shared_row : Rate
+        The same where the rows of a cell share the rows around it: of one that is alone in its cell, and of rows as
+        dense as the training rows. See `lmgp.locality.cells.sharing_pays`; where it does not, `neighbours_row`.
     """
 
     entry: float
     neighbours_row: Rate
+    cell_row: Rate
+    shared_row: Rate
 
 
 def weighed(n_landmarks: float) -> float:
@@ -258,13 +267,20 @@ class _Stopwatch:
         rows = Rows(scaled * kernel.metric(n_inputs), self.y)
         noise = Noise(float(np.mean(kernel.diagonal(rows.X[:1]))))
         some = as_tensor(rows.X[: SAMPLING.entries])
-        # Rows that are as dense as the training rows share the rows around them, in few columns.
-        dense = [sharing_pays(n_inputs, k) for k in SAMPLING.neighbours]
-        n_tests = len(rows.y) if all(dense) else 64
-        neighbours = [
-            partial(NearestPosterior(kernel, rows, noise, k).predict, rows.X[:n_tests]) for k in SAMPLING.neighbours
-        ]
+        central = rows.X[np.argsort(np.square(scaled).sum(axis=1))[: SAMPLING.together]]
+        shares = sharing_pays(n_inputs, SAMPLING.neighbours[-1])
+
+        def near(X: Floats, share: bool) -> Rate:
+            predict = [
+                partial(NearestPosterior(kernel, rows, noise, k, share=share).predict, X) for k in SAMPLING.neighbours
+            ]
+            return self.rate(SAMPLING.neighbours, predict, len(X), 2.0)
+
+        few = rows.X[: SAMPLING.alone]
+        apart = near(few, False)
         return KernelCosts(
             entry=self.seconds(lambda: kernel.evaluate(some, some)) / SAMPLING.entries**2,
-            neighbours_row=self.rate(SAMPLING.neighbours, neighbours, n_tests, 2.0),
+            neighbours_row=apart,
+            cell_row=near(few, True) if shares else apart,
+            shared_row=near(central, True) if shares else apart,
         )

@@ -11,6 +11,7 @@ from scipy.special import gammainccinv
 from lmgp.features.base import Work
 from lmgp.features.nystroem import CHOICE as LANDMARKS
 from lmgp.kernels.base import Kernel
+from lmgp.locality.cells import points_per_cell
 from lmgp.selection.costs import Costs, KernelCosts, weighed
 from lmgp.validation import Rows
 
@@ -123,8 +124,16 @@ class Prices:
 
     def of_neighbours(self, k: int) -> Price:
         """Return the seconds of predictions from the k nearest rows."""
-        row = self._of_kernel.neighbours_row(k)
-        return Price(self._n_predict * row, self._n_probes * row)
+        return Price(*(n * self._of_nearest(k, n) for n in (self._n_predict, self._n_probes)))
+
+    def _of_nearest(self, k: int, n_predict: int) -> float:
+        """Return the seconds of one of `n_predict` predictions from the k nearest rows.
+
+        Some are of a cell, and some of each row in it: the seconds of a row are linear in 1 / (rows in its cell).
+        """
+        dense = max(1.0, points_per_cell(self.n_inputs, k))
+        of, sparseness = self._of_kernel, self.n_rows / (dense * max(n_predict, 1))
+        return float(np.interp(sparseness, (1.0 / dense, 1.0), (of.shared_row(k), of.cell_row(k))))
 
     def of_residual(self, work: Work, k: int, block_size: int) -> Price:
         """Return the seconds of a global map whose residuals are predicted from the k nearest rows.

@@ -5,7 +5,7 @@ import pytest
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from lmgp.locality.cells import Cells, sharing_pays
+from lmgp.locality.cells import Cells, points_per_cell, sharing_pays
 
 K = 120
 
@@ -96,3 +96,15 @@ def test_rows_that_are_all_the_same() -> None:
 )
 def test_sharing_pays_in_few_columns(n_inputs: int, k: int, expected: bool) -> None:
     assert sharing_pays(n_inputs, k) is expected
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2])
+def test_points_per_cell_of_evenly_spread_rows(n_inputs: int) -> None:
+    """In the mean over numbers of rows: cells are halved until they are small enough."""
+    rng, found = np.random.default_rng(0), []
+    for n in np.geomspace(4000, 4000 * 2**n_inputs, 6).astype(int):
+        rows = rng.uniform(size=(n, n_inputs))
+        cells, others = Cells(KDTree(rows), K).group(rows)
+        assert len(others) == 0
+        found.append(n / len(cells))
+    assert np.mean(found) == pytest.approx(points_per_cell(n_inputs, K), rel=0.15)

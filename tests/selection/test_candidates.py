@@ -13,6 +13,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
+from lmgp.locality.cells import points_per_cell
 from lmgp.locality.placement import cover
 from lmgp.methods import METHODS, SPECTRAL
 from lmgp.selection import candidates
@@ -48,7 +49,14 @@ MACHINE = Costs(
     exact=power_law(1e-12, 3),
     exact_row=power_law(1e-9, 2),
 )
-OF_KERNEL = KernelCosts(entry=1e-11, neighbours_row=power_law(1e-10, 3))
+
+
+def of_nearest(rate: Rate) -> KernelCosts:
+    """Make the costs of a kernel whose nearest rows are not shared."""
+    return KernelCosts(entry=1e-11, neighbours_row=rate, cell_row=rate, shared_row=rate)
+
+
+OF_KERNEL = of_nearest(power_law(1e-10, 3))
 N_PROBES = 50
 
 
@@ -300,6 +308,15 @@ class TestSeconds:
         assert list(second.values()) == pytest.approx([10.0 * value for value in first.values()])
         assert first[64] == pytest.approx(100 * 1e-10 * 64**3)
 
+    def test_nearest_rows_that_are_shared_cost_by_the_cell(self) -> None:
+        """Few rows are each alone in a cell; of many, a cell serves as many as it has training rows."""
+        n, k = len(self.ROWS.y), 128
+        cell, row, members = 1e-2, 1e-5, points_per_cell(2, k)
+        shared = replace(OF_KERNEL, cell_row=power_law(cell + row, 0), shared_row=power_law(cell / members + row, 0))
+        for n_predict, n_cells in ((2, 2.0), (n // 2, n / members), (n, n / members), (4 * n, 4.0 * n / members)):
+            found = seconds(listed(self.ROWS, n_predict=n_predict, of_kernel=shared), "nearest_rows")
+            assert found[k] == pytest.approx(n_cells * cell + n_predict * row)
+
     def test_only_models_from_which_a_row_is_predicted_are_solved(self) -> None:
         allowed = FEATURES_ONLY
         found = [seconds(listed(self.ROWS, allowed, n), "local_taylor", 0.25)[256] for n in (1, 2, 10**4)]
@@ -339,7 +356,7 @@ class TestSeconds:
     def test_what_takes_long_is_left_out_but_for_the_cheapest(self) -> None:
         """Longer than 20 s, and than 256 nearest rows."""
         slow = replace(MACHINE, model=1e3, exact=power_law(1e-6, 3))
-        of_kernel = replace(OF_KERNEL, neighbours_row=power_law(1e-9, 3))
+        of_kernel = of_nearest(power_law(1e-9, 3))
         for n_predict, expected in ((10, {32, 64, 128, 256, 512}), (1000, {32, 64, 128, 256})):
             found = listed(self.ROWS, Allowed(), n_predict, machine=slow, of_kernel=of_kernel)
             assert {one.size for one in choices(found)} >= expected - {512}
@@ -348,7 +365,7 @@ class TestSeconds:
         assert [choice.method for choice in found] == ["exact"]
 
     def test_as_long_as_256_nearest_rows_is_affordable(self) -> None:
-        of_kernel = replace(OF_KERNEL, neighbours_row=power_law(1e-8, 3))
+        of_kernel = of_nearest(power_law(1e-8, 3))
         rows = draw(3000)
         for n_predict, largest in ((10, 512), (300, 256), (10**6, 256)):
             found = listed(rows, replace(Allowed(), methods=("nearest_rows",)), n_predict, of_kernel=of_kernel)

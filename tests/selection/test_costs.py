@@ -134,6 +134,12 @@ class TestOfAKernel:
         assert 0.0 < found.neighbours_row(32) < found.neighbours_row(256) < 10.0
         assert found.neighbours_row(1024) >= 4.0 * found.neighbours_row(512)
 
+    def test_rows_of_a_cell_share_in_few_columns(self) -> None:
+        found = measured_kernel_costs(self.KERNEL, 2)
+        assert found.shared_row(256) < 0.5 * found.cell_row(256)
+        found = measured_kernel_costs(self.KERNEL, 3)
+        assert found.shared_row is found.cell_row is found.neighbours_row
+
     def test_are_those_of_its_form(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whatever its parameters; other columns, another number of lengthscales or other parts are measured anew."""
         asked: list[tuple[Kernel, int]] = []
