@@ -133,19 +133,9 @@ class HeldOut:
         return self._density(kernel, noise_variance, self.alone)
 
     def region_densities(self, kernel: Kernel, noise_variance: float) -> Floats:
-        """Predict the neighbourhoods that were left out in the same way.
+        """Predict the neighbourhoods that were left out in the same way: the mean log p(y) of each.
 
-        Parameters
-        ----------
-        kernel : Kernel
-            With a metric.
-        noise_variance : float
-            Of rows without one of their own.
-
-        Returns
-        -------
-        ndarray
-            The mean log p(y) of the rows of each, in nats, summed over targets.
+        See `alone_densities`.
         """
         if not len(self.region):
             return np.empty(0)
