@@ -10,7 +10,7 @@ from sklearn.svm import SVR
 
 import lmgp
 from lmgp.kernels.base import CAPABILITIES, Kernel
-from lmgp.learning.search import PLAN
+from lmgp.learning.plan import PLAN
 from lmgp.methods import METHODS
 
 ROOT = Path(__file__).parent.parent

@@ -21,13 +21,14 @@ from lmgp.inference.duplicates import count_copies, merged_copies
 from lmgp.inference.learning import Hyperparameters, maximize_likelihood, warn_of_copies
 from lmgp.inference.likelihood import ExactLikelihood, log_likelihood
 from lmgp.kernels.base import Kernel, require
-from lmgp.learning import choice, heldout, scoring, search, space
+from lmgp.learning import choice, heldout, scoring, space
 from lmgp.learning.choice import Choice
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.heldout import HeldOut
+from lmgp.learning.plan import PLAN
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.remembered import REMEMBERED
-from lmgp.learning.search import PLAN, Found, Likelihood, Search
+from lmgp.learning.search import Found, Likelihood, Search
 from lmgp.learning.space import Units
 from lmgp.memory import check_memory
 from lmgp.parallel import parallel_map
@@ -130,7 +131,7 @@ def learn(
     Notes
     -----
     The forms go through rounds of the subsampled Vecchia likelihood, on more and more positions, and only the
-    best of each round go on (`lmgp.learning.search.PLAN`). What is maximised has weak Gaussian priors on the logarithms
+    best of each round go on (`lmgp.learning.plan.PLAN`). What is maximised has weak Gaussian priors on the logarithms
     of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
 
     Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
@@ -178,7 +179,7 @@ def learn(
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
     n_rows, rows = len(rows.y), merged_copies(rows)
-    rules = exact.SEARCH, search.PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING, choice.RULE
+    rules = exact.SEARCH, PLAN, space.PRIORS, scoring.DAMPING, heldout.LEAVING, choice.RULE
     data = rows.X, rows.y, rows.weights, rows.noise_variances
     key = digest((data, settings, rules, str(rng.bit_generator.state)))
     known = REMEMBERED.get(key)
@@ -352,7 +353,7 @@ def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) ->
         else:
             best = search.best_forms(tried)
             close = [one for one in best if (best[0].worth - one.worth) * n_rows <= PLAN.close] or best[:1]
-        found = parallel_map(lambda one: search.by_exact_likelihood(one, search.rows), close)
+        found = search.by_exact_likelihood(close, search.rows)
     search.trials += found
     return max(found, key=lambda one: one.worth)
 
@@ -368,7 +369,7 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
         most = settings.max_learning_rows if alone else min(settings.max_learning_rows, PLAN.beside)
         some = _sample(search.rows, most, seed)
         starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
-        candidates += parallel_map(lambda one: search.by_exact_likelihood(one, some), starts)
+        candidates += [each for one in starts for each in search.by_exact_likelihood([one], some, sample=True)]
     search.trials += candidates
     return candidates
 

@@ -1,6 +1,9 @@
 """The maximum of a likelihood with a prior: Fisher scoring with a damped step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -80,13 +83,31 @@ class Objective(Protocol):
         ...
 
 
-class Point(NamedTuple):
-    """An objective at one point: with the prior, its gradient and information; and the likelihood's terms alone."""
+@dataclass(frozen=True)
+class Point:
+    """An objective at one point.
+
+    Attributes
+    ----------
+    value : float
+        With the prior.
+    gradient : ndarray of shape (n_free,)
+        Of the same.
+    terms : ndarray of shape (n_positions,)
+        Of the likelihood alone; of an exact one, the value.
+    of_information : callable
+        Returns the information, shape (n_free, n_free): where no step starts, it is not needed.
+    """
 
     value: float
     gradient: Floats
-    information: Floats
     terms: Floats
+    of_information: Callable[[], Floats]
+
+    @cached_property
+    def information(self) -> Floats:
+        """The information, with the prior."""
+        return self.of_information()
 
 
 class Sample:
@@ -109,12 +130,8 @@ class Sample:
         """Return the value and its derivatives."""
         value = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
         prior, slope = self.space.log_prior(free)
-        return Point(
-            value.total + prior,
-            self.space.gradient(value.gradient) + slope,
-            self.space.information(value.information) - self.space.log_prior_curvature,
-            value.terms,
-        )
+        information = self.space.information(value.information) - self.space.log_prior_curvature
+        return Point(value.total + prior, self.space.gradient(value.gradient) + slope, value.terms, lambda: information)
 
 
 class Exact:
@@ -144,58 +161,91 @@ class Exact:
         except NotPositiveDefiniteError:
             value, gradient = np.nan, np.zeros(len(self.space.index) + 1)
         prior, slope = self.space.log_prior(free)
-        information = self.near(free).information * self.scale
-        return Point(value + prior, self.space.gradient(gradient) + slope, information, np.array([value]))
+        return Point(
+            value + prior,
+            self.space.gradient(gradient) + slope,
+            np.array([value]),
+            lambda: self.near(free).information * self.scale,
+        )
 
 
-def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tolerance: float) -> Optimum:
-    """Maximise a log likelihood with the prior by Fisher scoring.
+class Climb:
+    """Fisher scoring: the way to a maximum of a log likelihood with the prior, some steps at a time.
 
     Parameters
     ----------
     objective : Objective
     space : Space
     start : ndarray of shape (n_free,)
-    steps : int
-        At most.
-    tolerance : float
-        The search stops where a step is expected to gain less, in nats. One standard error off the optimum, 1/2 nat is
-        lost: a gain of much less cannot be shown by these rows.
 
-    Returns
-    -------
-    Optimum
+    Attributes
+    ----------
+    space : Space
+    seconds : float
+        That it took.
 
     References
     ----------
     J. Guinness, *Gaussian Process Learning via Fisher Scoring of Vecchia's Approximation*, Statistics and Computing,
     2021.
     """
-    low, high = space.bounds.T
-    free = np.clip(start, low, high)
-    objective.moved_to(free)
-    at = objective(free)
-    damping, renewals, converged = DAMPING.first, DAMPING.renewals, False
-    for _ in range(steps):
-        step, promised = _step(at, damping, free, low, high)
-        if promised < tolerance:
-            converged = True
-            break
-        expected = float(at.gradient @ step - 0.5 * step @ at.information @ step)
-        proposed = objective(free + step)
+
+    def __init__(self, objective: Objective, space: Space, start: Floats) -> None:
+        self.space, self.seconds = space, 0.0
+        self._objective, self._free = objective, np.clip(start, *space.bounds.T)
+        self._damping, self._renewals, self._converged = DAMPING.first, DAMPING.renewals, False
+
+    @cached_property
+    def _at(self) -> Point:
+        self._objective.moved_to(self._free)
+        return self._objective(self._free)
+
+    @property
+    def optimum(self) -> Optimum:
+        """Where it is."""
+        return Optimum(self._free, float(self._at.terms.sum()), self._at.terms, self._converged)
+
+    def go_on(self, steps: int, tolerance: float) -> None:
+        """Take some steps more.
+
+        Parameters
+        ----------
+        steps : int
+            At most.
+        tolerance : float
+            The search stops where a step is expected to gain less, in nats. One standard error off the optimum, 1/2 nat
+            is lost: a gain of much less cannot be shown by these rows.
+        """
+        start, (low, high) = perf_counter(), self.space.bounds.T
+        for _ in range(steps):
+            if self._converged or self._damping > DAMPING.most:
+                break
+            step, promised = _step(self._at, self._damping, self._free, low, high)
+            self._converged = promised < tolerance
+            if not self._converged:
+                self._take(step)
+        self.seconds += perf_counter() - start
+
+    def _take(self, step: Floats) -> None:
+        """Take a step if it gains, and damp the next one if it does not."""
+        at, proposed = self._at, self._objective(self._free + step)
         gain = proposed.value - at.value
         if not gain > 0.0:  # or not a number
-            damping *= DAMPING.raised
-            if damping > DAMPING.most:
-                break
-            continue
-        free, at = free + step, proposed
-        if gain > DAMPING.expected * expected:
-            damping = max(damping / DAMPING.lowered, DAMPING.least)
-        if renewals and objective.moved_to(free):
-            renewals -= 1
-            at = objective(free)
-    return Optimum(free, float(at.terms.sum()), at.terms, converged)
+            self._damping *= DAMPING.raised
+            return
+        if gain > DAMPING.expected * float(at.gradient @ step - 0.5 * step @ at.information @ step):
+            self._damping = max(self._damping / DAMPING.lowered, DAMPING.least)
+        self._free, self._at = self._free + step, proposed
+        if self._renewals and self._objective.moved_to(self._free):
+            self._renewals -= 1
+            self._at = self._objective(self._free)
+
+
+def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tolerance: float) -> Optimum:
+    """Maximise a log likelihood with the prior: see `Climb`."""
+    found = Climb(objective, space, start)
+    found.go_on(steps, tolerance)
+    return found.optimum
 
 
 def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:

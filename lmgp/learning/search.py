@@ -15,8 +15,9 @@ from lmgp.inference.likelihood import log_likelihood
 from lmgp.inference.vecchia import VecchiaLikelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form, make_form
+from lmgp.learning.plan import PLAN, Round
 from lmgp.learning.record import Trial
-from lmgp.learning.scoring import Exact, Optimum, Sample, climb
+from lmgp.learning.scoring import Climb, Exact, Optimum, Sample, climb
 from lmgp.learning.space import Space, Units
 from lmgp.parallel import parallel_map, single_threaded
 from lmgp.progress import tried_kernel
@@ -24,95 +25,6 @@ from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Likelihood = Literal["auto", "exact", "vecchia"]
-
-
-@dataclass(frozen=True)
-class Round:
-    """One round: on this number of positions, with this number of neighbours, for at most this number of steps.
-
-    Attributes
-    ----------
-    n_positions, n_neighbors, n_steps : int
-    n_kept : int
-        The number of forms that go on; of the first round, of single kernels and of sums each.
-    tolerance : float
-        In nats, see `lmgp.learning.scoring.climb`.
-    """
-
-    n_positions: int
-    n_neighbors: int
-    n_steps: int
-    n_kept: int
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the search goes.
-
-    Attributes
-    ----------
-    first, second, last : Round
-        All forms, those that are left, and the best sum and the best single kernel, between which held-out rows decide.
-    positions_per_parameter : int
-        The last round takes this number of positions for each free parameter, if that is more: on few positions, many
-        parameters vary with the sample.
-    max_rows : int
-        The first two rounds look at a sample of at most this number of rows.
-    start_lengthscales, start_noises : tuple of float
-        Where a single kernel starts: at the best of these, in √d standard deviations and in variances of y.
-    apart : tuple of float
-        Where a sum starts: at the best of these factors on the lengthscales of its smoother part.
-    closer : tuple of (int, int)
-        Numbers of neighbours and of positions that the last round goes on to, as long as that pays.
-    gain : float
-        In nats per row: what more neighbours have to add.
-    exact : Round
-        Of the exact likelihood: the positions are those of its information.
-    beside : int
-        Beside the Vecchia likelihood of all rows, the exact one is of at most this number of rows, unless the exact
-        likelihood of all rows decides.
-    n_exact : int
-        Of at most `beside` rows, the exact likelihood decides between this number of forms, after the first round:
-        where their Vecchia likelihoods are level, it may differ by 100 nats.
-    decided : int
-        Of at most this multiple of `max_learning_rows` rows, the exact likelihood of all rows decides between optima.
-    sampled : int
-        Of more rows, that of this multiple of `max_learning_rows` rows decides between those that predict equally well.
-    close : float
-        In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
-    behind : float
-        In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
-        behind the best of the other kind. A third form goes on if it is not this far
-        behind the best one of its kind.
-    fewest_to_leave_out : int
-        Of at most this number of rows, none is left out.
-    rows_per_parameter : int
-        With fewer rows for each parameter of a sum with one lengthscale a column, ``ard="auto"`` tries no such kernel.
-    """
-
-    first: Round = Round(500, 16, 8, 3, 0.5)
-    second: Round = Round(1200, 30, 8, 3, 0.5)
-    last: Round = Round(4000, 30, 16, 1, 0.5)
-    exact: Round = Round(1000, 30, 8, 1, 0.05)
-    beside: int = 1000
-    n_exact: int = 6
-    decided: int = 4
-    sampled: int = 2
-    close: float = 20.0
-    behind: float = 5.0
-    positions_per_parameter: int = 250
-    max_rows: int = 50_000
-    start_lengthscales: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)
-    start_noises: tuple[float, ...] = (0.02, 0.3)
-    apart: tuple[float, ...] = (0.3, 1.0, 3.0, 10.0)
-    closer: tuple[tuple[int, int], ...] = ((60, 3000), (120, 2000))
-    gain: float = 0.02
-    fewest_to_leave_out: int = 100
-    rows_per_parameter: int = 3
-
-
-PLAN = Plan()
 
 
 class Found(NamedTuple):
@@ -134,9 +46,8 @@ class Found(NamedTuple):
 
     @property
     def worth(self) -> float:
-        """The log likelihood less what free parameters gain by chance, per row: Akaike's criterion, for few rows."""
-        left = self.trial.n_rows - self.trial.n_free - 1
-        return self.trial.log_likelihood - self.trial.n_free / left if left > 0 else -float("inf")
+        """What forms are compared by, see `_worth`."""
+        return _worth(self.trial.log_likelihood, self.trial.n_rows, self.trial.n_free)
 
 
 @dataclass
@@ -168,6 +79,7 @@ class Search:
         order = np.random.default_rng(self.seeds[0]).permutation(len(self.rows.y))
         self._sample = self.rows.take(order[: PLAN.max_rows])
         self._likelihoods = {one: self._likelihood(self._sample, one) for one in (PLAN.first, PLAN.second)}
+        self._likelihoods[PLAN.first].look_for_neighbours(self.units.columns)  # of all kernels with one lengthscale
 
     def _likelihood(self, rows: Rows, one: Round) -> VecchiaLikelihood:
         rng = np.random.default_rng(self.seeds[1])
@@ -262,15 +174,27 @@ class Search:
         fewer.look_for_neighbours(best.space.kernel(best.optimum.free).metric(self.rows.X.shape[1]))
         return fewer.terms(best.space.form.kernel, best.space.logarithms(best.optimum.free))
 
-    def by_exact_likelihood(self, found: Found, rows: Rows) -> Found:
-        """Maximise the exact likelihood of some rows."""
-        start = perf_counter()
-        one = PLAN.exact
-        objective = Exact(rows, found.space, self._likelihood(rows, one))
-        # Matrices of few rows gain less from a second thread than its waiting costs on a busy machine.
-        with single_threaded() if len(rows.y) <= PLAN.beside else nullcontext():
-            optimum = climb(objective, found.space, found.optimum.free, steps=one.n_steps, tolerance=one.tolerance)
-        return self._record(found.space, optimum, "exact", len(rows.y), 0, 0.0, perf_counter() - start)
+    def by_exact_likelihood(self, found: Sequence[Found], rows: Rows, sample: bool = False) -> list[Found]:
+        """Maximise the exact likelihood of all rows, or of a sample: only the best forms of a round go on."""
+        few, rounds = len(rows.y) <= PLAN.beside, (PLAN.sample,) if sample else PLAN.exact
+        climbs = [
+            Climb(Exact(rows, one.space, self._likelihood(rows, rounds[0])), one.space, one.optimum.free)
+            for one in found
+        ]
+
+        def go_on(climb: Climb) -> None:
+            # Matrices of few rows gain less from a second thread than its waiting costs on a busy machine.
+            with single_threaded() if few else nullcontext():
+                climb.go_on(one.n_steps, one.tolerance)
+
+        def worth(climb: Climb) -> float:
+            return _worth(climb.optimum.value / len(rows.y), len(rows.y), len(climb.space.bounds))
+
+        best = climbs
+        for one in rounds:
+            parallel_map(go_on, best)
+            best = sorted(best, key=worth, reverse=True)[: one.n_kept]
+        return [self._record(each.space, each.optimum, "exact", len(rows.y), 0, 0.0, each.seconds) for each in climbs]
 
     def exact_value(self, found: Found, rows: Rows) -> Found:
         """Return an optimum with the exact likelihood of some rows, or of all."""
@@ -296,7 +220,8 @@ class Search:
         return [done[_key(form)] for form in forms]
 
     def _climb_from_best(self, form: Form, one: Round) -> Found:
-        likelihood, space, earlier = self._likelihoods[one], self.space(form), self._done[PLAN.first].get(_key(form))
+        likelihood, space = copy(self._likelihoods[one]), self.space(form)  # which holds the neighbours of this form
+        earlier = self._done[PLAN.first].get(_key(form))
         if earlier is not None:
             return self._climb_back(likelihood, earlier, one)
         start = self._best_start(likelihood, space, self._starts(form, space))
@@ -331,7 +256,7 @@ class Search:
 
     def _value(self, likelihood: VecchiaLikelihood, space: Space, free: Floats) -> float:
         """Return the log likelihood with the prior at one point, −∞ where it has none."""
-        likelihood, free = copy(likelihood), np.clip(free, *space.bounds.T)
+        free = np.clip(free, *space.bounds.T)
         likelihood.look_for_neighbours(space.kernel(free).metric(len(self.units.columns)))
         total = likelihood.terms(space.form.kernel, space.logarithms(free)).sum() + space.log_prior(free)[0]
         return float(total) if np.isfinite(total) else -np.inf
@@ -356,6 +281,12 @@ class Search:
                 error, missing, missing, missing, seconds,
             )),
         )  # fmt: skip
+
+
+def _worth(log_likelihood: float, n_rows: int, n_free: int) -> float:
+    """Return a log likelihood a row less what free parameters gain by chance: Akaike's criterion, for few rows."""
+    left = n_rows - n_free - 1
+    return log_likelihood - n_free / left if left > 0 and np.isfinite(log_likelihood) else -float("inf")
 
 
 def _key(form: Form) -> tuple[str, bool]:

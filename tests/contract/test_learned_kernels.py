@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import lmgp.learning.learn
 import lmgp.learning.search
 from lmgp import (
     ExactGPRegressor,
@@ -23,7 +24,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError
 from lmgp.learning.forms import AUTO, SINGLE
-from lmgp.learning.search import PLAN, Round
+from lmgp.learning.plan import PLAN, Round
 from tests.conftest import Floats, dense_gp
 
 N = 70
@@ -43,7 +44,9 @@ pytestmark = pytest.mark.usefixtures("small")
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions."""
     rounds = {"first": Round(40, 8, 6, 3, 0.5), "second": Round(60, 12, 6, 2, 0.2), "last": Round(70, 15, 10, 2, 0.5)}
-    monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(PLAN, **rounds, exact=Round(70, 12, 8, 1, 0.05)))
+    plan = replace(PLAN, **rounds, exact=(Round(70, 12, 8, 1, 0.05),), sample=Round(70, 12, 8, 1, 0.05))
+    for module in (lmgp.learning.learn, lmgp.learning.search):
+        monkeypatch.setattr(module, "PLAN", plan)
 
 
 def rows() -> tuple[Floats, Floats, Floats]:

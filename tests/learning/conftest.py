@@ -8,9 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
+import lmgp.learning.learn
 import lmgp.learning.search
 from lmgp.kernels.base import Kernel
-from lmgp.learning.search import PLAN, Round
+from lmgp.learning.plan import PLAN, Round
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., tuple[Floats, Floats]]
@@ -20,7 +21,8 @@ SMALL = replace(
     first=Round(60, 8, 8, 3, 0.5),
     second=Round(120, 12, 8, 2, 0.2),
     last=Round(200, 15, 15, 2, 0.2),
-    exact=Round(100, 12, 10, 1, 0.05),
+    exact=(Round(100, 12, 3, 2, 0.05), Round(100, 12, 10, 1, 0.05)),
+    sample=Round(100, 12, 10, 1, 0.05),
     closer=((30, 150),),
     positions_per_parameter=20,
 )
@@ -29,7 +31,8 @@ SMALL = replace(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions with few neighbours."""
-    monkeypatch.setattr(lmgp.learning.search, "PLAN", SMALL)
+    for module in (lmgp.learning.learn, lmgp.learning.search):
+        monkeypatch.setattr(module, "PLAN", SMALL)
 
 
 @pytest.fixture(scope="session")

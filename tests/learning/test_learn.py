@@ -23,8 +23,9 @@ from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.inference.likelihood import log_likelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning import choice
+from lmgp.learning.plan import PLAN
 from lmgp.learning.record import Learned
-from lmgp.learning.search import PLAN, Search
+from lmgp.learning.search import Search
 from lmgp.validation import Rows
 from tests.learning.conftest import Draw
 

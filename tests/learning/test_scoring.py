@@ -10,7 +10,7 @@ from lmgp import GaussianKernel, MaternKernel
 from lmgp.inference.vecchia import VecchiaLikelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.scoring import Exact, Sample, climb
+from lmgp.learning.scoring import Climb, Exact, Point, Sample, climb
 from lmgp.learning.space import Space, Units
 from lmgp.validation import Rows
 
@@ -113,6 +113,46 @@ def test_steps_are_counted_and_said() -> None:
     far = climb(exact(rows, space), space, space.median - 2.0, steps=60, tolerance=1e-3)
     assert far.converged
     assert far.value > cut_off.value
+
+
+def test_some_steps_at_a_time_are_the_same_steps() -> None:
+    rows = drawn(TRUTHS["matern12+gaussian"])
+    space = Space(make_form("matern12+gaussian", True, 2), Units.of(rows, True))
+    whole = climb(exact(rows, space), space, space.median, steps=6, tolerance=1e-3)
+    parts = Climb(exact(rows, space), space, space.median)
+    values = []
+    for steps in (1, 0, 2, 3):
+        parts.go_on(steps, 1e-3)
+        values.append(parts.optimum.value)
+    np.testing.assert_array_equal(parts.optimum.free, whole.free)
+    assert parts.optimum.value == whole.value > values[0] == values[1]
+    assert parts.seconds > 0.0
+
+
+def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
+    rows = drawn(TRUTHS["matern12+gaussian"], 60, noise=1e-4)
+    space = Space(make_form("matern12+gaussian", True, 2), Units.of(rows, True))
+    objective, values, asked = exact(rows, space), [], []
+
+    class Counted:
+        moved_to = objective.moved_to
+
+        def __call__(self, free: Floats) -> Point:
+            at = objective(free)
+            values.append(at.value)
+
+            def information() -> Floats:
+                asked.append(at.value)
+                return at.information
+
+            return Point(at.value, at.gradient, at.terms, information)
+
+    climb(Counted(), space, space.median + 3.0, steps=25, tolerance=1e-6)
+    best = np.maximum.accumulate(values)
+    refused = [value for value, before in zip(values[1:], best, strict=False) if value <= before]
+    assert refused
+    assert set(asked).isdisjoint(refused)
+    assert len(asked) == len(set(asked))
 
 
 def test_never_ends_below_its_start() -> None:

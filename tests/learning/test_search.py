@@ -11,6 +11,7 @@ from scipy.stats import multivariate_normal
 import lmgp.learning.search
 from lmgp import GaussianKernel, MaternKernel
 from lmgp.learning.forms import forms, make_form
+from lmgp.learning.plan import Round
 from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
 from lmgp.validation import Rows
@@ -103,11 +104,30 @@ class TestRounds:
         X, y = draw_from(SMOOTH, 100)
         trying = search(X, y)
         (found,) = trying.best_forms(forms(["gaussian"], True, 2))
-        best = trying.by_exact_likelihood(found, trying.rows)
+        (best,) = trying.by_exact_likelihood([found], trying.rows)
         kernel, noise = best.space.kernel(best.optimum.free), best.space.noise_variance(best.optimum.free)
         expected = multivariate_normal(np.zeros(100), kernel(X) + noise * np.eye(100)).logpdf(y - y.mean())
         assert best.trial.log_likelihood == pytest.approx(expected / 100, rel=1e-8)
         assert (best.trial.likelihood, best.trial.n_rows, best.trial.n_neighbors) == ("exact", 100, 0)
+
+    def test_of_several_forms_the_best_go_on_and_the_others_took_the_first_steps(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trying = search(*draw_from(SMOOTH, 150))
+        found = trying.first_round(forms(["gaussian", "matern12", "matern32", "matern52"], True, 2))
+        rounds = Round(100, 12, 1, 2, 1e-6), Round(100, 12, 10, 1, 1e-6)
+
+        def climbed(rounds: tuple[Round, ...], several: list[Found]) -> list[Found]:
+            monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(SMALL, exact=rounds))
+            return trying.by_exact_likelihood(several, trying.rows)
+
+        started, alone = ([climbed(some, [one])[0] for one in found] for some in (rounds[:1], rounds))
+        together = climbed(rounds, found)
+        best = sorted(range(4), key=lambda i: -started[i].worth)[:2]
+        for i, one in enumerate(together):
+            assert one.space.form is found[i].space.form
+            assert one.optimum.value == (alone if i in best else started)[i].optimum.value
+            assert alone[i].optimum.value > started[i].optimum.value
 
     def test_a_given_noise_stays(self, draw_from: Draw) -> None:
         trying = search(*draw_from(SMOOTH, 100), log_noise=log(0.3))
