@@ -40,7 +40,7 @@ from lmgp.saving.files import save_with_notes
 from tests.fuzz import calls, files
 
 LONG = os.environ.get("LMGP_LONG") == "1"
-CASES = 6000 if LONG else 600
+CASES = 6000 if LONG else 400
 # Calls of one test.
 BATCH = 50
 SECONDS = 60
