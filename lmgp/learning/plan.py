@@ -63,8 +63,7 @@ class Plan:
         In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
     behind : float
         In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
-        behind the best of the other kind. A third form goes on if it is not this far
-        behind the best one of its kind.
+        behind the best of the other kind. A third form goes on if it is not this far behind the best one of its kind.
     fewest_to_leave_out : int
         Of at most this number of rows, none is left out.
     rows_per_parameter : int
@@ -75,7 +74,7 @@ class Plan:
     second: Round = Round(1200, 30, 8, 3, 0.5)
     last: Round = Round(4000, 30, 16, 1, 0.5)
     exact: tuple[Round, ...] = (Round(200, 20, 3, 2, 0.05), Round(200, 20, 12, 1, 0.05))
-    sample: Round = Round(200, 20, 8, 1, 0.05)
+    sample: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     n_exact: int = 6
     decided: int = 4

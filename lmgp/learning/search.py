@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Literal, NamedTuple
 
@@ -182,7 +183,7 @@ class Search:
             for one in found
         ]
 
-        def go_on(climb: Climb) -> None:
+        def go_on(one: Round, climb: Climb) -> None:
             # Matrices of few rows gain less from a second thread than its waiting costs on a busy machine.
             with single_threaded() if few else nullcontext():
                 climb.go_on(one.n_steps, one.tolerance)
@@ -192,7 +193,7 @@ class Search:
 
         best = climbs
         for one in rounds:
-            parallel_map(go_on, best)
+            parallel_map(partial(go_on, one), best)
             best = sorted(best, key=worth, reverse=True)[: one.n_kept]
         return [self._record(each.space, each.optimum, "exact", len(rows.y), 0, 0.0, each.seconds) for each in climbs]
 
