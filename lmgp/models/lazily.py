@@ -11,7 +11,7 @@ from lmgp.columns import dask_kind, refuse_what_is_no_table
 from lmgp.errors import InputError
 from lmgp.io.partitions import as_table, empty
 from lmgp.models.partitioned import unnamed
-from lmgp.models.passes import Place, first_bad_row
+from lmgp.models.passes import Place
 from lmgp.parallel import single_threaded
 
 Floats = NDArray[np.float64]
@@ -86,6 +86,6 @@ def _predicted(model: Any, part: Any, number: int, options: dict[str, Any]) -> t
         return (np.empty(0),) * n_results
     part = unnamed(model, part)
     place = Place(number, None, len(part), noun="Partition")
-    with place.named(first_bad_row((part,))), single_threaded():
+    with place.named((part,)), single_threaded():
         found = model.predict(part, **options)
     return found if n_results > 1 else (found,)

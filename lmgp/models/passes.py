@@ -48,13 +48,14 @@ class Place:
     whole: str = "the stream"
 
     @contextmanager
-    def named(self, row: int | None = None) -> Iterator[None]:
-        """Say in errors which chunk, and which of its rows, they are of."""
+    def named(self, chunk: Iterable[Any] = ()) -> Iterator[None]:
+        """Say in errors which chunk they are of, and which of its rows if one has a number that is not finite."""
         try:
             yield
         except (ValueError, TypeError) as error:
             if isinstance(error, StreamError):
                 raise
+            row = first_bad_row(chunk)
             at = "" if row is None else f", row {row:,} of it"
             if row is not None and self.first is not None:
                 at += f", row {self.first + row:,} of {self.whole}"
@@ -93,7 +94,7 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False
     StreamError
         It names the chunk, and the first row that cannot be used.
     """
-    with place.named(first_bad_row(chunk)):
+    with place.named(chunk):
         rows: Rows = model._first_rows(chunk) if first else model._next_rows(chunk)
     return rows if len(rows.y) else None
 

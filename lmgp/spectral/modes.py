@@ -258,14 +258,17 @@ class _Around:
     def __init__(self, X: Floats, n_rows: int | None = None) -> None:
         order = np.random.default_rng(0).permutation(len(X))
         some = X[order[: SAMPLING.n_rows]]
-        self._apart = np.abs(some[: SAMPLING.n_probes, None, :] - some[None, :, :])
+        self._apart = [np.abs(x[: SAMPLING.n_probes, None] - x) for x in some.T]
         self._others = max(1, len(some) - 1)
         self._n = len(X) if n_rows is None else n_rows
 
     def count(self, distances: Floats) -> float:
         """Return the mean number of rows within these distances of a row, along each column; itself included."""
-        near = float(np.mean(np.all(self._apart <= distances, axis=2).sum(axis=1))) - 1.0
-        return 1.0 + near * (self._n - 1) / self._others
+        near = np.ones(self._apart[0].shape, dtype=bool)
+        for apart, distance in zip(self._apart, distances, strict=True):
+            near &= apart <= distance
+        others = np.count_nonzero(near) / len(near) - 1.0
+        return 1.0 + others * (self._n - 1) / self._others
 
 
 def _stretched(kernel: Kernel, factor: float, n_inputs: int) -> Kernel:

@@ -65,11 +65,13 @@ class Cells:
         precision = noise.variance / noise.of_weighted_rows(rows).numpy()
         flat, offsets = np.zeros(len(rows.y), dtype=np.int64), []
         for x, low, side, size in zip(rows.X.T, self.low, self.side, self.shape.tolist(), strict=True):
-            place = np.floor((x - low) / side)
-            np.clip(place, 0.0, size - 1.0, out=place)
-            offsets.append(x - low - place * side)
+            offset = x - low
+            place = (offset / side).astype(np.int64)
+            np.clip(place, 0, size - 1, out=place)
+            offset -= place * side
+            offsets.append(offset)
             flat *= size
-            flat += place.astype(np.int64)
+            flat += place
         n_cells = int(np.prod(self.shape.astype(object)))
         few = n_cells <= len(flat) + 2**16
         keys, cell = (None, flat) if few else np.unique(flat, return_inverse=True)

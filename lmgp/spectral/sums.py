@@ -85,17 +85,16 @@ class SpectralSums:
         precision = noise.variance / variances
         weights = np.ones(len(rows.y)) if rows.weights is None else rows.weights
         weighted = precision * targets
-        # One transform for the generator, which holds the sums of the column of ones, and all other targets.
-        strengths = np.vstack((precision, np.delete(weighted, 1, axis=0)))
-        every = sums_over_rows(modes.angles(rows.X), strengths, modes.doubled.counts, tolerance)
+        # One transform for all: the generator holds the sums of the column of ones.
+        every = sums_over_rows(modes.angles(rows.X), weighted, modes.doubled.counts, tolerance)
         return cls(
             modes,
             Source(noise, features=modes.name + trend, centre=modes.center),
-            every[0],
-            np.insert(_inner(every[1:], modes), 1, _inner(every[:1], modes), axis=0),
+            every[1],
+            _inner(every, modes),
             weighted @ targets.T,
             targets @ weights,
-            float(weights @ np.log(precision / weights)),
+            _weighted_logarithms(precision / weights, weights),
             origin,
         )
 
@@ -181,6 +180,13 @@ def check_admitted(modes: Modes, X: Floats) -> None:
             f"them row {outside[0]}, {X[outside[0]].tolist()}. Leave them out, or fit again to all rows, "
             "or with a box that holds those to come."
         )
+
+
+def _weighted_logarithms(values: Floats, weights: Floats) -> float:
+    """Return Σ w log v; of equal values, from one logarithm."""
+    if np.all(values == values[:1]):
+        return float(weights.sum() * np.log(values[:1]).sum())
+    return float(weights @ np.log(values))
 
 
 def _inner(values: Complexes, modes: Modes) -> Complexes:

@@ -35,8 +35,9 @@ def sums_over_rows(angles: Sequence[Floats], strengths: Floats, counts: Indices,
     ndarray of shape (b, *half_shape(counts))
     """
     # Two real sums are the two parts of one complex sum: F(a + ib) has F(a) and F(b) as its symmetric parts.
-    paired = strengths[::2].astype(np.complex128)
-    paired[: len(strengths) // 2] += 1j * strengths[1::2]
+    paired = np.zeros((len(strengths[::2]), strengths.shape[1]), dtype=np.complex128)
+    paired.real = strengths[::2]
+    paired.imag[: len(strengths) // 2] = strengths[1::2]
     both = _transform(1, angles, paired, counts, tolerance)
     mirrored = np.conj(_reversed(both))
     last = int(counts[-1]) + 1
