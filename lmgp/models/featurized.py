@@ -10,13 +10,13 @@ from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
 from lmgp.arithmetic import USUAL, Arithmetic, Precision, check_device
-from lmgp.errors import InputError
+from lmgp.errors import InputError, NumericalError
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.fitted import OfFit
-from lmgp.inference.additive import FeaturizedSums
+from lmgp.inference.additive import FeaturizedSums, not_there
 from lmgp.inference.joint import weight_covariance, weight_samples
 from lmgp.inference.learning import Hyperparameters
 from lmgp.inference.leave_one_out import of_weights
@@ -152,7 +152,12 @@ class FeaturizedFit(GPFit):
         total = self._known_sums().merge(sums, sign)
         if total.summary.n <= 0.0:
             raise InputError("No row would be left. A model needs at least one: fit another one instead.")
-        return self.with_sums(total)
+        try:
+            return self.with_sums(total)
+        except NumericalError as error:
+            if sign > 0.0:
+                raise
+            raise not_there("no rows have the Gram matrix that would be left") from error
 
     def solved(self) -> WeightPosterior:
         """Return the posterior."""

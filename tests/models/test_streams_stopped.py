@@ -12,7 +12,9 @@ from sklearn.base import clone
 
 import lmgp
 from lmgp import (
+    FeaturizedGPRegressor,
     GaussianKernel,
+    RandomFourierFeatures,
     TaylorFeatures,
 )
 from lmgp.errors import InputError, ModelFileError, OutputError, StreamError
@@ -216,6 +218,15 @@ class TestBadChunks:
                 summed.forget(np.concatenate((X, X)), np.concatenate((y, y)))
             with pytest.raises(InputError, match=r"No row would be left|falls below zero"):
                 summed.forget(X, y)
+
+    def test_a_gram_matrix_that_no_rows_have_is_noticed(self) -> None:
+        X, y, T = drawn()
+        features = RandomFourierFeatures(2 * len(X), random_state=0)
+        model = FeaturizedGPRegressor(features, kernel=GaussianKernel(1.0), noise_variance=0.05).fit(X, y)
+        before = both(model, T)
+        with pytest.raises(InputError, match=r"not all of them are in the model: no rows have the Gram matrix"):
+            model.forget(X[:1] + 100.0, y[:1])
+        np.testing.assert_array_equal(both(model, T), before)
 
     def test_a_fit_that_fails_at_once_leaves_the_model(self) -> None:
         X, y, T = drawn()
