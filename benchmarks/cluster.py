@@ -39,8 +39,8 @@ MODELS: dict[str, tuple[Any, int, int, int]] = {
         640_000,
         32,
     ),
-    "localized": (LocalizedGPRegressor(TaylorFeatures(66), threshold=1.5, **GIVEN), 2, 8_000_000, 16),
-    "spectral": (SpectralGPRegressor(**GIVEN), 2, 16_000_000, 16),
+    "localized": (LocalizedGPRegressor(TaylorFeatures(66), threshold=1.5, **GIVEN), 2, 16_000_000, 32),
+    "spectral": (SpectralGPRegressor(**GIVEN), 2, 32_000_000, 32),
 }
 
 
