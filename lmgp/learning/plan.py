@@ -73,7 +73,7 @@ class Plan:
     first: Round = Round(500, 16, 8, 3, 0.5)
     second: Round = Round(1200, 30, 8, 3, 0.5)
     last: Round = Round(4000, 30, 16, 1, 0.5)
-    exact: tuple[Round, ...] = (Round(200, 20, 3, 2, 0.05), Round(200, 20, 12, 1, 0.05))
+    exact: tuple[Round, ...] = (Round(200, 30, 3, 2, 0.02), Round(200, 30, 12, 1, 0.02))
     sample: Round = Round(1000, 30, 8, 1, 0.05)
     beside: int = 1000
     n_exact: int = 6
