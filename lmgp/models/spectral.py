@@ -26,7 +26,7 @@ from lmgp.models.streams import Sample, StreamedGP, check_trend
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import SpectralError
 from lmgp.spectral.dense import DenseFactor
-from lmgp.spectral.joint import mode_covariance
+from lmgp.spectral.joint import joint_samples, mode_covariance
 from lmgp.spectral.posterior import SpectralPosterior
 from lmgp.spectral.sums import SpectralSums, check_admitted
 from lmgp.validation import RandomState, Rows
@@ -369,7 +369,7 @@ class SpectralGPRegressor(StreamedGP):
             return super()._samples(X, n_samples, rng)
         size = 16 * fit.posterior.modes.n_modes + 8 * (len(fit.rows.y) + len(X))  # numbers of a draw, in 256 MiB
         blocks = (len(range(n_samples)[block]) for block in chunks(n_samples, size, 2**28))
-        drawn = np.concatenate([fit.posterior.samples(X, fit.rows, n, rng) for n in blocks]).T
+        drawn = np.concatenate([joint_samples(fit.posterior, X, fit.rows, n, rng) for n in blocks]).T
         return drawn if trend is None else drawn - trend.changes(X)[:, None]
 
     def _near_errors(self) -> NearErrors:

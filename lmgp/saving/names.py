@@ -61,7 +61,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "inference.trend": ("Trend", "TrendFit"),
     "inference.weight_space": ("ColumnSums", "WeightPosterior"),
     "spectral.accuracy": ("SpectralError",),
-    "spectral.dense": ("DenseFactor", "RealSums", "_Lookup"),
+    "spectral.dense": ("DenseFactor",),
     "spectral.modes": ("Modes",),
     "spectral.posterior": ("SpectralPosterior",),
     "spectral.solve": ("Solution",),

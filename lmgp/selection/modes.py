@@ -9,9 +9,8 @@ from lmgp.noise import Noise
 from lmgp.selection.candidates import LIMITS, Allowed
 from lmgp.selection.families import Choice
 from lmgp.selection.search import Selection, Trial
+from lmgp.spectral.effort import check_modes, expected_iterations, iteration_seconds
 from lmgp.spectral.modes import choose_modes
-from lmgp.spectral.seconds import expected_iterations, iteration_seconds
-from lmgp.spectral.solve import check_modes
 from lmgp.validation import Rows
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.

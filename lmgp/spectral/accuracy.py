@@ -25,12 +25,16 @@ class Accuracy:
         More rows, or another kernel, may make the error of the modes up to this multiple of the tolerance.
     trend : float
         Of what the rows say about the coefficients of a trend, HᵀC⁻¹H: the share that iterations may add.
+    settled : float
+        After updates, iterations leave this root mean square error of the mean, in noise standard deviations, or the
+        tolerance if that is smaller: results do not depend on the order of rows.
     """
 
     transform: float = 0.1
     least_transform: float = 1e-13
     outgrown: float = 4.0
     trend: float = 1e-3
+    settled: float = 1e-9
 
 
 ACCURACY = Accuracy()

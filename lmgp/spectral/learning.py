@@ -16,8 +16,8 @@ from lmgp.inference.learning import SEARCH, Hyperparameters
 from lmgp.inference.scales import RANGES, Units, scales_of
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
-from lmgp.spectral.dense import RealSums
 from lmgp.spectral.modes import Modes
+from lmgp.spectral.real import RealSums
 from lmgp.spectral.sums import SpectralSums
 
 Floats = NDArray[np.float64]
@@ -149,6 +149,7 @@ class SpectralLikelihood:
 
     def __init__(self, sums: SpectralSums) -> None:
         self._real, self._modes, self._noise = RealSums(sums), sums.modes, sums.source.noise
+        self._products = self._real.products()
         self._shared = sums.shared_noise is not None
 
     def __call__(self, kernel: Kernel, theta: Floats, noise_variance: float) -> tuple[float, Floats]:
@@ -191,7 +192,7 @@ class SpectralLikelihood:
         With A = W^{1/2}FᵀPFW^{1/2} + σ²I and α = A⁻¹W^{1/2}FᵀPy: 2 ∂/∂log wⱼ = αⱼ² − (1 − σ²(A⁻¹)ⱼⱼ).
         """
         real, roots = self._real, np.sqrt(weights)
-        matrix = torch.from_numpy(roots[:, None] * real.products * roots)
+        matrix = torch.from_numpy(roots[:, None] * self._products * roots)
         matrix.diagonal().add_(noise)
         factor, info = torch.linalg.cholesky_ex(matrix)
         if info != 0:

@@ -1,5 +1,6 @@
 """The posterior mean of all rows, from one solution over Fourier modes."""
 
+import math
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -9,17 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmgp.errors import InputError
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import ACCURACY, SpectralError, warn_of_iterations, warn_of_modes
 from lmgp.spectral.dense import DenseFactor
+from lmgp.spectral.effort import Work, check_modes, check_seconds
 from lmgp.spectral.modes import choose_modes
-from lmgp.spectral.seconds import Work, check_seconds
-from lmgp.spectral.solve import Solution, Toeplitz, check_modes, preconditioner, products, solve
+from lmgp.spectral.solve import Solution, products
 from lmgp.spectral.sums import SpectralSums
-from lmgp.spectral.transforms import sums_over_modes, sums_over_rows, white
+from lmgp.spectral.system import ModeSystem
+from lmgp.spectral.transforms import sums_over_modes
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
@@ -31,7 +32,8 @@ class SpectralPosterior:
 
     With Φ the modes at the n rows, W the diagonal matrix of their prior variances and P that of the rows' precisions ρ,
     the mean is φᴴW^{1/2}α with (W^{1/2}ΦᴴPΦW^{1/2} + σ²I) α = W^{1/2}ΦᴴPy. ΦᴴPΦ is Toeplitz: conjugate gradients take
-    two fast Fourier transforms an iteration, whatever n.
+    two fast Fourier transforms an iteration, whatever n. The modes that matter most are solved for at once where they
+    are few.
 
     Parameters
     ----------
@@ -168,6 +170,9 @@ class SpectralPosterior:
     def with_sums(self, sums: SpectralSums, warm: bool = False, center: float | None = None) -> Self:
         """Return the posterior of other sums, of the same modes.
 
+        Where these have rows, and the iterations start anew, they go on to `ACCURACY.settled`: the result then depends
+        on the sums alone, in whatever order they were added.
+
         Parameters
         ----------
         sums : SpectralSums
@@ -182,7 +187,8 @@ class SpectralPosterior:
             start = sums.origin + np.linalg.lstsq(H, cross, rcond=None)[0]
             start[0] -= center
             other._trend = replace(other._trend, start=start)
-        other._take(sums.about(other._origin(center)), self._solved.vectors if warm else None)
+        solution = self._solved.vectors if warm else None
+        other._take(sums.about(other._origin(center)), solution, settled=self.sums.n > 0.0 and not warm)
         return other._checked()
 
     def with_kernel(self, kernel: Kernel, noise: Noise) -> Self:
@@ -203,9 +209,8 @@ class SpectralPosterior:
         return self
 
     @cached_property
-    def _toeplitz(self) -> Toeplitz:
-        """Of the Gram matrix of the modes."""
-        return Toeplitz(self.sums.generator, self.modes.counts)
+    def _system(self) -> ModeSystem:
+        return ModeSystem(self.sums, self._weights, self.noise.variance)
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
@@ -214,7 +219,7 @@ class SpectralPosterior:
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what follows from the rest in little time: half of the numbers.
-        derived = ("_weights", "_toeplitz", "_coefficients", "_mean")
+        derived = ("_weights", "_system", "_coefficients", "_mean")
         return {name: value for name, value in vars(self).items() if name not in derived}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -229,13 +234,15 @@ class SpectralPosterior:
         noise: Floats = self.noise.of_weighted_rows(rows, missing).numpy()
         return noise
 
-    def _take(self, sums: SpectralSums, start: Complexes | None = None) -> None:
+    def _take(self, sums: SpectralSums, start: Complexes | None = None, settled: bool = False) -> None:
         """Solve for sums, from the solution of others if it is given."""
         self.sums, variance = sums, self.noise.variance
-        self._toeplitz = Toeplitz(sums.generator, self.modes.counts)
+        self._system = ModeSystem(sums, self._weights, variance)
         squares = sums.products.diagonal()[: 1 + self._n_trend]
-        self._coefficients, found = self._of_cross(self._cross, self._enough(squares, self._n_trend), start)
-        self._solved = found
+        enough = self._enough(squares, self._n_trend)
+        closely = self._enough(squares, self._n_trend, ACCURACY.settled) if settled else enough
+        self._coefficients, found = self._of_cross(self._cross, closely, start)
+        self._solved = found = replace(found, converged=bool(np.all(found.left <= enough)))
         if not found.converged:
             warn_of_iterations(found.n_iterations, float(found.left[0]), variance, sums.n, self._tolerance)
         self._estimate()
@@ -245,9 +252,9 @@ class SpectralPosterior:
         """The sums of the targets that are solved for: of a trend, its columns too."""
         return self.sums.cross[: 1 + self._n_trend]
 
-    def _enough(self, squares: Floats, n_trend: int) -> Floats:
+    def _enough(self, squares: Floats, n_trend: int, tolerance: float = math.inf) -> Floats:
         """Return the squared energy errors that are small enough for y, or draws of it, and the columns of a trend."""
-        sums, variance, tolerance = self.sums, self.noise.variance, self._tolerance
+        sums, variance, tolerance = self.sums, self.noise.variance, min(tolerance, self._tolerance)
         enough = np.full(len(squares), tolerance**2 * sums.n * variance)
         # HᵀC⁻¹H, of which all but a small part cancels, is at least HᵀPH over this.
         most = self.kernel.prior_variance() * float(sums.generator.flat[0].real) + variance
@@ -261,16 +268,8 @@ class SpectralPosterior:
 
     def _of_cross(self, cross: Complexes, enough: Floats, start: Complexes | None = None) -> tuple[Complexes, Solution]:
         """Solve for the coefficients of targets from their sums over rows."""
-        variance, root = self.noise.variance, np.sqrt(self._weights)
-
-        def multiply(vectors: Complexes) -> Complexes:
-            image = root * self._toeplitz(root * vectors)
-            image += variance * vectors
-            return image
-
-        diagonal = preconditioner(self.sums.generator, self._weights, variance)
-        found = solve(multiply, root * cross, variance, enough, self._max_iterations, start, diagonal)
-        return root * found.vectors, found
+        found = self._system.solve(cross, enough, self._max_iterations, start)
+        return np.sqrt(self._weights) * found.vectors, found
 
     def _estimate(self) -> None:
         sums, variance, trend = self.sums, self.noise.variance, self._trend
@@ -297,7 +296,7 @@ class SpectralPosterior:
     def _explained(self, cross: Complexes, coefficients: Complexes, vectors: Complexes) -> Floats:
         """Return bᴴA⁻¹b' of all targets b and those given, with an error that is the product of two errors."""
         # bᴴx' + xᴴb' − xᴴAx' = bᴴA⁻¹b' − eᴴAe'.
-        image = self._toeplitz(coefficients)
+        image = self._system.toeplitz(coefficients)
         solved = zip(self._cross, self._coefficients, self._solved.vectors, strict=True)
         return np.array([
             [
@@ -340,57 +339,7 @@ class SpectralPosterior:
 
     def dense(self) -> DenseFactor:
         """Return the dense factor of the modes: few of them."""
-        return DenseFactor(self._weights, self.sums, self.noise.variance, self.left_out, self._transform_tolerance)
-
-    def samples(self, X: Floats, rows: Rows, n_samples: int, rng: np.random.Generator) -> Floats:
-        """Draw functions from the posterior: from the prior's modes, updated by the rows (Matheron's rule).
-
-        Parameters
-        ----------
-        X : ndarray of shape (m, d)
-        rows : Rows
-            The training rows, with y less the origin of the sums.
-        n_samples : int
-        rng : numpy.random.Generator
-
-        Returns
-        -------
-        ndarray of shape (n_samples, m)
-            Of f, and of what is not known of the trend, less the trend of least squares.
-
-        Raises
-        ------
-        InputError
-            If a row is so far from the box of the training rows that the modes do not draw it.
-
-        References
-        ----------
-        J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, *Efficiently Sampling Functions
-        from Gaussian Process Posteriors*, ICML 2020, eq. 10.
-        """
-        self._check_drawn(X)
-        noise, prior = self.noise_of(rows), np.sqrt(self._weights) * white((n_samples, *self.modes.shape), rng)
-        errors = np.sqrt(noise) * rng.standard_normal((n_samples, len(noise)))
-        targets = rows.y - self._evaluate(prior, rows.X) - errors
-        angles, weighted = self.modes.angles(rows.X), self.noise.variance / noise * targets
-        cross = sums_over_rows(angles, weighted, self.modes.counts, self._transform_tolerance)
-        coefficients, found = self._of_cross(cross, self._enough(np.sum(weighted * targets, axis=1), 0))
-        drawn = self._evaluate(prior + coefficients, X)
-        if self.trend is not None:
-            explained = self._explained(cross, coefficients, found.vectors)[1:].T
-            changes = (weighted @ self.trend.columns(rows.X) - explained) / self.noise.variance @ self.trend.covariance
-            drawn += changes @ self.columns_left(X).T
-        return drawn
-
-    def _check_drawn(self, X: Floats) -> None:
-        (outside,) = np.nonzero(~self.modes.served(X, 0.5))
-        if len(outside):
-            low, high = (self.modes.low - 0.5 * self.modes.reach, self.modes.high + 0.5 * self.modes.reach)
-            box = " × ".join(f"[{a:.6g}, {b:.6g}]" for a, b in zip(low, high, strict=True))
-            raise InputError(
-                f"Draws are of rows within {box}, where the modes are those of the process; {len(outside):,} rows are "
-                f"not, the first of them row {outside[0]}. Leave them out, or add training rows near them."
-            )
+        return DenseFactor(self._system.whole, self.modes, self.left_out, self._transform_tolerance)
 
     def _evaluate(self, coefficients: Complexes, X: Floats) -> Floats:
         served, values = self.modes.served(X), np.zeros((len(coefficients), len(X)))

@@ -9,12 +9,7 @@ import torch
 from numpy.typing import NDArray
 from scipy import fft
 
-from lmgp.kernels.base import Kernel
-from lmgp.memory import check_memory
-from lmgp.spectral.modes import Indices, Modes, half_shape
-
-# Of the period, the share with rows: (∫ρ)²/∫ρ² of their density. Above it, the diagonal preconditions.
-EVEN = 0.5
+from lmgp.spectral.modes import Indices, half_shape
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]
@@ -37,6 +32,11 @@ class Toeplitz:
         self._places = _places(counts, self._grid)
         spectrum = self._spread(generator[None], _places(2 * counts, self._grid))
         self._multiplier = self._to_space(spectrum)[0] * np.prod(self._grid)
+
+    @property
+    def largest_eigenvalue(self) -> float:
+        """A number that no eigenvalue is above: the largest of the circulant matrix of which this is a part."""
+        return float(self._multiplier.max())
 
     @staticmethod
     def n_bytes(counts: Indices, n_vectors: int) -> float:
@@ -68,27 +68,6 @@ class Toeplitz:
         return space
 
 
-def check_modes(
-    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
-) -> None:
-    """Refuse modes whose solution takes more memory than there is, or than the user allows.
-
-    Raises
-    ------
-    MemoryLimitError
-    """
-    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
-    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
-    room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
-    check_memory(
-        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
-        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
-        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
-        f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",
-        max_memory_gib,
-    )
-
-
 def _places(counts: Indices, grid: tuple[int, ...]) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
     """Return the blocks of arrays over modes, and where they stand in the spectrum of a grid."""
     sides = [
@@ -101,17 +80,6 @@ def _places(counts: Indices, grid: tuple[int, ...]) -> list[tuple[tuple[slice, .
          (slice(None), *(there for _, there in blocks), slice(0, last)))
         for blocks in product(*sides)
     ]  # fmt: skip
-
-
-def preconditioner(generator: Complexes, weights: Floats, variance: float) -> Floats | None:
-    """Return the diagonal of W^{1/2}TW^{1/2} + σ²I, where it shortens conjugate gradients; None elsewhere.
-
-    It does where rows are about as dense everywhere. Where most of the period has none, the many directions without
-    rows share the eigenvalue σ², which the diagonal would spread.
-    """
-    n = float(generator.flat[0].real)
-    share = n**2 / float(products(generator[None], generator[None])[0]) if n > 0.0 else 0.0
-    return n * weights + variance if share > EVEN else None
 
 
 def products(left: Complexes, right: Complexes) -> Floats:
@@ -147,7 +115,7 @@ def solve(
     enough: Floats,
     max_iterations: int,
     start: Complexes | None = None,
-    diagonal: Floats | None = None,
+    inverse: Callable[[Complexes], Complexes] | None = None,
 ) -> Solution:
     """Solve A x = right for each right side by conjugate gradients.
 
@@ -157,14 +125,14 @@ def solve(
         A, Hermitian.
     right : ndarray of shape (b, *half_shape(counts))
     least_eigenvalue : float
-        A positive number that no eigenvalue of A is below.
+        A positive number that no eigenvalue of A, or of the preconditioned matrix, is below.
     enough : ndarray of shape (b,)
         The squared energy norm of the error, eᴴAe, that is small enough.
     max_iterations : int
     start : ndarray of shape (b, *half_shape(counts)), optional
         Where to start; 0 if not given.
-    diagonal : ndarray of shape half_shape(counts), optional
-        Positive, and about that of A: the preconditioner.
+    inverse : callable, optional
+        The preconditioner: positive definite, and about the inverse of A.
 
     Returns
     -------
@@ -180,11 +148,8 @@ def solve(
     if start is not None:
         x += start
         residual -= multiply(start)
-    inverse: Floats | float = 1.0
-    if diagonal is not None:
-        # Of the preconditioned matrix, no eigenvalue is below this; in its inner product, the bound is the same.
-        inverse, least_eigenvalue = 1.0 / diagonal, least_eigenvalue / float(diagonal.max())
-    direction = inverse * residual
+    # Of the preconditioned matrix, in its inner product, the bound is the same.
+    direction = residual.copy() if inverse is None else inverse(residual)
     squares = products(residual, direction)
     radau = np.full(len(right), 1.0 / least_eigenvalue)
     done = 0
@@ -195,7 +160,7 @@ def solve(
         step = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0.0)
         x += step[expand] * direction
         residual -= step[expand] * image
-        towards = residual if diagonal is None else inverse * residual
+        towards = residual if inverse is None else inverse(residual)
         after = products(residual, towards)
         ratio = np.divide(after, squares, out=np.zeros_like(squares), where=squares > 0.0)
         # Where rounding has closed the gap, the residual alone bounds the error.

@@ -19,7 +19,8 @@ from lmgp import (
 from lmgp.errors import InputError, MemoryLimitError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.memory import chunks
-from lmgp.spectral.posterior import SpectralPosterior
+from lmgp.spectral import preconditioning
+from lmgp.spectral.joint import joint_samples
 from tests.conftest import changed, counts_and_noises
 
 NOISE = 0.05
@@ -229,7 +230,8 @@ class TestLearned:
 
 
 class TestError:
-    def test_it_is_said_where_iterations_end_too_early(self) -> None:
+    def test_it_is_said_where_iterations_end_too_early(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preconditioning, "PLAN", preconditioning.Plan(most=0))
         X, y, _ = drawn()
         given = {**SMOOTH, "noise_variance": 1e-6}
         with pytest.warns(ToleranceWarning, match=r"3 iterations leave .* up to .*raise max_iterations or tolerance"):
@@ -289,13 +291,13 @@ class TestSamples:
         X, y, _ = drawn(n=60)
         T = np.array([[3.0, 3.0], [6.5, 2.2]])
         model = SpectralGPRegressor(**SMOOTH).fit(X, y)
-        sizes, one_by_one = [], SpectralPosterior.samples
+        sizes = []
 
-        def counted(self: Any, X: Any, rows: Any, n: int, rng: Any) -> Any:
+        def counted(posterior: Any, X: Any, rows: Any, n: int, rng: Any) -> Any:
             sizes.append(n)
-            return one_by_one(self, X, rows, n, rng)
+            return joint_samples(posterior, X, rows, n, rng)
 
-        monkeypatch.setattr(SpectralPosterior, "samples", counted)
+        monkeypatch.setattr("lmgp.models.spectral.joint_samples", counted)
         monkeypatch.setattr("lmgp.models.spectral.chunks", lambda n, size, n_bytes: chunks(n, size, 64 * 8 * size))
         draws = model.sample_y(T, 500, random_state=1)
         assert sizes == [64] * 7 + [52]

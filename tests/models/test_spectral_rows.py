@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel, SpectralGPRegressor
 from lmgp.errors import InputError, ToleranceWarning
+from lmgp.spectral import preconditioning
 from lmgp.spectral.dense import DenseFactor
 from lmgp.spectral.variance import LocalVariance, Plan
 from tests.conftest import counts_and_noises
@@ -85,6 +86,26 @@ class TestUpdate:
         other.update(X[:49:-1], y[:49:-1])
         assert_same(model, other, T)
 
+    @pytest.mark.parametrize("most", [2048, 400, 0])
+    def test_in_any_order_at_any_tolerance(self, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preconditioning, "PLAN", preconditioning.Plan(most=most, patience=10))
+        X, y, T = drawn(400)
+        model = SpectralGPRegressor(1e-2, **GIVEN).fit(X[:50], y[:50])
+        assert model.error_.n_modes > 400
+        parts = [slice(50, 51), slice(51, 200), slice(200, 400)]
+        found = [pickle.loads(pickle.dumps(model)) for _ in range(3)]
+        for one, order in zip(found, ([0, 1, 2], [2, 1, 0], [1, 0, 2]), strict=True):
+            for i in order:
+                one.partial_fit(X[parts[i]], y[parts[i]])
+                one.predict(T[:1])
+        found.append(model.with_rows(X[::-1], y[::-1]))
+        found.append(model.with_rows(X[200:], y[200:]).merge(model.with_rows(X[:200], y[:200])))
+        found.append(model.with_rows(np.concatenate((X, X[:30] + 0.1)), np.append(y, y[:30])))
+        found[-1].forget(X[:30] + 0.1, y[:30])
+        assert all(one.error_.converged for one in found)
+        for one in found[1:]:
+            assert_same(one, found[0], T)
+
     def test_rows_with_noise_variances_after_rows_without(self) -> None:
         X, y, T = drawn()
         noises = counts_and_noises(140)[1]
@@ -99,7 +120,8 @@ class TestUpdate:
         model = SpectralGPRegressor(TIGHT, **given).fit(X[:100], y[:100]).update(X[100:], y[100:])
         assert_same(model, ExactGPRegressor(**given).fit(X, y), T, atol=1e-5)
 
-    def test_iterations_start_from_the_solution(self) -> None:
+    def test_iterations_start_from_the_solution(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preconditioning, "PLAN", preconditioning.Plan(most=0))
         X, y, T = drawn(2000)
         model = SpectralGPRegressor(1e-3, **GIVEN).fit(X[:1995], y[:1995])
         first = model.error_.n_iterations
@@ -133,7 +155,8 @@ class TestUpdate:
         with pytest.raises(InputError, match=r"within \[-.*\], .*2 rows are not.* box that holds those to come"):
             model.update([[31.0], [35.0]], [0.0, 0.0])
 
-    def test_it_says_where_iterations_end_too_early(self) -> None:
+    def test_it_says_where_iterations_end_too_early(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preconditioning, "PLAN", preconditioning.Plan(most=0))
         X, y, _ = drawn()
         model = SpectralGPRegressor(1e-3, max_iterations=60, **{**GIVEN, "noise_variance": 1e-3})
         model.fit(X[:4], y[:4])

@@ -8,7 +8,9 @@ from lmgp.errors import MemoryLimitError, ToleranceWarning
 from lmgp.inference.trend import without_trend
 from lmgp.kernels.base import Kernel
 from lmgp.noise import Noise
+from lmgp.spectral import preconditioning
 from lmgp.spectral.posterior import ACCURACY, SpectralPosterior
+from lmgp.spectral.preconditioning import Plan
 from lmgp.validation import Rows
 from tests.conftest import ARGUMENTS, NOISE, Floats, rows_and_noises, with_ones
 from tests.spectral.conftest import approximated, between
@@ -21,6 +23,12 @@ CASES: dict[str, tuple[int, Kernel]] = {
 every_case = pytest.mark.parametrize(("d", "kernel"), CASES.values(), ids=CASES)
 # In noise standard deviations.
 COARSE = 0.1
+
+
+@pytest.fixture(autouse=True, params=[Plan(), Plan(most=0)], ids=["block", "iterations"])
+def _solved(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the block of all modes, and without one."""
+    monkeypatch.setattr(preconditioning, "PLAN", request.param)
 
 
 def drawn(d: int, n: int = 90) -> tuple[Floats, Floats, Floats]:
@@ -101,7 +109,10 @@ def test_more_memory_than_allowed() -> None:
 
 @every_case
 @pytest.mark.parametrize("tolerance", [0.3, 0.01])
-def test_no_iteration_is_more_than_the_tolerance_asks_for(d: int, kernel: Kernel, tolerance: float) -> None:
+def test_no_iteration_is_more_than_the_tolerance_asks_for(
+    d: int, kernel: Kernel, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preconditioning, "PLAN", Plan(most=0))
     rows, _ = rows_and_noises(*drawn(d)[:2], "both")
     enough = 0.5 * tolerance**2
     error = SpectralPosterior(kernel, rows, Noise(NOISE), tolerance).error

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from lmgp import GaussianKernel
-from lmgp.errors import MemoryLimitError
-from lmgp.spectral.modes import choose_modes, half_shape
-from lmgp.spectral.solve import Toeplitz, check_modes, preconditioner, products, solve
+from lmgp.spectral.modes import half_shape
+from lmgp.spectral.solve import Toeplitz, products, solve
 from tests.spectral.conftest import every_mode, halved, mirrored
 
 COUNTS = {1: np.array([9]), 2: np.array([4, 3]), 3: np.array([2, 1, 2])}
@@ -69,22 +67,6 @@ def test_memory_grows_with_modes_and_vectors() -> None:
     assert small <= 1.4 * (8 * 41**2 * (1 + 3) + 16 * 21 * 11 * (6 + 2))
     assert Toeplitz.n_bytes(np.array([20, 20]), 1) == pytest.approx(4 * small, rel=0.1)
     assert 1.5 * small < Toeplitz.n_bytes(np.array([10, 10]), 2) < 2 * small
-
-
-@pytest.mark.parametrize("room", [1.0, 2.0])
-def test_modes_that_take_more_memory_are_refused_with_their_number(room: float) -> None:
-    X, kernel = np.random.default_rng(0).uniform(0.0, 9.0, (50, 2)), GaussianKernel(1.0)
-    modes = choose_modes(kernel, X, 0.1, 1e-2, room)
-    vectors = Toeplitz.n_bytes(modes.counts, 2) / 2**30
-    sums = 16.0 * np.prod(half_shape(2 * modes.counts)) * 3 / 2**30
-    check_modes(modes, kernel, 1e-2, 2, vectors + 4.0 * sums)
-    first, second = (2 * int(m) + 1 for m in modes.counts)
-    with pytest.raises(MemoryLimitError) as refused:
-        check_modes(modes, kernel, 1e-2, 2, vectors + sums)
-    told = str(refused.value)
-    assert told.startswith(f"The {first:,} × {second:,} Fourier modes of ")
-    assert "a tolerance of 0.01" in told
-    assert (" and room=2" in told) == ("or less room" in told) == (room > 1.0)
 
 
 @every_dimension
@@ -171,39 +153,3 @@ class TestSolve:
         found = system.solve(0.0, 300)
         assert np.all(np.isfinite(found.left))
         assert np.all(system.squared_errors(found.vectors) <= 1e-18 * scale)
-
-
-def test_a_preconditioned_solution_is_the_dense_one() -> None:
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0.0, 12.0, (800, 1))
-    modes = choose_modes(GaussianKernel(1.0), X, 0.1, 1e-3)
-    counts, weights = modes.counts, modes.weights(GaussianKernel(1.0))
-    phi = np.exp(2j * np.pi * np.outer(every_mode(counts)[:, 0] * modes.spacing[0], X[:, 0]))
-    dense, root = phi.conj() @ phi.T, mirrored(np.sqrt(weights)[None], counts)[0].ravel().real
-    generator = np.exp(-2j * np.pi * np.outer(np.arange(2 * counts[0] + 1) * modes.spacing[0], X[:, 0])).sum(axis=1)
-    toeplitz, y = Toeplitz(generator, counts), rng.normal(size=800)
-    cross = halved((phi.conj() @ y).reshape(1, -1), counts)
-    own = np.sqrt(weights)
-
-    def multiply(vectors: np.ndarray) -> np.ndarray:
-        image: np.ndarray = own * toeplitz(own * vectors) + 0.1 * vectors
-        return image
-
-    diagonal = preconditioner(generator, weights, 0.1)
-    assert diagonal is not None  # rows are everywhere in the box
-    enough = np.array([1e-6])
-    found = solve(multiply, own * cross, 0.1, enough, 5000, diagonal=diagonal)
-    exact = np.linalg.solve(root[:, None] * dense * root + 0.1 * np.eye(len(root)), root * (phi.conj() @ y))
-    error = mirrored(found.vectors, counts)[0].ravel() - exact
-    energy = (error.conj() @ (root[:, None] * dense * root + 0.1 * np.eye(len(root))) @ error).real
-    assert found.converged
-    assert energy <= found.left[0] <= 1e-6
-    plain = solve(multiply, own * cross, 0.1, enough, 5000)
-    np.testing.assert_allclose(found.vectors, plain.vectors, rtol=0, atol=0.02)
-
-
-def test_clusters_have_no_preconditioner() -> None:
-    k = np.arange(41)
-    narrow = 100.0 * np.exp(-0.5 * (0.05 * k) ** 2).astype(np.complex128)  # the transform of a narrow density
-    assert preconditioner(narrow, np.ones(21), 0.1) is None
-    assert preconditioner(np.zeros(41, dtype=np.complex128), np.ones(21), 0.1) is None

@@ -1,4 +1,4 @@
-"""What a solve on Fourier modes may take, estimated before it begins."""
+"""What a solve on Fourier modes may take, in memory and seconds, estimated before it begins."""
 
 import math
 from dataclasses import replace
@@ -9,7 +9,9 @@ import numpy as np
 
 from lmgp.errors import TimeLimitError
 from lmgp.kernels.base import Kernel
-from lmgp.spectral.modes import Modes
+from lmgp.memory import check_memory
+from lmgp.spectral.modes import Modes, half_shape
+from lmgp.spectral.preconditioning import PLAN, Block, block_modes, iterations_before
 from lmgp.spectral.solve import Toeplitz
 from lmgp.spectral.transforms import sums_over_rows
 
@@ -17,11 +19,35 @@ from lmgp.spectral.transforms import sums_over_rows
 # some more; and beyond this multiple of the number of modes, none is left to solve.
 ITERATIONS, MORE_ITERATIONS, PER_MODE = 0.5, 40.0, 3.0
 
+# With a block of the modes that matter most, at most about this number.
+WITH_BLOCK = 100.0
+
 # A product with more modes, and a transform of more rows, would take as long as what their measurement is to save.
 MEASURED_MODES, MEASURED_ROWS = 100_000, 10_000
 
 # An iteration takes this multiple of a product with the matrix, for what is done beside it.
 BESIDE = 1.5
+
+
+def check_modes(
+    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
+) -> None:
+    """Refuse modes whose solution takes more memory than there is, or than the user allows.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    sizes = " × ".join(f"{2 * int(m) + 1:,}" for m in modes.counts)
+    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
+    room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
+    check_memory(
+        Toeplitz.n_bytes(modes.counts, n_targets) + sums + Block.n_bytes(min(modes.n_modes, PLAN.most)),
+        f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
+        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
+        f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",
+        max_memory_gib,
+    )
 
 
 def expected_iterations(modes: Modes, kernel: Kernel, noise_variance: float, n_rows: int) -> float:
@@ -35,7 +61,10 @@ def expected_iterations(modes: Modes, kernel: Kernel, noise_variance: float, n_r
     n_rows : int
     """
     by_noise = MORE_ITERATIONS + ITERATIONS * math.sqrt(n_rows * kernel.prior_variance() / noise_variance)
-    return min(by_noise, PER_MODE * modes.n_modes)
+    without = min(by_noise, PER_MODE * modes.n_modes)
+    kept = block_modes(modes.weights(kernel), n_rows, noise_variance)
+    # Making the block takes as long as the iterations without it, or less.
+    return without if kept is None else min(without, 2 * iterations_before(kept) + WITH_BLOCK)
 
 
 def iteration_seconds(modes: Modes, n_targets: int = 1) -> float:

@@ -4,15 +4,33 @@ import numpy as np
 import pytest
 
 from lmgp import GaussianKernel, MaternKernel, SpectralGPRegressor
-from lmgp.errors import LmgpError, TimeLimitError
-from lmgp.spectral.modes import choose_modes
-from lmgp.spectral.seconds import MEASURED_MODES, expected_iterations, iteration_seconds
+from lmgp.errors import LmgpError, MemoryLimitError, TimeLimitError
+from lmgp.spectral.effort import MEASURED_MODES, WITH_BLOCK, check_modes, expected_iterations, iteration_seconds
+from lmgp.spectral.modes import choose_modes, half_shape
+from lmgp.spectral.preconditioning import Block
+from lmgp.spectral.solve import Toeplitz
 
 
 def rows(d: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(n + d)
     X = rng.uniform(size=(n, d))
     return X, np.sin(6.0 * X).sum(axis=1) + 0.1 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("room", [1.0, 2.0])
+def test_modes_that_take_more_memory_are_refused_with_their_number(room: float) -> None:
+    X, kernel = np.random.default_rng(0).uniform(0.0, 9.0, (50, 2)), GaussianKernel(1.0)
+    modes = choose_modes(kernel, X, 0.1, 1e-2, room)
+    vectors = (Toeplitz.n_bytes(modes.counts, 2) + Block.n_bytes(min(modes.n_modes, 2048))) / 2**30
+    sums = 16.0 * np.prod(half_shape(2 * modes.counts)) * 3 / 2**30
+    check_modes(modes, kernel, 1e-2, 2, vectors + 4.0 * sums)
+    first, second = (2 * int(m) + 1 for m in modes.counts)
+    with pytest.raises(MemoryLimitError) as refused:
+        check_modes(modes, kernel, 1e-2, 2, vectors + sums)
+    told = str(refused.value)
+    assert told.startswith(f"The {first:,} × {second:,} Fourier modes of ")
+    assert "a tolerance of 0.01" in told
+    assert (" and room=2" in told) == ("or less room" in told) == (room > 1.0)
 
 
 @pytest.mark.parametrize("noise_variance", [1e-2, 0.1, 1.0])
@@ -35,9 +53,10 @@ def test_more_rows_and_less_noise_are_expected_to_take_more_iterations() -> None
     )
     assert more == pytest.approx(quieter)
     assert more - 40.0 == pytest.approx(2.0 * (some - 40.0))
-    # Of few modes, no more are left to solve for than there are.
-    few = choose_modes(GaussianKernel(1.0), rows(1, 500)[0], 0.1, 1e-3)
-    assert expected_iterations(few, kernel, 1e-9, 10**9) == 3 * few.n_modes
+    # Of few modes, no more are left to solve for than there are, and with a block of them few take few iterations.
+    few, some = (choose_modes(GaussianKernel(s), rows(1, 500)[0], 0.1, 1e-3) for s in (1.0, 0.02))
+    assert expected_iterations(few, GaussianKernel(1.0), 1e-9, 10**9) == 3 * few.n_modes < WITH_BLOCK
+    assert expected_iterations(some, GaussianKernel(0.02), 1e-9, 10**9) == WITH_BLOCK < 3 * some.n_modes
 
 
 def test_many_modes_are_measured_by_fewer() -> None:

@@ -1,0 +1,199 @@
+"""Preconditioners, their bounds and the solutions with them, against dense algebra over all modes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+
+from lmgp import GaussianKernel, MaternKernel
+from lmgp.kernels.base import Kernel
+from lmgp.noise import Noise
+from lmgp.spectral import preconditioning
+from lmgp.spectral.modes import choose_modes
+from lmgp.spectral.preconditioning import Block, Diagonal, Plan, block_modes, diagonal, iterations_before, n_kept
+from lmgp.spectral.solve import Toeplitz
+from lmgp.spectral.sums import SpectralSums
+from lmgp.spectral.system import ModeSystem
+from lmgp.validation import Rows
+from tests.conftest import NOISE
+from tests.spectral.conftest import every_mode, halved, mirrored, waves
+
+KERNELS: dict[int, Kernel] = {
+    1: MaternKernel(0.8, 1.4, smoothness=2.5),
+    2: GaussianKernel([1.5, 1.2], 1.4),
+    3: GaussianKernel([9.0, 8.0, 7.0], 1.4),
+}
+every_dimension = pytest.mark.parametrize("d", KERNELS)
+every_layout = pytest.mark.parametrize("layout", ["even", "clusters"])
+
+
+class Problem:
+    """Sums over rows; and A and the right side, in an orthonormal basis of arrays with v₋ⱼ = conj(vⱼ)."""
+
+    def __init__(self, d: int, layout: str = "even", n: int = 150) -> None:
+        rng = np.random.default_rng(d)
+        X = rng.uniform(1.0, 5.0, (n, d))
+        if layout == "clusters":
+            X[10:] = 2.0 + 0.01 * rng.normal(size=(n - 10, d))
+        if layout == "wide":
+            X = 20.0 * X
+        rho = rng.uniform(0.5, 2.0, n)
+        rows = Rows(X, np.sin(X[:, 0]) + 0.2 * rng.normal(size=n), rho)
+        modes = choose_modes(KERNELS[d], X, NOISE, 0.1)
+        if d == 3:
+            modes = replace(modes, counts=np.array([3, 2, 3]))
+        self.sums = SpectralSums.of(modes, rows, np.ones((n, 1)), Noise(NOISE), NOISE / rho, 1e-13)
+        self.counts, self.weights = modes.counts, modes.weights(KERNELS[d])
+        self.n = float(rho.sum())
+        self.toeplitz = Toeplitz(self.sums.generator, self.counts)
+        size = len(every_mode(self.counts))
+        self.basis = np.zeros((size, size), dtype=complex)
+        self.basis[size // 2, size // 2] = 1.0  # the constant; mode −j stands where the j-th from the end does
+        for j in range(size // 2):
+            self.basis[[j, size - 1 - j], j] = np.sqrt(0.5)
+            self.basis[[j, size - 1 - j], size - 1 - j] = 1j * np.sqrt(0.5), -1j * np.sqrt(0.5)
+        phi, roots = waves(modes, X), mirrored(np.sqrt(self.weights)[None].astype(complex), self.counts)[0]
+        dense = roots[:, None] * (phi.conj().T @ (rho[:, None] * phi)) * roots + NOISE * np.eye(size)
+        self.dense = (self.basis.conj().T @ dense @ self.basis).real
+        self.right = (self.basis.conj().T @ (roots * (phi.conj().T @ (rho * rows.y)))).real
+
+    def heavy(self, share: float) -> np.ndarray:
+        """The modes whose weight is above a share of the largest."""
+        kept: np.ndarray = self.weights > share * self.weights.max()
+        return kept
+
+    def block(self, kept: np.ndarray) -> Block:
+        return Block(self.sums, self.toeplitz, self.weights, NOISE, kept)
+
+    def matrix(self, inverse: Block | Diagonal) -> np.ndarray:
+        """The matrix of a preconditioner."""
+        images = mirrored(inverse(halved(self.basis.T, self.counts)), self.counts)
+        return (self.basis.conj().T @ images.T).real
+
+    def in_basis(self, vectors: np.ndarray) -> np.ndarray:
+        return (mirrored(vectors, self.counts) @ self.basis.conj()).real
+
+
+@every_dimension
+def test_the_block_of_all_modes_is_the_inverse(d: int) -> None:
+    problem = Problem(d)
+    block = problem.block(np.ones_like(problem.weights, dtype=bool))
+    np.testing.assert_allclose(problem.matrix(block) @ problem.dense, np.eye(len(problem.dense)), rtol=0, atol=1e-8)
+    assert block.log_determinant == pytest.approx(np.linalg.slogdet(problem.dense)[1], rel=1e-10)
+    assert block.least_eigenvalue == 1.0
+
+
+@every_layout
+@every_dimension
+@pytest.mark.parametrize("share", [0.5, 0.1, 1e-2])
+def test_a_block_of_some_is_that_of_the_dense_matrix(d: int, layout: str, share: float) -> None:
+    problem = Problem(d, layout)
+    kept = problem.heavy(share)
+    found = problem.matrix(problem.block(kept))
+    inside = mirrored(kept[None].astype(complex), problem.counts)[0].real > 0.5
+    assert 1 < inside.sum() < len(inside)
+    assert inside.sum() == n_kept(kept)
+    expected = np.eye(len(found)) / NOISE
+    expected[np.ix_(inside, inside)] = np.linalg.inv(problem.dense[np.ix_(inside, inside)])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-8)
+
+
+@every_layout
+@every_dimension
+@pytest.mark.parametrize("share", [0.5, 1e-2, 1e-3, 1e-5])
+def test_no_eigenvalue_is_below_the_bound(d: int, layout: str, share: float) -> None:
+    problem = Problem(d, layout)
+    block = problem.block(problem.heavy(share))
+    least = eigh(problem.dense, np.linalg.inv(problem.matrix(block)), eigvals_only=True)[0]
+    assert block.least_eigenvalue <= least * (1.0 + 1e-9)
+    # It tends to 1 with what is left beside the block.
+    beside = np.max(problem.weights, where=~problem.heavy(share), initial=0.0) * problem.toeplitz.largest_eigenvalue
+    assert block.least_eigenvalue >= 1.0 / (2.0 + beside / NOISE)
+    assert problem.toeplitz.largest_eigenvalue >= np.linalg.eigvalsh(problem.dense)[-1] / problem.weights.max() * (
+        1.0 - 1e-9
+    )
+
+
+def test_the_diagonal_is_that_of_even_rows() -> None:
+    problem = Problem(1, "wide", 2000)
+    found = diagonal(problem.sums, problem.weights, NOISE)
+    assert found is not None
+    matrix = problem.matrix(found)
+    np.testing.assert_allclose(matrix, np.diag(1.0 / np.diag(problem.dense)), rtol=0, atol=0.4 * matrix.max())
+    least = eigh(problem.dense, np.linalg.inv(matrix), eigvals_only=True)[0]
+    assert 0.0 < found.least_eigenvalue <= least
+
+
+def test_clusters_have_no_diagonal() -> None:
+    problem = Problem(2, "clusters")
+    assert diagonal(problem.sums, problem.weights, NOISE) is None
+    nothing = problem.sums.merge(problem.sums, -1.0)
+    assert diagonal(nothing, problem.weights, NOISE) is None
+
+
+class TestPlan:
+    def test_all_of_few_modes(self) -> None:
+        problem = Problem(2)
+        kept = block_modes(problem.weights, problem.n, NOISE)
+        assert kept is not None
+        assert kept.all()
+        assert iterations_before(kept) == 0
+
+    def test_of_more_those_that_matter_most(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = Problem(2)
+        heavy = problem.n * problem.weights > NOISE
+        size, n_modes = n_kept(heavy), n_kept(np.ones_like(heavy))
+        assert size < n_modes
+        monkeypatch.setattr(preconditioning, "PLAN", Plan(most=size, patience=7))
+        kept = block_modes(problem.weights, problem.n, NOISE)
+        np.testing.assert_array_equal(kept, heavy)
+        assert iterations_before(kept) == max(7, int(np.ceil(size**3 / (2000.0 * n_modes))))
+        monkeypatch.setattr(preconditioning, "PLAN", Plan(most=size - 1))
+        assert block_modes(problem.weights, problem.n, NOISE) is None
+
+    def test_without_rows_it_is_the_constant(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = Problem(2)
+        monkeypatch.setattr(preconditioning, "PLAN", Plan(most=5))
+        assert n_kept(block_modes(problem.weights, 0.0, NOISE)) == 1
+
+
+@every_layout
+@every_dimension
+class TestSystem:
+    @pytest.mark.parametrize("plan", [Plan(), Plan(most=0)], ids=["all", "none"])
+    def test_the_solution_is_that_of_the_dense_matrix(
+        self, d: int, layout: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self._check(Problem(d, layout), plan, monkeypatch)
+
+    def test_a_block_after_some_iterations(self, d: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = Problem(d, layout)
+        plan = Plan(most=n_kept(problem.n * problem.weights > NOISE), patience=3, pays=np.inf)
+        assert plan.most < problem.sums.modes.n_modes
+        self._check(problem, plan, monkeypatch)
+        system = ModeSystem(problem.sums, problem.weights, NOISE)
+        enough = np.array([1e-18])
+        # It may end before there is a block; and what is solved next has it from the start.
+        assert system.solve(problem.sums.cross[:1], enough, 2).n_iterations == 2
+        assert "block" not in vars(system)
+        first = system.solve(problem.sums.cross[:1], enough, 2000)
+        assert first.converged
+        assert "block" in vars(system)
+        again = system.solve(problem.sums.cross[:1], enough, 2000)
+        assert again.n_iterations < first.n_iterations
+        np.testing.assert_allclose(again.vectors, first.vectors, rtol=0, atol=1e-8)
+        assert system.solve(problem.sums.cross[:1], enough, 2000, first.vectors).n_iterations <= 1
+        assert n_kept(np.ones_like(problem.weights, dtype=bool)) == len(system.whole.roots)
+
+    @staticmethod
+    def _check(problem: Problem, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(preconditioning, "PLAN", plan)
+        system = ModeSystem(problem.sums, problem.weights, NOISE)
+        exact = np.linalg.solve(problem.dense, problem.right)
+        scale = problem.right @ exact
+        found = system.solve(problem.sums.cross[:1], np.array([1e-6 * scale]), 2000)
+        assert found.converged
+        off = problem.in_basis(found.vectors)[0] - exact
+        assert off @ problem.dense @ off <= found.left[0] + 1e-12 * scale
+        assert found.left[0] <= 1e-6 * scale
