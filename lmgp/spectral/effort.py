@@ -11,7 +11,7 @@ from lmgp.errors import TimeLimitError
 from lmgp.kernels.base import Kernel
 from lmgp.memory import check_memory
 from lmgp.spectral.modes import Modes, half_shape
-from lmgp.spectral.preconditioning import PLAN, Block, block_modes, iterations_before
+from lmgp.spectral.preconditioning import block_modes, iterations_before
 from lmgp.spectral.solve import Toeplitz
 from lmgp.spectral.transforms import sums_over_rows
 
@@ -42,7 +42,7 @@ def check_modes(
     sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
     room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
     check_memory(
-        Toeplitz.n_bytes(modes.counts, n_targets) + sums + Block.n_bytes(min(modes.n_modes, PLAN.most)),
+        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
         f"The {sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
         "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
         f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",

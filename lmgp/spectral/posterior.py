@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lmgp.inference.trend import Trend, TrendFit
 from lmgp.kernels.base import Kernel
+from lmgp.memory import memory_limit
 from lmgp.noise import Noise
 from lmgp.spectral.accuracy import ACCURACY, SpectralError, warn_of_iterations, warn_of_modes
 from lmgp.spectral.dense import DenseFactor
@@ -110,7 +111,7 @@ class SpectralPosterior:
         max_seconds: float | None = None,
     ) -> None:
         self.kernel, self.noise = kernel.checked(rows.X.shape[1]), noise
-        self._tolerance, self._max_iterations = tolerance, max_iterations
+        self._tolerance, self._max_iterations, self._max_memory_gib = tolerance, max_iterations, max_memory_gib
         self._trend, self._n_trend = trend, 0 if trend is None else trend.n_columns
         # A row of precision ρ counts as ρ rows at its place: in √N/σ, N rows in reach are ρN.
         precision = noise.mean_precision(rows)
@@ -210,7 +211,7 @@ class SpectralPosterior:
 
     @cached_property
     def _system(self) -> ModeSystem:
-        return ModeSystem(self.sums, self._weights, self.noise.variance)
+        return ModeSystem(self.sums, self._weights, self.noise.variance, memory_limit(self._max_memory_gib))
 
     def __copy__(self) -> Self:
         other = type(self).__new__(type(self))
@@ -237,7 +238,7 @@ class SpectralPosterior:
     def _take(self, sums: SpectralSums, start: Complexes | None = None, settled: bool = False) -> None:
         """Solve for sums, from the solution of others if it is given."""
         self.sums, variance = sums, self.noise.variance
-        self._system = ModeSystem(sums, self._weights, variance)
+        vars(self).pop("_system", None)
         squares = sums.products.diagonal()[: 1 + self._n_trend]
         enough = self._enough(squares, self._n_trend)
         closely = self._enough(squares, self._n_trend, ACCURACY.settled) if settled else enough

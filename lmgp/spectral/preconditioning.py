@@ -25,9 +25,9 @@ class Plan:
     share : float
         Of more modes than that, those are whose prior variance, times the number of rows, is above this share of σ².
     patience : int
-        Such a block is made after this number of iterations without it, or more:
+        Such a block is made after this number of iterations without it, and no earlier than it pays.
     pays : float
-        as many as take as long, the cube of its size over this number and over that of all modes.
+        It takes as long as the cube of its size, over this number and over that of all modes, iterations.
     even : float
         The share of the period with rows, (∫ρ)²/∫ρ² of their density, above which the diagonal preconditions.
     """
@@ -42,7 +42,9 @@ class Plan:
 PLAN = Plan()
 
 
-def block_modes(weights: Floats, n: float, noise_variance: float) -> NDArray[np.bool_] | None:
+def block_modes(
+    weights: Floats, n: float, noise_variance: float, max_bytes: float = math.inf
+) -> NDArray[np.bool_] | None:
     """Return which modes to solve for at once: all of few, otherwise those that matter most; None if these are many.
 
     Parameters
@@ -53,13 +55,15 @@ def block_modes(weights: Floats, n: float, noise_variance: float) -> NDArray[np.
         The number of rows, in units of their precision.
     noise_variance : float
         σ².
+    max_bytes : float, optional
+        That the block of more than a few modes may take.
     """
     every = np.ones(weights.shape, dtype=np.bool_)
     if n_kept(every) <= PLAN.most:
         return every
     heavy = n * weights > PLAN.share * noise_variance
     heavy[(0,) * heavy.ndim] = True
-    return heavy if n_kept(heavy) <= PLAN.most else None
+    return heavy if n_kept(heavy) <= PLAN.most and Block.n_bytes(n_kept(heavy)) <= max_bytes else None
 
 
 def iterations_before(kept: NDArray[np.bool_]) -> int:

@@ -22,6 +22,8 @@ class ModeSystem:
         W, their prior variances.
     noise_variance : float
         σ².
+    max_bytes : float, optional
+        See `block_modes`.
 
     Attributes
     ----------
@@ -29,10 +31,10 @@ class ModeSystem:
         T.
     """
 
-    def __init__(self, sums: SpectralSums, weights: Floats, noise_variance: float) -> None:
+    def __init__(self, sums: SpectralSums, weights: Floats, noise_variance: float, max_bytes: float = math.inf) -> None:
         self._sums, self._weights, self._noise_variance = sums, weights, noise_variance
         self.toeplitz = Toeplitz(sums.generator, sums.modes.counts)
-        self._kept = block_modes(weights, float(sums.generator.flat[0].real), noise_variance)
+        self._kept = block_modes(weights, float(sums.generator.flat[0].real), noise_variance, max_bytes)
 
     @cached_property
     def block(self) -> Block | None:

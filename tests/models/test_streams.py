@@ -102,7 +102,7 @@ class TestUpdates:
         model = clone(MODELS["spectral"]).partial_fit(X[:80], y[:80])
         expected = model.with_rows(X, y)
         with monkeypatch.context() as patch:
-            patch.setattr("lmgp.spectral.posterior.solve", None)
+            patch.setattr("lmgp.spectral.system.solve", None)
             model.partial_fit(X[80:100], y[80:100]).partial_fit(X[100:], y[100:])
         np.testing.assert_allclose(both(model, T), both(expected, T), rtol=0, atol=1e-8)
         assert model.sums_.n == 240.0

@@ -149,6 +149,7 @@ class TestPlan:
         kept = block_modes(problem.weights, problem.n, NOISE)
         np.testing.assert_array_equal(kept, heavy)
         assert iterations_before(kept) == max(7, int(np.ceil(size**3 / (2000.0 * n_modes))))
+        assert block_modes(problem.weights, problem.n, NOISE, Block.n_bytes(size - 1)) is None
         monkeypatch.setattr(preconditioning, "PLAN", Plan(most=size - 1))
         assert block_modes(problem.weights, problem.n, NOISE) is None
 
