@@ -35,7 +35,7 @@ class Place:
     n : int
         Of its own rows.
     kept : str
-        What has become of the chunks before it, a sentence.
+        What has become of the model, a sentence, where that is known here.
     noun, whole : str
         What messages call it, and all of them.
     """
@@ -179,13 +179,13 @@ class _StreamFit:
         sample = self.state.sample
         assert sample is not None  # until the model is frozen
         if self.model._needs_sample() and self.source.again:
-            for place, chunk in self._left(f"{self.name}, first pass"):
-                place.kept = self._kept("looked at")
-                rows = checked_chunk(self.model, chunk, place, first=place.chunk == 0)
-                if rows is not None:
-                    with place.named():
-                        sample.add(rows, self.model.noise_variance)
-                self._done(place, chunk)
+            with self._telling("looked at"):
+                for place, chunk in self._left(f"{self.name}, first pass"):
+                    rows = checked_chunk(self.model, chunk, place, first=place.chunk == 0)
+                    if rows is not None:
+                        with place.named():
+                            sample.add(rows, self.model.noise_variance)
+                    self._done(place, chunk)
             sample.whole = True
             return None
         chunks = self.source.chunks()
@@ -218,25 +218,25 @@ class _StreamFit:
         """Let the model see where all rows are, where it needs that and they can be read again."""
         state = self.state
         if state.record.covers and self.source.again:
-            for place, chunk in self._left(f"{self.name}, centroids"):
-                place.kept = self._kept("looked at")
-                rows = checked_chunk(self.model, chunk, place)
-                if rows is not None:
-                    state.record = state.record.covering(state.record.places_of(rows))
-                self._done(place, chunk)
+            with self._telling("looked at"):
+                for place, chunk in self._left(f"{self.name}, centroids"):
+                    rows = checked_chunk(self.model, chunk, place)
+                    if rows is not None:
+                        state.record = state.record.covering(state.record.places_of(rows))
+                    self._done(place, chunk)
             state.n_chunks, state.n_rows, state.mark = 0, 0, ""
         state.covered = True
 
     def _sum(self, chunks: Iterator[Chunk] | None) -> None:
         """Sum the chunks that are left."""
-        for place, chunk in self._left(self.name, chunks):
-            place.kept = self._kept("in the model")
-            rows = checked_chunk(self.model, chunk, place)
-            if rows is not None:
-                with place.named():
-                    self.model._check_more(rows, self.state.record)
-                    self._add(rows)
-            self._done(place, chunk)
+        with self._telling("in the model"):
+            for place, chunk in self._left(self.name, chunks):
+                rows = checked_chunk(self.model, chunk, place)
+                if rows is not None:
+                    with place.named():
+                        self.model._check_more(rows, self.state.record)
+                        self._add(rows)
+                self._done(place, chunk)
 
     def _add(self, rows: Rows) -> None:
         state = self.state
@@ -299,6 +299,15 @@ class _StreamFit:
     def _remember_columns(self) -> None:
         names = ("n_features_in_", "feature_names_in_")
         self.state.columns = {name: vars(self.model)[name] for name in names if name in vars(self.model)}
+
+    @contextmanager
+    def _telling(self, where: str) -> Iterator[None]:
+        """Say in errors of a chunk what has become of the chunks before it."""
+        try:
+            yield
+        except StreamError as error:
+            ended = "" if str(error).endswith(".") else "."
+            raise StreamError(f"{error}{ended} {self._kept(where)}", error.chunk, error.row) from error.__cause__
 
     def _kept(self, where: str) -> str:
         state = self.state
