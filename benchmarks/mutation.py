@@ -57,6 +57,8 @@ TARGETS = [
     ),
     ("spectral solver", "spectral/solve", ["spectral/test_solve.py"]),
     ("spectral solver", "spectral/sums", ["spectral/test_sums.py"]),
+    ("spectral solver", "spectral/preconditioning", ["spectral/test_preconditioning.py"]),
+    ("spectral solver", "spectral/system", ["spectral/test_preconditioning.py"]),
     (
         "spectral solver",
         "spectral/posterior",

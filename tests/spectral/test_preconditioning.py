@@ -153,6 +153,16 @@ class TestPlan:
         monkeypatch.setattr(preconditioning, "PLAN", Plan(most=size - 1))
         assert block_modes(problem.weights, problem.n, NOISE) is None
 
+    def test_as_many_modes_as_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = Problem(2)
+        n_modes = problem.sums.modes.n_modes
+        monkeypatch.setattr(preconditioning, "PLAN", Plan(most=n_modes))
+        assert block_modes(problem.weights, 0.0, NOISE).all()
+        monkeypatch.setattr(preconditioning, "PLAN", Plan(most=n_modes - 1))
+        assert not block_modes(problem.weights, 0.0, NOISE).all()
+        # The matrix, its factor, its inverse and the covariance of the weights, of eight bytes a number.
+        assert Block.n_bytes(10) == 4 * 8 * 100
+
     def test_without_rows_it_is_the_constant(self, monkeypatch: pytest.MonkeyPatch) -> None:
         problem = Problem(2)
         monkeypatch.setattr(preconditioning, "PLAN", Plan(most=5))
@@ -166,7 +176,20 @@ class TestSystem:
     def test_the_solution_is_that_of_the_dense_matrix(
         self, d: int, layout: str, plan: Plan, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        self._check(Problem(d, layout), plan, monkeypatch)
+        problem = Problem(d, layout)
+        self._check(problem, plan, monkeypatch)
+        system = ModeSystem(problem.sums, problem.weights, NOISE)
+        whole = system.whole
+        assert len(whole.roots) == problem.sums.modes.n_modes
+        if plan.most == 0:
+            assert system.block is None
+            assert system.solve(problem.sums.cross[:1], np.array([1e-300]), 7).n_iterations == 7
+        else:
+            assert whole is system.block
+            # By itself the block is the solution.
+            fresh = ModeSystem(problem.sums, problem.weights, NOISE)
+            for _ in range(2):
+                assert fresh.solve(problem.sums.cross[:1], np.array([1e-9]), 2000).n_iterations == 1
 
     def test_a_block_after_some_iterations(self, d: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
         problem = Problem(d, layout)
@@ -178,9 +201,14 @@ class TestSystem:
         # It may end before there is a block; and what is solved next has it from the start.
         assert system.solve(problem.sums.cross[:1], enough, 2).n_iterations == 2
         assert "block" not in vars(system)
+        # With a block as without one, no iteration is more than allowed.
+        limited = ModeSystem(problem.sums, problem.weights, NOISE)
+        assert limited.solve(problem.sums.cross[:1], np.array([1e-300]), 5).n_iterations == 5
         first = system.solve(problem.sums.cross[:1], enough, 2000)
         assert first.converged
-        assert "block" in vars(system)
+        kept = block_modes(problem.weights, problem.n, NOISE)
+        assert isinstance(system.block, Block)
+        assert len(system.block.roots) == n_kept(kept) < problem.sums.modes.n_modes
         again = system.solve(problem.sums.cross[:1], enough, 2000)
         assert again.n_iterations < first.n_iterations
         np.testing.assert_allclose(again.vectors, first.vectors, rtol=0, atol=1e-8)
