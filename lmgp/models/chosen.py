@@ -153,7 +153,8 @@ ResidualGPRegressor or SpectralGPRegressor
     choosing takes some seconds, of a million rows too.
 
     The cheapest candidate that is near enough is taken. If there is none, as with kernels of many columns and little
-    noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large;
+    noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large,
+    where both include by how much the exact predictions are uncertain, up to 20 times the tolerance;
     a `ToleranceWarning` says how far off it is. Give `n_predict` if you predict fewer rows than you train on: more
     becomes affordable.
 

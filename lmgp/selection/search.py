@@ -37,7 +37,9 @@ class Rules:
         change of the divergence, ρ² = 1/2, all further changes add up to (ρ/(1 − ρ))² = 5.8 times the last.
     as_near : float
         Where no candidate is near enough, the cheapest one is taken whose divergence is at most this multiple of the
-        least.
+        least. By how much the reference is uncertain counts as a part of both.
+    unknown : float
+        It counts up to this multiple of the tolerance: where the reference is poor, what is far from it is no better.
     least_seconds, most_seconds : float
         Trials of maps take as long as the model without a map that would be taken instead, within these bounds.
     """
@@ -47,6 +49,7 @@ class Rules:
     standard_errors: float = 2.0
     still_to_come: float = 6.0
     as_near: float = 1.25
+    unknown: float = 20.0
     least_seconds: float = 2.0
     most_seconds: float = 3.0
 
@@ -363,9 +366,9 @@ class _Trials:
     def best(self, tolerance: float) -> tuple[Choice, Trial]:
         """Return the cheapest candidate within the tolerance; if there is none, of those about as near as can be."""
         complete = self.complete()
-        near = [pair for pair in complete if pair[1].within(tolerance)]
-        least = min(trial.kl for _, trial in complete)
-        near = near or [pair for pair in complete if pair[1].kl <= RULES.as_near * least]
+        unknown = min(RULES.still_to_come * self.probes.change, RULES.unknown * tolerance)
+        limit = RULES.as_near * (min(trial.kl for _, trial in complete) + unknown) - unknown
+        near = [one for one in complete if one[1].within(tolerance)] or [one for one in complete if one[1].kl <= limit]
         return min(near, key=lambda pair: pair[1].seconds)
 
     def attempt(self, family: Family, candidate: Candidate, target: float) -> Trial:

@@ -285,6 +285,24 @@ class TestNoneWithinTheTolerance:
         bench = Bench()
         assert bench.select([bench.family("a", {32: (1.0, cheaper), 64: (2.0, 0.1)})], 0.03)[0].size == size
 
+    @pytest.mark.parametrize(("cheaper", "size"), [(0.139, 32), (0.141, 64)])
+    def test_what_the_reference_does_not_tell_apart_is_about_as_near(self, cheaper: float, size: int) -> None:
+        bench = Bench(change=0.01)  # 6 times that counts as a part of both: 1.25 (0.1 + 0.06) - 0.06 = 0.14
+        assert bench.select([bench.family("a", {32: (1.0, cheaper), 64: (2.0, 0.1)})], 0.03)[0].size == size
+
+    @pytest.mark.parametrize(("cheaper", "method"), [(0.174, "b"), (0.176, "a")])
+    def test_a_poor_reference_makes_nothing_near_that_is_far_from_it(self, cheaper: float, method: str) -> None:
+        bench = Bench(change=1.0)  # 20 times the tolerance counts: 1.25 (0.1 + 0.2) - 0.2 = 0.175
+
+        def unlike(X: np.ndarray) -> np.ndarray:
+            """Less on the first 32 of 100 probes, so that all are looked at."""
+            return np.where(X < 32, 0.09, (cheaper - 0.32 * 0.09) / 0.68)
+
+        families = [bench.family("a", {32: (9.0, 0.1)}), bench.family("b", {32: (1.0, unlike)})]
+        choice, selection = bench.select(families, 0.01)
+        assert choice.method == method
+        assert [(trial.method, trial.n_probes) for trial in selection] == [("b", N_PROBES), ("a", N_PROBES)]
+
     def test_the_nearest_of_the_largest_is_taken(self) -> None:
         bench = Bench()
         families = [
