@@ -177,7 +177,7 @@ class Search:
 
     def by_exact_likelihood(self, found: Sequence[Found], rows: Rows, sample: bool = False) -> list[Found]:
         """Maximise the exact likelihood of all rows, or of a sample: only the best forms of a round go on."""
-        few, rounds = len(rows.y) <= PLAN.beside, (PLAN.sample,) if sample else PLAN.exact
+        few, rounds = len(rows.y) <= PLAN.beside and len(found) > 1, (PLAN.sample,) if sample else PLAN.exact
         climbs = [
             Climb(Exact(rows, one.space, self._likelihood(rows, rounds[0])), one.space, one.optimum.free)
             for one in found

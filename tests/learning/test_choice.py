@@ -1,7 +1,10 @@
 """The choice between kernels by rows that were left out."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 import lmgp.learning.choice
@@ -13,6 +16,8 @@ from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
 from lmgp.validation import Rows
 from tests.learning.conftest import Draw
+
+Floats = NDArray[np.float64]
 
 pytestmark = pytest.mark.usefixtures("small")
 
@@ -67,3 +72,60 @@ class TestDecision:
         for rule in (Rule(standard_errors=0.0, behind=np.inf), Rule(standard_errors=1e9, behind=0.0)):
             monkeypatch.setattr(lmgp.learning.choice, "RULE", rule)
             assert Choice(trying, [held], sample).best(found).trial.kernel == "matern12"
+
+
+class TestDoubledNoise:
+    LOOK = 25  # of the 60 rows that are left out at random
+
+    def chosen(
+        self, draw_from: Draw, factor: float, monkeypatch: pytest.MonkeyPatch
+    ) -> tuple[Found, Found, Search, HeldOut, list[int]]:
+        """Choose between one candidate, whose noise is a multiple of the learned one, and itself.
+
+        Return it before and after, the search, the rows left out, and the numbers of these that were predicted.
+        """
+        X, y = draw_from(MaternKernel(2.0, smoothness=0.5), 600, noise=0.3)
+        rows = Rows(X, y - y.mean())
+        units = Units.of(rows, True)
+        held = HeldOut.of(rows, units.columns, np.random.default_rng(0))
+        trying = Search(held.rest, units, None, None, (0, 1, 2))
+        (learned,) = trying.best_forms(forms("matern12", False, 2))
+        free = learned.optimum.free.copy()
+        free[-1] += np.log(factor)
+        given = learned._replace(optimum=learned.optimum._replace(free=free))
+        counts: list[int] = []
+        predicted = HeldOut.alone_densities
+
+        def counted(self: HeldOut, *arguments: Any) -> Floats:
+            densities = predicted(self, *arguments)
+            counts.append(len(densities))
+            return densities
+
+        monkeypatch.setattr(HeldOut, "alone_densities", counted)
+        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(first_look=self.LOOK))
+        return given, Choice(trying, [held], None).best([given]), trying, held, counts
+
+    def test_where_it_does_not_pay_a_first_look_tells(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        given, taken, trying, held, counts = self.chosen(draw_from, 4.0, monkeypatch)
+        assert taken.optimum.free is given.optimum.free
+        assert counts == [len(held.alone.y), self.LOOK]
+        assert not any("more noise" in one.trial.likelihood for one in trying.trials)
+
+    def test_noise_far_too_small_is_doubled_as_long_as_rows_left_out_gain(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        given, taken, trying, held, counts = self.chosen(draw_from, 1.0 / 16.0, monkeypatch)
+        kernel, noise = given.hyperparameters
+        doublings = np.log2(taken.hyperparameters[1] / noise)
+        assert doublings == pytest.approx(round(doublings))
+        assert 2 <= doublings <= 6
+        assert counts[:3] == [len(held.alone.y), self.LOOK, len(held.alone.y)]
+
+        def mean(factor: float) -> float:
+            of = kernel, factor * noise
+            return float((held.alone_densities(*of).mean() + held.region_densities(*of).mean()) / 2.0)
+
+        before, best, after = (mean(2.0**power) for power in (doublings - 1.0, doublings, doublings + 1.0))
+        assert best - before >= lmgp.learning.choice.RULE.worth_doubling
+        assert after - best < lmgp.learning.choice.RULE.worth_doubling
+        assert trying.trials[-1].trial.likelihood == "vecchia, more noise"
