@@ -3,11 +3,19 @@
 import os
 from collections.abc import Callable, Iterable
 
+import numpy as np
+
 from lmgp.errors import MemoryLimitError
 
 # Bytes of the feature matrix of one chunk. A larger one makes no matrix product faster, and above 32 MiB the C library
 # returns every buffer to the system, which takes as long as the features themselves.
 CHUNK_BYTES = 8 * 2**20
+
+
+# The C library of Linux takes a buffer from the system if it is larger than any that was freed before, up to 32 MiB,
+# and gives free memory above twice that size back. A buffer near that limit, never touched, makes it keep those of
+# chunks: to get them anew can take longer than what is computed in them.
+np.empty(32 * 2**20 - 2**13, dtype=np.uint8)
 
 
 def chunks(n: int, n_columns: int, n_bytes: int | None = None) -> Iterable[slice]:

@@ -1,4 +1,8 @@
-"""Chunks, and what is refused because it does not fit."""
+"""Chunks, what is refused because it does not fit, and what the C library keeps."""
+
+import platform
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +36,28 @@ def test_what_does_not_fit_says_what_would() -> None:
         check_memory(3 * 2**30, "Things", lambda limit: f"At most {limit / 2**29:.0f}.", 2.0)
     with pytest.raises(MemoryLimitError, match=r"of this machine\. Use less\."):
         check_memory(1e18, "Things", "Use less.")
+
+
+# Ten times as much memory as the C library keeps by itself is taken and returned; the second time, how many pages of it
+# come from the system?
+PAGES = """
+import resource
+import numpy as np
+import lmgp.memory
+
+def pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        for array in [np.empty(2**20, dtype=np.uint8) for _ in range(10)]:
+            array.fill(1)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+pages()
+print(pages())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library of Linux")
+def test_the_memory_of_chunks_is_kept() -> None:
+    found = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
+    assert int(found.stdout) < 256  # of 25,600

@@ -159,7 +159,7 @@ class ExactLikelihood:
                     by_noise -= 0.5 * n_targets * float((self.weights - 1.0).sum())
                 by_covariance = weights if by_covariance is None else by_covariance.add_(weights)
             assert by_covariance is not None  # for the type checker: there is a part
-            slopes = np.append(gradient(by_covariance).numpy(), by_noise)
+            slopes = np.append(gradient.of_matrix(by_covariance).numpy(), by_noise)
         return total, slopes
 
     @staticmethod

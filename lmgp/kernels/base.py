@@ -15,7 +15,7 @@ from lmgp.inputs import checked_scales
 from lmgp.kernels.capabilities import CAPABILITIES as CAPABILITIES
 from lmgp.kernels.capabilities import require as require
 from lmgp.kernels.capabilities import unsupported as unsupported
-from lmgp.kernels.derivatives import Pullback, pullback_by_autograd
+from lmgp.kernels.derivatives import ByAutograd, Pullback
 from lmgp.kernels.parameters import Parametrized
 from lmgp.validation import as_tensor
 
@@ -109,7 +109,7 @@ class Kernel(Parametrized, ABC):
         return self.evaluate_at(X, Z, self.values(theta, X.device))
 
     def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:
-        """Evaluate k(X, X), and make the function that takes derivatives of it.
+        """Evaluate k(X, X), and prepare derivatives of it.
 
         For several weighted sums of one matrix: what their derivatives share is computed once.
 
@@ -123,11 +123,10 @@ class Kernel(Parametrized, ABC):
         Returns
         -------
         covariance : Tensor of shape (n, n) or (b, n, n)
-        pullback : callable
-            Takes symmetric weights G of that shape; returns the derivatives of Σ G ∘ k(X, X) by the logarithm of each
-            parameter, of the shape of its values.
+        pullback : Pullback
         """
-        return pullback_by_autograd(self, X, values)
+        pullback = ByAutograd(self, X, values)
+        return pullback.covariance, pullback
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
         """Return the function x ↦ k(x, Z).

@@ -101,18 +101,12 @@ class SumKernel(ComposedKernel):
         return left + right
 
     def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
-        (left, pull_left), (right, pull_right) = (
-            part.with_pullback(X, _of_part(name, values))
+        parts = {
+            name: part.with_pullback(X, _of_part(name, values))
             for name, part in zip(self._part_names, self.parts, strict=True)
-        )
-
-        def pullback(weights: torch.Tensor) -> dict[str, torch.Tensor]:
-            return {
-                **{f"left__{name}": slope for name, slope in pull_left(weights).items()},
-                **{f"right__{name}": slope for name, slope in pull_right(weights).items()},
-            }
-
-        return left + right, pullback
+        }
+        left, right = (covariance for covariance, _ in parts.values())
+        return left + right, _OfSum({name: pullback for name, (_, pullback) in parts.items()})
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
         left, right = (part.sections(Z) for part in self.parts)
@@ -152,6 +146,22 @@ class SumKernel(ComposedKernel):
         require(self, "gpytorch", "This")
         left, right = (part.to_gpytorch() for part in self.parts)
         return left + right
+
+
+class _OfSum(Pullback):
+    """Derivatives of a sum of kernels, from those of its parts, by their names."""
+
+    def __init__(self, parts: Mapping[str, Pullback]) -> None:
+        self._parts = parts
+
+    def of_matrix(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
+        return self._named({name: part.of_matrix(weights) for name, part in self._parts.items()})
+
+    def of_products(self, u: torch.Tensor, V: torch.Tensor) -> dict[str, torch.Tensor]:
+        return self._named({name: part.of_products(u, V) for name, part in self._parts.items()})
+
+    def _named(self, found: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        return {f"{part}__{name}": slope for part, slopes in found.items() for name, slope in slopes.items()}
 
 
 class ProductKernel(ComposedKernel):

@@ -1,4 +1,4 @@
-"""Squared distances between rows: by differences, in batches, with a gradient."""
+"""Squared distances between rows: accurate for close rows, in batches, with a gradient."""
 
 from typing import Any
 
@@ -8,15 +8,46 @@ from scipy.spatial.distance import cdist
 # The gradient of a squared distance below this multiple of the mean square of a row is made of differences.
 CLOSE = 1e-10
 
+# Batches of at least this number of columns take products of matrices, which are quicker from there on.
+COLUMNS = 10
+
+# Products lose the digits of a square below this multiple of ‖z‖²: such squares are made of differences.
+CANCELLED = 1e-6
+
+
+def _squares(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    batched = max(X.ndim, Z.ndim) > 2
+    return _by_products(X, Z) if batched and X.shape[-1] >= COLUMNS else _by_differences(X, Z)
+
 
 def _by_differences(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
     if X.ndim == 2 and Z.ndim == 2 and X.device.type == "cpu":
         return torch.from_numpy(cdist(X.numpy(), Z.numpy(), "sqeuclidean"))
     # Column by column: no tensor of all differences is held.
     squares = torch.zeros((), dtype=X.dtype, device=X.device)
-    for x, z in zip(X.unbind(-1), Z.unbind(-1), strict=True):
+    left = X.mT.contiguous()
+    right = left if Z is X else Z.mT.contiguous()
+    for x, z in zip(left.unbind(-2), right.unbind(-2), strict=True):
         difference = x[..., :, None] - z[..., None, :]
         squares = difference.square_() if squares.ndim == 0 else squares.addcmul_(difference, difference)
+    return squares
+
+
+def _by_products(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    """Return ‖x‖² + ‖z‖² − 2 xᵀz of rows about their mean; for pairs of close rows, differences."""
+    centre = Z.mean(dim=-2, keepdim=True)
+    left = X - centre
+    right = left if Z is X else Z - centre
+    own, other = left.square().sum(dim=-1, keepdim=True), right.square().sum(dim=-1).unsqueeze(-2)
+    squares = ((-2.0 * left) @ right.mT).add_(own).add_(other)
+    close = ~(squares >= CANCELLED * other)  # also what is no number: products of infinite rows
+    if Z is X:
+        squares.diagonal(dim1=-2, dim2=-1).zero_()
+        close.diagonal(dim1=-2, dim2=-1).fill_(False)
+    if close.any():
+        *batch, i, j = close.nonzero(as_tuple=True)
+        own_X, own_Z = (rows.expand(*squares.shape[:-2], *rows.shape[-2:]) for rows in (X, Z))
+        squares[(*batch, i, j)] = (own_X[(*batch, i)] - own_Z[(*batch, j)]).square_().sum(dim=-1)
     return squares
 
 
@@ -25,7 +56,7 @@ class _SquaredDistances(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
-        squares = _by_differences(X, Z)
+        squares = _squares(X, Z)
         ctx.save_for_backward(X, Z, squares)
         return squares
 
@@ -59,7 +90,7 @@ class _SquaredDistances(torch.autograd.Function):
 def squared_distances(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
     """Return ‖x − z‖² for all pairs of rows, once differentiable.
 
-    Not through inner products: far from the origin these lose the distances between close rows.
+    Inner products of rows far from the origin lose the distances between close ones: these are made of differences.
 
     Parameters
     ----------
@@ -71,6 +102,6 @@ def squared_distances(X: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
     Tensor of shape (..., n, m)
     """
     if not (torch.is_grad_enabled() and (X.requires_grad or Z.requires_grad)):
-        return _by_differences(X, Z)  # `apply` costs more than the distances of a hundred rows
+        return _squares(X, Z)  # `apply` costs more than the distances of a hundred rows
     squares: torch.Tensor = _SquaredDistances.apply(X, Z)
     return squares

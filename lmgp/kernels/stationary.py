@@ -16,7 +16,7 @@ from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.inputs import checked_scales
 from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
-from lmgp.kernels.derivatives import Pullback, pullback_of_stationary
+from lmgp.kernels.derivatives import OfStationary, Pullback
 from lmgp.kernels.distances import squared_distances
 from lmgp.kernels.parameters import Bounds, check_bounds
 from lmgp.parallel import parallel_map
@@ -111,7 +111,8 @@ class StationaryKernel(Kernel):
         """Draw factors of Gaussian frequencies, shape (size,): the kernel is a mixture of Gaussian kernels."""
 
     def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
-        left, right = X / values["lengthscale"], Z / values["lengthscale"]
+        left = X / values["lengthscale"]
+        right = left if Z is X else Z / values["lengthscale"]
         needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))
         if needs_gradient:
             return values["variance"] * self.correlation(squared_distances(left, right), values)
@@ -120,7 +121,8 @@ class StationaryKernel(Kernel):
         return self.correlation(squared_distances(left, right), values).mul_(values["variance"])
 
     def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
-        return pullback_of_stationary(self, X, values)
+        pullback = OfStationary(self, X, values)
+        return pullback.covariance, pullback
 
     def _in_blocks(self, left: torch.Tensor, right: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Evaluate the kernel of scaled rows, block by block: nothing but the result has its size."""
@@ -251,7 +253,7 @@ class GaussianKernel(StationaryKernel):
     def correlation_and_slopes(  # noqa: D102
         self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
-        correlation = torch.exp(-0.5 * squares)
+        correlation = squares.mul(-0.5).exp_()
         return correlation, -0.5 * correlation, {}
 
     def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
@@ -343,7 +345,7 @@ class MaternKernel(StationaryKernel):
         self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
         r = squares.mul(2.0 * self.smoothness).clamp_(TINY, VAST).sqrt_()
-        decay = torch.exp(-r)
+        decay = torch.neg(r).exp_()
         if self.smoothness == 0.5:
             return decay, (decay / r).mul_(-0.5), {}
         if self.smoothness == 1.5:

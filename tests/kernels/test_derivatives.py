@@ -14,7 +14,7 @@ from lmgp import (
     RationalQuadraticKernel,
 )
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.derivatives import pullback_by_autograd, with_gradient
+from lmgp.kernels.derivatives import ByAutograd, with_gradient
 
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,9 @@ class TestWithGradient:
         covariance, gradient = with_gradient(kernel, torch.from_numpy(X), torch.from_numpy(kernel.theta))
         np.testing.assert_allclose(covariance.numpy(), kernel(X), rtol=1e-12, atol=1e-14)
         expected = differences(kernel, X, weights)
-        np.testing.assert_allclose(gradient(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(
+            gradient.of_matrix(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7
+        )
 
     def test_takes_several_weights_for_one_matrix(self, name: str, kind: str) -> None:
         kernel, X = KERNELS[name], rows(kind)
@@ -88,7 +90,9 @@ class TestWithGradient:
         for seed in (1, 2):
             weights = symmetric(seed)
             expected = differences(kernel, X, weights)
-            np.testing.assert_allclose(gradient(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7)
+            np.testing.assert_allclose(
+                gradient.of_matrix(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7
+            )
 
     def test_in_batches_each_set_has_its_own(self, name: str, kind: str) -> None:
         kernel = KERNELS[name]
@@ -100,7 +104,7 @@ class TestWithGradient:
         covariance, gradient = with_gradient(
             kernel, torch.from_numpy(np.array(sets)), torch.from_numpy(np.array(thetas))
         )
-        found = gradient(torch.from_numpy(np.array(weights))).numpy()
+        found = gradient.of_matrix(torch.from_numpy(np.array(weights))).numpy()
         assert found.shape == (4, len(kernel.theta))
         for i, (X, G, theta) in enumerate(zip(sets, weights, thetas, strict=True)):
             own = kernel.with_theta(theta)
@@ -109,15 +113,41 @@ class TestWithGradient:
 
 
 @every_kernel
+@pytest.mark.parametrize("kind", ["apart", "equal", "near_copies"])
+class TestProducts:
+    def test_are_those_of_the_matrix_of_products(self, name: str, kind: str) -> None:
+        kernel, X, rng = KERNELS[name], torch.from_numpy(rows(kind)), np.random.default_rng(2)
+        u, V = torch.from_numpy(rng.normal(size=9)), torch.from_numpy(rng.normal(size=(3, 9)))
+        _, gradient = with_gradient(kernel, X, torch.from_numpy(kernel.theta))
+        found = gradient.of_products(u, V)
+        assert found.shape == (3, len(kernel.theta))
+        for v, slopes in zip(V, found, strict=True):
+            product = u[:, None] * v
+            expected = differences(kernel, X.numpy(), (0.5 * (product + product.T)).numpy())
+            np.testing.assert_allclose(slopes.numpy(), expected, rtol=1e-6, atol=1e-7)
+
+    def test_in_batches_each_set_has_its_own(self, name: str, kind: str) -> None:
+        kernel, rng = KERNELS[name], np.random.default_rng(3)
+        if name == "modulated":
+            return  # its function takes one matrix of rows
+        X = torch.from_numpy(np.array([rows(kind, seed) for seed in range(4)]))
+        theta = torch.from_numpy(np.array([kernel.theta + 0.1 * seed for seed in range(4)]))
+        u, V = torch.from_numpy(rng.normal(size=(4, 9))), torch.from_numpy(rng.normal(size=(2, 4, 9)))
+        found = with_gradient(kernel, X, theta)[1].of_products(u, V)
+        assert found.shape == (2, 4, len(kernel.theta))
+        for i in range(4):
+            alone = with_gradient(kernel, X[i], theta[i])[1].of_products(u[i], V[:, i])
+            torch.testing.assert_close(found[:, i], alone, rtol=1e-10, atol=1e-10)
+
+
+@every_kernel
 def test_closed_forms_are_those_of_automatic_differentiation(name: str) -> None:
     kernel, X, weights = KERNELS[name], torch.from_numpy(rows("apart")), torch.from_numpy(symmetric())
     values = kernel.values(None, torch.device("cpu"))
-    (covariance, pullback), (other, automatic) = (
-        kernel.with_pullback(X, values),
-        pullback_by_autograd(kernel, X, values),
-    )
-    torch.testing.assert_close(covariance, other, rtol=1e-12, atol=1e-14)
-    found, expected = pullback(weights), automatic(weights)
+    covariance, pullback = kernel.with_pullback(X, values)
+    automatic = ByAutograd(kernel, X, values)
+    torch.testing.assert_close(covariance, automatic.covariance, rtol=1e-12, atol=1e-14)
+    found, expected = pullback.of_matrix(weights), automatic.of_matrix(weights)
     assert set(found) == set(expected) == {one.name for one in kernel.parameters}
     for parameter in found:
         torch.testing.assert_close(found[parameter], expected[parameter], rtol=1e-8, atol=1e-9)
@@ -128,9 +158,9 @@ def test_far_from_the_origin_it_keeps_its_digits(name: str) -> None:
     # As seconds since 1970: the differences of rows keep 9 digits, and so do the derivatives.
     kernel, X, weights = KERNELS[name], np.round(rows("apart") * 2**20) / 2**20, symmetric()
     near, far = (
-        with_gradient(kernel, torch.from_numpy(X + shift), torch.from_numpy(kernel.theta))[1](
-            torch.from_numpy(weights)
-        ).numpy()
+        with_gradient(kernel, torch.from_numpy(X + shift), torch.from_numpy(kernel.theta))[1]
+        .of_matrix(torch.from_numpy(weights))
+        .numpy()
         for shift in (0.0, 2.0**30)
     )
     np.testing.assert_allclose(far, near, rtol=1e-6, atol=1e-6)
@@ -140,4 +170,6 @@ def test_vast_distances_in_lengthscales_have_no_gradient() -> None:
     X = torch.tensor([[0.0], [1e5]], dtype=torch.float64)
     for kernel in (MaternKernel(1e-2, smoothness=0.5), MaternKernel(1e-2), GaussianKernel(1e-2)):
         _, gradient = with_gradient(kernel, X, torch.from_numpy(kernel.theta))
-        np.testing.assert_allclose(gradient(torch.ones(2, 2, dtype=torch.float64)).numpy(), [0.0, 2.0], atol=1e-12)
+        np.testing.assert_allclose(
+            gradient.of_matrix(torch.ones(2, 2, dtype=torch.float64)).numpy(), [0.0, 2.0], atol=1e-12
+        )
