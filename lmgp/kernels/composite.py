@@ -11,10 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
+from lmgp.columns import checked_table
 from lmgp.errors import InputError
 from lmgp.kernels.base import CAPABILITIES, Kernel, require, unsupported
 from lmgp.kernels.derivatives import Pullback
 from lmgp.kernels.parameters import Parameter
+from lmgp.memory import chunks
+from lmgp.parallel import parallel_map
 
 if TYPE_CHECKING:
     import gpytorch
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from lmgp.kernels.stationary import GaussianKernel
 
 Floats = NDArray[np.float64]
+
+# Bytes of a block of kernel values.
+BLOCK_BYTES = 4 * 2**20
 
 
 class ComposedKernel(Kernel):
@@ -69,6 +75,23 @@ class ComposedKernel(Kernel):
         for name, part in zip(self._part_names, self.parts, strict=True):
             yield part.evaluate_at(X, Z, _of_part(name, values))
 
+    def _joined_sections(self, Z: ArrayLike, join: np.ufunc) -> Callable[[ArrayLike], Floats]:
+        """Join the sections of two parts block by block: nothing but the result has its size."""
+        other = checked_table(Z, "Z")
+        left, right = (part.sections(other) for part in self.parts)
+
+        def section(X: ArrayLike) -> Floats:
+            rows = checked_table(X)
+            found = np.empty((len(rows), len(other)))
+
+            def fill(part: slice) -> None:
+                join(left(rows[part]), right(rows[part]), out=found[part])
+
+            parallel_map(fill, list(chunks(len(rows), max(1, len(other)), BLOCK_BYTES)))
+            return found
+
+        return section
+
     def _metrics(self, n_inputs: int) -> list[Floats]:
         metrics = [part.metric(n_inputs) for part in self.parts if part.can("metric")]
         if not metrics:
@@ -109,8 +132,7 @@ class SumKernel(ComposedKernel):
         return left + right, _OfSum({name: pullback for name, (_, pullback) in parts.items()})
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        left, right = (part.sections(Z) for part in self.parts)
-        return lambda X: left(X) + right(X)
+        return self._joined_sections(Z, np.add)
 
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
         left, right = (part.diagonal(X) for part in self.parts)
@@ -189,8 +211,7 @@ class ProductKernel(ComposedKernel):
         return left * right
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        left, right = (part.sections(Z) for part in self.parts)
-        return lambda X: left(X) * right(X)
+        return self._joined_sections(Z, np.multiply)
 
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
         left, right = (part.diagonal(X) for part in self.parts)
