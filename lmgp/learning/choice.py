@@ -11,6 +11,7 @@ from lmgp.learning.search import Found, Search
 from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 # Of the rows that were left out at random, and of the neighbourhoods.
 Densities = list[Floats]
 
@@ -28,15 +29,17 @@ class Rule:
         The noise is doubled at most this number of times, see `Choice.best`.
     worth_doubling : float
         In nats a held-out row.
-    first_look : int
-        The number of rows on which a doubled noise is tried first: mostly they tell that it does not pay.
+    n_worst, every : int
+        The rows on which a doubled noise is tried first: those with the least densities, which gain most, and of the
+        others one in this number. Mostly they tell that it does not pay.
     """
 
     standard_errors: float = 2.0
     behind: float = 0.05
     doublings: int = 6
     worth_doubling: float = 0.002
-    first_look: int = 200
+    n_worst: int = 100
+    every: int = 6
 
 
 RULE = Rule()
@@ -70,6 +73,10 @@ class Choice:
         near = [(one, of) for one, of in scored if _level(of_best, of)]
         if len(near) == 1 or self.sample is None:
             return best
+        left = self.search.not_far_behind([one for one, _ in near], self.sample)
+        if len(left) == 1:
+            return left[0]
+        near = [(one, of) for one, of in near if any(one is other for other in left)]
         likely = [self._noted(self.search.exact_value(one, self.sample), of) for one, of in near]
         self.search.trials += likely
         return max(zip(near, likely, strict=True), key=lambda pair: pair[1].worth)[0][0]
@@ -82,8 +89,7 @@ class Choice:
             free[-1] += np.log(2.0)
             raised = best._replace(optimum=best.optimum._replace(free=free))
             # First some rows left out at random, then all of them, and then the neighbourhoods: each takes more time.
-            gain = self._alone(raised, RULE.first_look) - score[0][: RULE.first_look]
-            if gain.mean() + RULE.standard_errors * _error([gain]) < RULE.worth_doubling:
+            if not self._may_pay(raised, score[0]):
                 break
             alone = self._alone(raised)
             if _mean([alone]) - _mean(score[:1]) < RULE.worth_doubling:
@@ -98,8 +104,21 @@ class Choice:
         self.search.trials.append(best)
         return self._noted(best, score), score
 
-    def _alone(self, found: Found, most: int | None = None) -> Floats:
-        return self.held_out[0].alone_densities(*found.hyperparameters, most)
+    def _may_pay(self, raised: Found, densities: Floats) -> bool:
+        """Say whether the mean density of rows left out at random may gain, from some of them."""
+        order = np.argsort(densities)
+        worst, others = order[: RULE.n_worst], order[RULE.n_worst :: RULE.every]
+        if len(others) < RULE.n_worst:
+            return True
+        some = np.concatenate((worst, others))
+        of_worst, of_others = np.split(self._alone(raised, some) - densities[some], [len(worst)])
+        share = len(worst) / len(densities)
+        gain = share * of_worst.mean() + (1.0 - share) * of_others.mean()
+        error = (1.0 - share) * _error([of_others])
+        return bool(gain + RULE.standard_errors * error >= RULE.worth_doubling)
+
+    def _alone(self, found: Found, index: Indices | None = None) -> Floats:
+        return self.held_out[0].alone_densities(*found.hyperparameters, index)
 
     def _densities(self, found: Found, alone: Floats) -> Densities:
         """Return the densities of rows, and of neighbourhoods if there are any, that were left out."""

@@ -115,7 +115,7 @@ class HeldOut:
         in_regions = np.concatenate([np.empty(0, dtype=np.intp), *predicted])
         return cls(rows.take(~taken), rows.take(alone), rows.take(in_regions), np.array(labels, dtype=np.intp))
 
-    def alone_densities(self, kernel: Kernel, noise_variance: float, most: int | None = None) -> Floats:
+    def alone_densities(self, kernel: Kernel, noise_variance: float, index: Indices | None = None) -> Floats:
         """Predict the rows that were left out at random from the nearest of the others.
 
         Parameters
@@ -124,15 +124,15 @@ class HeldOut:
             With a metric.
         noise_variance : float
             Of rows without one of their own.
-        most : int, optional
-            Only this number of them, at most.
+        index : ndarray of int, optional
+            Of these rows alone.
 
         Returns
         -------
         ndarray
             log p(y) of each, in nats, summed over targets.
         """
-        return self._density(kernel, noise_variance, self.alone.take(slice(most)))
+        return self._density(kernel, noise_variance, self.alone if index is None else self.alone.take(index))
 
     def region_densities(self, kernel: Kernel, noise_variance: float) -> Floats:
         """Predict the neighbourhoods that were left out in the same way: the mean log p(y) of each.

@@ -137,9 +137,10 @@ def learn(
     Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
     the first round, between six. Above, the candidates are the optima of the Vecchia likelihood of all rows, and of the
     exact likelihood of a sample. Up to four times `max_learning_rows`, the exact likelihood of all rows decides between
-    them. Of more rows, a tenth is left out at random and a tenth in whole neighbourhoods. The candidates, learned from
-    the others, predict them from the nearest rows, and the highest density wins; between those that are level
-    (`lmgp.learning.choice.RULE`), the exact likelihood of twice `max_learning_rows` rows decides.
+    those of them that are not 20 nats behind by that of half the rows. Of more rows, a tenth is left out at random and
+    a tenth in whole neighbourhoods. The candidates, learned from the others, predict them from the nearest rows, and
+    the highest density wins; between those that are level (`lmgp.learning.choice.RULE`), the exact likelihood of twice
+    `max_learning_rows` rows decides in the same way.
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -337,7 +338,7 @@ def _sample(rows: Rows, most: int, seed: int) -> Rows:
 
 def _best_by_value(search: Search, candidates: Sequence[Found]) -> Found:
     """Return the candidate with the best exact likelihood of all rows."""
-    found = [search.exact_value(one, search.rows) for one in candidates]
+    found = [search.exact_value(one, search.rows) for one in search.not_far_behind(candidates, search.rows)]
     search.trials += found
     return max(found, key=lambda one: one.worth)
 

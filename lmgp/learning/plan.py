@@ -60,7 +60,8 @@ class Plan:
     sampled : int
         Of more rows, that of this multiple of `max_learning_rows` rows decides between those that predict equally well.
     close : float
-        In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close.
+        In nats: of more rows, the exact likelihood decides between forms whose Vecchia likelihoods are this close, and
+        that of all rows between optima where that of half of them is this close.
     behind : float
         In nats: sums have one lengthscale, or one a column, only if the best single kernel of that kind is not this far
         behind the best of the other kind. A third form goes on if it is not this far behind the best one of its kind.

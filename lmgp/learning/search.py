@@ -208,6 +208,17 @@ class Search:
         optimum = found.optimum._replace(value=value * n_rows)
         return self._record(found.space, optimum, "exact", n_rows, 0, 0.0, seconds)
 
+    def not_far_behind(self, candidates: Sequence[Found], rows: Rows) -> list[Found]:
+        """Return the candidates that the exact likelihood of half the rows leaves: in an eighth of the time of all."""
+        if len(candidates) < 2:
+            return list(candidates)
+        n = len(rows.y)
+        half = rows.take(np.sort(np.random.default_rng(self.seeds[2]).permutation(n)[: (n + 1) // 2]))
+        values = [self.exact_value(one, half) for one in candidates]
+        self.trials += values
+        least = max(value.worth for value in values) - PLAN.close / len(half.y)
+        return [one for one, value in zip(candidates, values, strict=True) if value.worth >= least]
+
     def _run(self, forms: Sequence[Form], one: Round) -> list[Found]:
         """Run one of the first two rounds for forms, after the parts that they start from; each form once."""
         done = self._done[one]

@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 import lmgp.learning.choice
 from lmgp import MaternKernel
+from lmgp.kernels.base import Kernel
 from lmgp.learning.choice import Choice, Rule
 from lmgp.learning.forms import forms
 from lmgp.learning.heldout import HeldOut
@@ -61,7 +62,8 @@ class TestDecision:
         taken = Choice(trying, [held], sample).best(found)
         assert taken.optimum.free is gaussian.optimum.free
         assert taken.trial.log_likelihood == gaussian.trial.log_likelihood
-        exact = [one.trial for one in trying.trials if one.trial.likelihood == "exact"]
+        # Half of them first, which do not tell these apart.
+        exact = [one.trial for one in trying.trials if (one.trial.likelihood, one.trial.n_rows) == ("exact", 200)]
         assert [one.kernel for one in exact] == [one.trial.kernel for one in found]
         (line,) = (one for one in exact if one.kernel == "gaussian")
         density = multivariate_normal(np.zeros(200), covariance).logpdf(sample.y)
@@ -75,7 +77,9 @@ class TestDecision:
 
 
 class TestDoubledNoise:
-    LOOK = 25  # of the 60 rows that are left out at random
+    # Of the 60 rows that are left out at random: the 10 worst, and every third of the others.
+    RULE = Rule(n_worst=10, every=3)
+    LOOK = 27
 
     def chosen(
         self, draw_from: Draw, factor: float, monkeypatch: pytest.MonkeyPatch
@@ -102,7 +106,7 @@ class TestDoubledNoise:
             return densities
 
         monkeypatch.setattr(HeldOut, "alone_densities", counted)
-        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(first_look=self.LOOK))
+        monkeypatch.setattr(lmgp.learning.choice, "RULE", self.RULE)
         return given, Choice(trying, [held], None).best([given]), trying, held, counts
 
     def test_where_it_does_not_pay_a_first_look_tells(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,3 +133,21 @@ class TestDoubledNoise:
         assert best - before >= lmgp.learning.choice.RULE.worth_doubling
         assert after - best < lmgp.learning.choice.RULE.worth_doubling
         assert trying.trials[-1].trial.likelihood == "vecchia, more noise"
+
+    def test_what_few_outliers_gain_is_not_overlooked(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of 60 rows, the three that are predicted worst gain 4 nats each, and all others lose a little."""
+        noises: list[float] = []
+
+        def made(self: HeldOut, kernel: Kernel, noise: float, index: NDArray[np.intp] | None = None) -> Floats:
+            noises.append(noise)
+            densities = np.where(np.arange(60) % 20 == 7, -9.0, -1.0 - 0.001 * np.arange(60))
+            if noise > 1.5 * noises[0]:
+                densities += np.where(np.arange(60) % 20 == 7, 4.0, -0.01)
+            if noise > 3.0 * noises[0]:
+                densities -= 1.0
+            return densities if index is None else densities[index]
+
+        monkeypatch.setattr(HeldOut, "alone_densities", made)
+        monkeypatch.setattr(HeldOut, "region_densities", lambda *_: np.empty(0))
+        given, taken, *_ = self.chosen(draw_from, 1.0, monkeypatch)
+        assert taken.hyperparameters[1] == pytest.approx(2.0 * given.hyperparameters[1])

@@ -129,6 +129,31 @@ class TestRounds:
             assert one.optimum.value == (alone if i in best else started)[i].optimum.value
             assert alone[i].optimum.value > started[i].optimum.value
 
+    def test_half_the_rows_rule_out_what_is_far_behind(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 201)
+        trying = search(X, y)
+        (best,) = trying.best_forms([make_form("gaussian", True, 2)])
+
+        def with_noise(factor: float) -> Found:
+            free = best.optimum.free.copy()
+            free[-1] += np.log(factor)
+            return best._replace(optimum=best.optimum._replace(free=free))
+
+        given = [best, with_noise(100.0), with_noise(1.1)]
+        assert trying.not_far_behind(given[:1], trying.rows) == given[:1]
+        n_lines = len(trying.trials)
+        assert trying.not_far_behind(given, trying.rows) == [given[0], given[2]]
+        values = [one.trial for one in trying.trials[n_lines:]]
+        assert [(one.likelihood, one.n_rows) for one in values] == [("exact", 101)] * 3
+        # By dense algebra, of the same half.
+        half = np.sort(np.random.default_rng(trying.seeds[2]).permutation(201)[:101])
+        for one, line in zip(given, values, strict=True):
+            kernel, noise = one.hyperparameters
+            density = multivariate_normal(np.zeros(101), kernel(X[half]) + noise * np.eye(101))
+            assert line.log_likelihood * 101 == pytest.approx(density.logpdf((y - y.mean())[half]))
+        lead = (values[0].log_likelihood - values[1].log_likelihood) * 101
+        assert lead > SMALL.close > abs(values[0].log_likelihood - values[2].log_likelihood) * 101
+
     def test_a_given_noise_stays(self, draw_from: Draw) -> None:
         trying = search(*draw_from(SMOOTH, 100), log_noise=log(0.3))
         for found in trying.best_forms(forms(["matern32", "matern12+gaussian"], False, 2)):
