@@ -29,11 +29,22 @@ Likelihood = Literal["auto", "exact", "vecchia"]
 
 
 class Found(NamedTuple):
-    """A form with its parameters, and the line that says how they were found."""
+    """A form with its parameters, and the line that says how they were found.
+
+    Attributes
+    ----------
+    space : Space
+    optimum : Optimum
+    trial : Trial
+    n_drawn : int
+        The number of rows of which those of the line, and those that the parameters were learned from, are two random
+        parts; 0 if they are the same.
+    """
 
     space: Space
     optimum: Optimum
     trial: Trial
+    n_drawn: int = 0
 
     @property
     def hyperparameters(self) -> tuple[Kernel, float]:
@@ -48,7 +59,7 @@ class Found(NamedTuple):
     @property
     def worth(self) -> float:
         """What forms are compared by, see `_worth`."""
-        return _worth(self.trial.log_likelihood, self.trial.n_rows, self.trial.n_free)
+        return _worth(self.trial.log_likelihood, max(self.trial.n_rows, self.n_drawn), self.trial.n_free)
 
 
 @dataclass
@@ -198,7 +209,11 @@ class Search:
         return [self._record(each.space, each.optimum, "exact", len(rows.y), 0, 0.0, each.seconds) for each in climbs]
 
     def exact_value(self, found: Found, rows: Rows) -> Found:
-        """Return an optimum with the exact likelihood of some rows, or of all."""
+        """Return an optimum with the exact likelihood of some rows, or of all.
+
+        By chance, k parameters gain k/m nats of each of the m rows that they were learned from. Of rows of which a
+        random share of m/n is among these, that is k/n a row; where all m are among s rows, k/s.
+        """
         start, n_rows = perf_counter(), len(rows.y)
         try:
             value = log_likelihood(rows, *found.hyperparameters) / n_rows
@@ -206,7 +221,9 @@ class Search:
             value = -np.inf
         seconds = perf_counter() - start
         optimum = found.optimum._replace(value=value * n_rows)
-        return self._record(found.space, optimum, "exact", n_rows, 0, 0.0, seconds)
+        value_of = self._record(found.space, optimum, "exact", n_rows, 0, 0.0, seconds)
+        by_sample = found.trial.likelihood.startswith("exact")  # whose rows are among any larger one's
+        return value_of if by_sample else value_of._replace(n_drawn=len(self.rows.y))
 
     def not_far_behind(self, candidates: Sequence[Found], rows: Rows) -> list[Found]:
         """Return the candidates that the exact likelihood of half the rows leaves: in an eighth of the time of all."""

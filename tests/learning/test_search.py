@@ -159,6 +159,17 @@ class TestRounds:
         for found in trying.best_forms(forms(["matern32", "matern12+gaussian"], False, 2)):
             assert found.space.noise_variance(found.optimum.free) == pytest.approx(0.3)
 
+    def test_the_worth_of_a_value_counts_what_it_gains_by_chance(self, draw_from: Draw) -> None:
+        trying = search(*draw_from(SMOOTH, 201))
+        (vecchia,) = trying.best_forms([make_form("gaussian", True, 2)])
+        (sample,) = trying.by_exact_likelihood([vecchia], trying.rows.take(slice(40)), sample=True)
+        few, k = trying.rows.take(slice(50)), len(vecchia.space.bounds)
+        # 50 rows, of which a random share is among those that the first learned from, and all 40 of the second.
+        for found, rows, n in ((vecchia, few, 201), (vecchia, trying.rows, 201), (sample, few, 50)):
+            value = trying.exact_value(found, rows)
+            assert value.trial.n_rows == len(rows.y)
+            assert value.worth == pytest.approx(value.trial.log_likelihood - k / (n - k - 1))
+
     def test_the_worth_is_akaikes_criterion_for_few_rows(self, draw_from: Draw) -> None:
         (found,) = search(*draw_from(SMOOTH, 100)).best_forms(forms(["gaussian"], False, 2))
         trial = found.trial._replace(log_likelihood=-1.0, n_free=3, n_rows=20)
