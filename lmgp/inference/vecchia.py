@@ -22,8 +22,8 @@ Indices = NDArray[np.intp]
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 2**21
 
-# Of the nearest rows, those that come before a position are a random number: as many rows are looked for that the
-# neighbours are enough but for a chance of this number of standard deviations.
+# Of the rows nearest to a position, a random number come before it. A search is so wide that they are enough, but for a
+# chance of this number of standard deviations.
 DEVIATIONS = 3.0
 
 # From this number of positions on it pays to search in several threads, and for positions with more and with fewer rows
@@ -100,8 +100,8 @@ class VecchiaLikelihood:
     estimate that takes the time of one target. The value and the gradient are not estimated.
 
     One k-d tree holds the first 2^l rows, for each l. A position t looks for nearest rows in the smallest tree that
-    holds it, of which half or more come before t: as many that these are m or more in all but one case in a thousand,
-    where fewer are taken.
+    holds it, of which half or more come before t. The search finds m of these in all but one case in a thousand, and
+    otherwise t has fewer neighbours.
 
     References
     ----------
