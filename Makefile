@@ -1,4 +1,4 @@
-# make compare: the main job on two small data sets.   make test: the whole test suite.   make check: lint and types.
+# make compare: the main job on two small data sets.   make test: the whole test suite.   make check: style.
 # make docs: the documentation site, in build/site/html; a warning or a broken link fails it.
 # make fuzz: thousands of bad files and calls.   make coverage: the tests, and the lines of lmgp that they run.
 # make mutation: changes of the modules that carry the mathematics, and how many of them the tests find.
@@ -18,6 +18,7 @@ check: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 docs: .venv/.installed
 	$(BIN)/python docs/site/build.py

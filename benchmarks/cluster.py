@@ -8,6 +8,7 @@ import argparse
 import os
 import pickle
 from contextlib import ExitStack
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -25,7 +26,7 @@ from lmgp import (
     SpectralGPRegressor,
     TaylorFeatures,
 )
-from lmgp.io.sources import Chunk
+from lmgp.data import Rows
 
 EXTENT = 40.0
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}
@@ -94,10 +95,10 @@ def moved() -> None:
     for kind, (model, d, *_) in MODELS.items():
         made = block(100_000, d)
         fit = model.fit([(made[:, :d], made[:, d])])._fitted
-        own = fit.sums_of(model._next_rows(Chunk(made[:10_000, :d], made[:10_000, d])))
-        whole = fit.sums_of(model._next_rows(Chunk(made[:, :d], made[:, d])))
-        sent = fit.predicting() if hasattr(fit, "predicting") else fit
-        sizes = [len(pickle.dumps(one)) / 2**20 for one in (fit.summing(), own, whole, sent)]
+        rows = fit.checked(Rows(made[:, :d], made[:, d]))
+        part, whole = (fit.summing().sums.of(some) for some in (rows.take(slice(10_000)), rows))
+        sent = replace(fit.solved, sums=None)  # as a prediction of a collection sends it
+        sizes = [len(pickle.dumps(state)) / 2**20 for state in (fit.summing(), part, whole, sent)]
         names = ("to_workers", "sums_of_10000", "sums", "to_predict")
         found.append({"model": kind, **dict(zip(names, sizes, strict=True))})
         print(f"{kind:10}  MiB: " + ", ".join(f"{name} {size:.2f}" for name, size in zip(names, sizes, strict=True)))

@@ -20,7 +20,7 @@ from time import perf_counter
 import numpy as np
 import scipy
 
-from lmgp.locality.clustering import farthest_point_clustering
+from lmgp.neighbours.clustering import farthest_point_clustering
 
 RESULTS = Path(__file__).parent / "results" / "clustering.json"
 

@@ -21,7 +21,7 @@ import torch
 from scipy.stats import spearmanr
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, TaylorFeatures
-from lmgp.datasets import load_dataset, split
+from lmgp.experiments.datasets import load_dataset, split
 from lmgp.metrics import kl_divergence
 
 RESULTS = Path(__file__).parent / "results" / "error_estimate.json"

@@ -32,9 +32,7 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from lmgp.errors import ValidityWarning
-from lmgp.rbf.quadratic import QuadraticRBF
-from lmgp.rbf.taylor import TaylorRBF
-from lmgp.rbf.validity import gamma_max
+from lmgp.rbf import QuadraticRBF, TaylorRBF, gamma_max
 
 # Input columns, support vectors and gamma/gamma_max as in the paper's Table 1. The ratios of a9a and ijcnn1 are ours,
 # after its text: the last of a9a is "over five times" gamma_max, ijcnn1 is within the bound.

@@ -18,7 +18,7 @@ from common import timed, write
 from sklearn.base import clone
 
 from lmgp import ExactGPRegressor, GPRegressor, learn
-from lmgp.datasets import load_dataset, split
+from lmgp.experiments.datasets import load_dataset, split
 from lmgp.metrics import coverage, nlpd, rmse
 
 KERNELS = ("gaussian", "rational_quadratic", "matern52", "matern32")

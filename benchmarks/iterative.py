@@ -17,9 +17,9 @@ import numpy as np
 from common import timed, write
 
 from lmgp import ExactGPRegressor, learn
-from lmgp.datasets import load_dataset, split
-from lmgp.inference.iterative import IterativePosterior
+from lmgp.experiments.datasets import load_dataset, split
 from lmgp.metrics import kl_divergence, nlpd, rmse
+from lmgp.posteriors import iterative
 
 SETS, N_NEW, TOLERANCES = ("kin40k", "protein"), 1_000, (1e-1, 1e-2, 1e-3)
 GIB = 20.0
@@ -35,21 +35,23 @@ def rows_of(name, data_dir):
     return X[train], y[train], X[test[:N_NEW]], y[test[:N_NEW]]
 
 
-def watched(model):
-    """Return the weights of each iteration of a model that is solved when it first predicts."""
-    weights, found = IterativePosterior._weights, []
+def weights_by_iteration(model, X, y):
+    """Fit a model, and return the weights of all rows after each of its iterations."""
+    solve, weights = iterative.conjugate_gradients, []
 
-    def watch(self, solved):
-        result = weights(self, solved)
-        found.append(result[0].numpy().copy())
-        return result
+    def watched(multiply, precondition, right, settled, max_iterations):
+        def noted(number, solution):
+            weights.append(solution[:, 0].cpu().numpy().copy())
+            return settled(number, solution)
 
-    IterativePosterior._weights = watch
+        return solve(multiply, precondition, right, noted, max_iterations)
+
+    iterative.conjugate_gradients = watched
     try:
-        assert model.iterations_ is not None
+        model.fit(X, y)
     finally:
-        IterativePosterior._weights = weights
-    return found[:-1]
+        iterative.conjugate_gradients = solve
+    return weights
 
 
 def of_size(X, y, new, kernel, noise_variance):
@@ -63,7 +65,7 @@ def of_size(X, y, new, kernel, noise_variance):
         model = ExactGPRegressor(solver="iterative", tolerance=tolerance, **given)
         fit_s, _ = timed(lambda model=model: model.fit(X, y).predict(new))
         predict_s, own = timed(lambda model=model: model.predict(new, return_std=True, include_noise=True))
-        weights = watched(ExactGPRegressor(solver="iterative", tolerance=tolerance, **given).fit(X, y))
+        weights = weights_by_iteration(ExactGPRegressor(solver="iterative", tolerance=tolerance, **given), X, y)
         by_mean = [0.5 * np.mean(((section @ one + y.mean() - mean) / sd) ** 2) for one in weights]
         yield {
             "model": "iterative", "tolerance": tolerance, "iterations": model.iterations_.number,

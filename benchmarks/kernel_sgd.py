@@ -27,9 +27,8 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from lmgp import GaussianKernel, LinearKernel, RandomFourierFeatures
-from lmgp.sgd.functions import expand
-from lmgp.sgd.models import KernelSGDRegressor
-from lmgp.sgd.strategies import STRATEGIES, make_source
+from lmgp.sgd import KernelSGDRegressor
+from lmgp.sgd.functions import STRATEGIES, KernelFunctions, make_source
 
 # What is measured of which strategy (1 to 6): sizes to start from, and for each size that is varied its values and its
 # exponent in the table. A step of strategies 2, 4 and 6 reads one row: it takes many columns to outweigh the rest.
@@ -160,7 +159,7 @@ class Problem:
 
     def __init__(self, number, sizes):
         rng = np.random.default_rng(0)
-        self.strategy, self.sizes = list(STRATEGIES.values())[number - 1], sizes
+        self.strategy, self.sizes = STRATEGIES[number - 1], sizes
         self.X = rng.standard_normal((sizes["n"], sizes["d"] or round(sizes["D"] ** 0.5)))
         self.X /= np.sqrt(self.X.shape[1])
         self.y = rng.standard_normal((sizes["n"], 1))
@@ -173,7 +172,7 @@ class Problem:
 
     def rows(self, source):
         """The function to step, with all its rows where they are cached."""
-        return expand(self.strategy, source, self.X, 1, max_memory_gib=8.0)
+        return KernelFunctions(self.strategy, source, self.X, 1, max_memory_gib=8.0)
 
     def steps(self, f):
         """T steps of the squared loss."""

@@ -33,8 +33,8 @@ from pykrige.ok import OrdinaryKriging
 from sklearn.pipeline import make_pipeline
 
 from lmgp import ExactGPRegressor, GPRegressor, MaternKernel, SphericalCoordinates, load_dataset, predict_grid
+from lmgp.kernels.sphere import EARTH_RADIUS
 from lmgp.metrics import coverage, crps, nlpd, rmse
-from lmgp.sphere import EARTH
 
 SETS = {"uk_flats": "uk_flats_2020-12", "modis": "modis_lst"}
 SIZES = (1_000, 2_000)
@@ -87,14 +87,14 @@ def of_pykrige(problem, **options):
     kriging = pykrige_of(problem, **options)
     mean, variance = kriging.execute("points", problem.new[:, 0] % 360, problem.new[:, 1])
     sill, reach, nugget = kriging.variogram_model_parameters
-    length = np.radians(reach) / 3 * EARTH.radius
+    length = np.radians(reach) / 3 * EARTH_RADIUS
     return np.asarray(mean), np.asarray(variance), f"variance {sill:.3g}, length {length:.3g} km, nugget {nugget:.3g}"
 
 
 def of_gstools(problem, edges=None):
     places = problem.X[:, 1], problem.X[:, 0]
-    model = gstools.Exponential(latlon=True, geo_scale=EARTH.radius)
-    centres, gamma = gstools.vario_estimate(places, problem.y, edges, latlon=True, geo_scale=EARTH.radius)
+    model = gstools.Exponential(latlon=True, geo_scale=EARTH_RADIUS)
+    centres, gamma = gstools.vario_estimate(places, problem.y, edges, latlon=True, geo_scale=EARTH_RADIUS)
     model.fit_variogram(centres, gamma)
     mean, variance = gstools_of(problem, model)((problem.new[:, 1], problem.new[:, 0]))
     return mean, variance, f"variance {model.var:.3g}, length {model.len_scale:.3g} km, nugget {model.nugget:.3g}"
@@ -148,9 +148,9 @@ def same(args):
         kernel, noise = model[-1].kernel_, model[-1].noise_variance_
         assert isinstance(kernel, MaternKernel)
         length, sill = float(kernel.lengthscale), float(kernel.variance)
-        theirs = gstools.Exponential(latlon=True, var=sill, len_scale=length, nugget=noise, geo_scale=EARTH.radius)
+        theirs = gstools.Exponential(latlon=True, var=sill, len_scale=length, nugget=noise, geo_scale=EARTH_RADIUS)
         found = {"GSTools": gstools_of(problem, theirs)((problem.new[:, 1], problem.new[:, 0]))}
-        parameters = {"psill": sill, "range": 3 * np.degrees(length / EARTH.radius), "nugget": noise}
+        parameters = {"psill": sill, "range": 3 * np.degrees(length / EARTH_RADIUS), "nugget": noise}
         kriging = pykrige_of(problem, variogram_parameters=parameters)
         found["PyKrige"] = kriging.execute("points", problem.new[:, 0] % 360, problem.new[:, 1])
         for package, (their_mean, their_variance) in found.items():
@@ -187,16 +187,16 @@ def drawn(args):
     if args.quick:
         return
     prior = float(np.sqrt(model.kernel_.prior_variance()))
-    price = np.where(grid.std < 0.7 * prior, np.exp(grid.mean) / 1e3, np.nan)
+    price = np.where(grid["std"] < 0.7 * prior, np.exp(grid["mean"]) / 1e3, np.nan)
     low, high = np.nanpercentile(price, (1, 99.8))
     figure = Figure(figsize=(11, 5.2), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    lon, lat = grid.axes["x0"], grid.axes["x1"]
+    lon, lat = grid["x0"], grid["x1"]
     image = left.pcolormesh(lon, lat, price, norm=LogNorm(low, high), cmap="cividis", rasterized=True)
     bar = figure.colorbar(image, ax=left, label="median price, thousands of GBP", extend="both", format="{x:g}")
     bar.set_ticks([tick for tick in (50, 75, 100, 150, 200, 300, 400, 600, 800) if low <= tick <= high])
     bar.ax.minorticks_off()
-    image = right.pcolormesh(lon, lat, grid.std, vmin=0.0, vmax=prior, cmap="Greys", rasterized=True)
+    image = right.pcolormesh(lon, lat, grid["std"], vmin=0.0, vmax=prior, cmap="Greys", rasterized=True)
     figure.colorbar(image, ax=right, label="s.d. of the log price")
     for axes in (left, right):
         axes.set(xlabel="longitude, degrees east", aspect=1.0 / np.cos(np.radians(52.8)))

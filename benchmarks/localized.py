@@ -44,10 +44,9 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     TaylorFeatures,
 )
-from lmgp.datasets import load_dataset, split
 from lmgp.errors import ToleranceWarning
+from lmgp.experiments.datasets import load_dataset, split
 from lmgp.metrics import kl_divergence
-from lmgp.selection.costs import measured_costs
 
 try:
     import gpboost
@@ -261,7 +260,6 @@ def environment():
 
 
 def compare(args, results, figure):
-    measured_costs()
     report = {"environment": environment(), "sets": []}
     if args.add:
         report["sets"] = json.loads(results.read_text())["sets"]

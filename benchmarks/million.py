@@ -24,10 +24,9 @@ from localized import Problem, environment, made_problem, medians, ours
 from scipy.spatial import cKDTree
 
 from lmgp import GaussianKernel, LocalizedGPRegressor, TaylorFeatures
-from lmgp.inference.function_space import RowPosterior
+from lmgp.data import Noise, Rows
 from lmgp.metrics import kl_divergence
-from lmgp.noise import Noise
-from lmgp.validation import Rows
+from lmgp.posteriors.exact import ExactPosterior
 
 # The reference: the exact GP of the nearest rows, in numbers that double until it changes by less than this.
 NEIGHBOURHOODS, SMALL_CHANGE = (1000, 2000, 4000), 1e-5
@@ -74,8 +73,8 @@ def probe(problem, X, mean, variance):
         exact = np.empty((2, len(X)))
         for row, nearest in enumerate(tree.query(X, k)[1]):
             local = Rows(problem.X[nearest], problem.y[nearest] - center)
-            posterior = RowPosterior(problem.kernel, local, Noise(problem.noise_variance))
-            exact[:, row] = np.ravel(posterior.predict(X[row : row + 1]))
+            means, variances = ExactPosterior(problem.kernel, local, Noise(problem.noise_variance)).predict(X[[row]])
+            exact[:, row] = means[0, 0], variances[0]
         exact += [[center], [problem.noise_variance]]
         if previous is not None:
             change = float(kl_divergence(*previous, *exact).mean())

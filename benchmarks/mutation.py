@@ -40,14 +40,16 @@ ROOT = Path(__file__).resolve().parents[1]
 TARGETS = [
     ("metrics", "metrics/gaussian", ["test_metrics.py"]),
     ("metrics", "metrics/scorers", ["test_scorers.py"]),
-    ("statistics", "statistics", ["test_statistics.py"]),
     ("allocation", "features/allocation", ["features/test_allocation.py", "features/test_allocation_rows.py"]),
-    ("posterior", "inference/weight_space", ["inference/test_weight_space.py"]),
-    ("posterior", "inference/function_space", ["inference/test_function_space.py"]),
-    ("posterior", "inference/trend", ["inference/test_trend.py"]),
+    ("posterior", "posteriors/base", ["inference/test_weight_space.py", "contract/test_predictions.py"]),
+    ("posterior", "posteriors/weights", ["inference/test_weight_space.py"]),
+    ("posterior", "posteriors/exact", ["inference/test_function_space.py"]),
+    ("trend", "posteriors/trend", ["inference/test_trend.py", "contract/test_trends.py"]),
+    ("sums", "sums/base", ["sums/test_kept.py", "sums/test_modes.py", "sums/test_cubes.py"]),
+    ("recipe", "recipes", ["contract/test_predictions.py", "selection/test_costs.py"]),
     (
         "Vecchia likelihood",
-        "inference/vecchia",
+        "posteriors/vecchia",
         [
             "inference/test_vecchia.py",
             "learning/test_several_targets.py::test_the_vecchia_likelihood_is_the_sum_of_those_of_each_target",
@@ -55,22 +57,10 @@ TARGETS = [
             "learning/test_several_targets.py::test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours",
         ],
     ),
-    ("spectral solver", "spectral/solve", ["spectral/test_solve.py"]),
-    ("spectral solver", "spectral/sums", ["spectral/test_sums.py"]),
-    ("spectral solver", "spectral/preconditioning", ["spectral/test_preconditioning.py"]),
-    ("spectral solver", "spectral/system", ["spectral/test_preconditioning.py"]),
-    (
-        "spectral solver",
-        "spectral/posterior",
-        [
-            "spectral/test_updates.py",
-            "spectral/test_posterior.py",
-            "models/test_spectral.py::TestError",
-            "models/test_spectral.py::TestRefused",
-            "models/test_spectral.py::TestTrend",
-            "models/test_spectral.py::TestMean::test_it_is_as_near_to_the_exact_one_as_its_error_says",
-        ],
-    ),
+    ("spectral solver", "posteriors/modes", ["posteriors/test_modes.py", "posteriors/test_transforms.py"]),
+    ("spectral solver", "posteriors/toeplitz", ["posteriors/test_toeplitz.py", "posteriors/test_preconditioning.py"]),
+    ("spectral solver", "posteriors/spectral", ["posteriors/test_spectral.py"]),
+    ("spectral solver", "sums/modes", ["sums/test_modes.py"]),
 ]
 # What the parent loads, so that no child does.
 LIBRARIES = [
@@ -238,7 +228,7 @@ def difference(lines, changed, line):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="MODULE", help="such as spectral/solve; the others stay")
+    parser.add_argument("--only", nargs="+", metavar="MODULE", help="such as posteriors/exact; the others stay")
     parser.add_argument("--most", type=int, default=120, metavar="N", help="mutants of a module")
     parser.add_argument("--again", action="store_true", help="after tests were added: those that were killed stay so")
     parser.add_argument("--seed", type=int, default=0)

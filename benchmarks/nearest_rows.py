@@ -25,10 +25,9 @@ import torch
 from common import timed, write
 
 from lmgp import MaternKernel, NearestNeighborsGPRegressor, RandomFourierFeatures, load_dataset
-from lmgp.inference.nearest import NearestPosterior
+from lmgp.data import Noise, Rows
 from lmgp.metrics import kl_divergence
-from lmgp.noise import Noise
-from lmgp.validation import Rows
+from lmgp.posteriors.nearest import NearestPosterior
 
 try:
     import gpboost
@@ -48,8 +47,8 @@ class Problem:
         rows = Rows(X, y - y.mean())
         # Few rows among many: each by itself.
         posterior = NearestPosterior(kernel, rows, Noise(noise_variance), REFERENCE, share=False)
-        mean, variance = posterior.predict(new[self.sample])
-        self.reference = mean + y.mean(), variance + noise_variance
+        means, variance = posterior.predict(new[self.sample])
+        self.reference = means[:, 0] + y.mean(), variance + noise_variance
 
     def ours(self, k, new):
         """Return means and standard deviations with noise, as `theirs`."""

@@ -36,10 +36,9 @@ from lmgp import (
     SpectralGPRegressor,
     TaylorFeatures,
 )
-from lmgp.inference.joint import NearErrors, with_variance
-from lmgp.locality.clustering import nearest_centroids
-from lmgp.noise import Noise
-from lmgp.validation import Rows
+from lmgp.data import Noise, Rows
+from lmgp.neighbours.clustering import nearest_centroids
+from lmgp.posteriors.joint import NearErrors, with_variance
 
 TRAIN, COLUMNS, EXTENTS = 50_000, 120, (20.0, 60.0)
 GIVEN = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}

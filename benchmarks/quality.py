@@ -39,7 +39,7 @@ from quality_page import LABELS, draw, write_page
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from lmgp.datasets import load_dataset, split
+from lmgp.experiments.datasets import load_dataset, split
 from lmgp.metrics import coverage, crps, nlpd, rmse
 
 HERE = Path(__file__).resolve().parent
@@ -143,8 +143,8 @@ def fit_sklearn_gp(task, n_rows=2000):
 
 
 METHODS = {
-    "lmgp": Method("lmgp", "lmgp.models.chosen", fit_lmgp, {}, raw=True),
-    "lmgp-gaussian": Method("lmgp", "lmgp.models.chosen", fit_lmgp, {"kernel": None, "ard": False}),
+    "lmgp": Method("lmgp", "lmgp.estimators.chosen", fit_lmgp, {}, raw=True),
+    "lmgp-gaussian": Method("lmgp", "lmgp.estimators.chosen", fit_lmgp, {"kernel": None, "ard": False}),
     "gpboost-matern32": Method("gpboost", "gpboost", fit_gpboost, {"shape": 1.5}),
     "gpboost-exponential": Method("gpboost", "gpboost", fit_gpboost, {"shape": 0.5, "one_lengthscale_in_space": True}),
     "boosting": Method("sklearn", "sklearn.ensemble", fit_boosting, {}),

@@ -19,7 +19,7 @@ from localized import Problem
 from spectral import SHARED, compared, nearest
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, NystroemFeatures, ResidualGPRegressor
-from lmgp.datasets import load_dataset, split
+from lmgp.experiments.datasets import load_dataset, split
 
 SETS, N_ROWS, N_NEW = ("kin8nm", "kin40k", "protein"), 10_000, 1_000
 

@@ -106,9 +106,7 @@ def size_of(model):
     """Return the bytes of the sums of a model, which is what workers send."""
     import joblib
 
-    import lmgp
-
-    sums = model.sums_ if isinstance(model, lmgp.SpectralGPRegressor) else model._fitted.sums
+    sums = model._fitted.sums.settled
     with tempfile.TemporaryDirectory() as folder:
         return sum(Path(one).stat().st_size for one in joblib.dump(sums, f"{folder}/sums"))
 
@@ -157,7 +155,7 @@ def transforming(rows):
     import finufft
 
     model = model_of("spectral").fit(*rows.drawn(0))
-    modes, eps = model.sums_.modes, model._fitted.posterior._transform_tolerance
+    modes, eps = model.sums_.plan.modes, model.sums_.plan.transform_tolerance
     seconds, size = 0.0, tuple(4 * int(m) + 1 for m in modes.counts)
     for X, y in rows():
         angles, strengths = modes.angles(X), (np.ones(len(y)) + 1j * y).astype(np.complex128)

@@ -37,9 +37,9 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.svm import LinearSVC
 
 from lmgp import GaussianKernel, RandomFourierFeatures, TaylorFeatures
-from lmgp.bounds import svm_objective_gap
 from lmgp.features.sparse import non_zeros
-from lmgp.sgd.models import KernelSGDClassifier
+from lmgp.metrics import svm_objective_gap
+from lmgp.sgd import KernelSGDClassifier
 
 WIDTHS = (0.5, 1.0, 2.0)  # times the median distance between rows
 TRAIN, TEST, PAIRS = 1200, 597, 20_000

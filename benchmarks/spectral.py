@@ -40,9 +40,9 @@ from lmgp import (
     NearestNeighborsGPRegressor,
     SpectralGPRegressor,
     TaylorFeatures,
-    learn_from_sums,
 )
 from lmgp.errors import ToleranceWarning
+from lmgp.learning import learn_from_sums
 from lmgp.metrics import kl_divergence
 
 FLATS = "uk_flats_2020-12"
@@ -151,7 +151,7 @@ def rows(args):
         smooth = SpectralGPRegressor(1e-2, kernel=GaussianKernel(12.0), noise_variance=0.1, room=1.5)
         sums = smooth.fit(X, waves(X / 14.0, rng) + 0.3 * rng.standard_normal(len(X))).sums_
         learn_s, found = timed(lambda sums=sums, smooth=smooth: learn_from_sums(sums, smooth.kernel_))
-        result |= {"learn_modes": sums.modes.n_modes, "learn_s": learn_s}
+        result |= {"learn_modes": sums.plan.modes.n_modes, "learn_s": learn_s}
         result |= {"lengthscale": float(found.kernel.lengthscale), "learned_noise": found.noise_variance}
         print(", ".join(f"{key} {value:.4g}" for key, value in result.items()), flush=True)
         yield result

@@ -31,10 +31,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 from sklearn.svm import SVC, LinearSVC
 
-from lmgp.features.craft import CraftFeatures
-from lmgp.features.polynomial import PolynomialMaclaurinFeatures
-from lmgp.features.radial import RadialFit, fit_radial, least_loss
-from lmgp.features.spherical import SphericalFourierFeatures
+from lmgp.features.composition import CraftFeatures
+from lmgp.features.maclaurin import PolynomialMaclaurinFeatures
+from lmgp.features.spherical import RadialFit, SphericalFourierFeatures, fit_radial, least_loss
 
 A = 4.0
 KERNEL = {"gamma": 2 / A**2, "coef0": 1 - 2 / A**2}

@@ -72,12 +72,12 @@ def stream(kind: str, n: int) -> None:
         model.predict(drawn(10_000, np.random.default_rng(1))[0], return_std=True)
         print(f"predictions {perf_counter() - start:.1f} s, peak {peak():.2f} GiB", flush=True)
     if kind == "spectral":
-        modes, iterations = model.sums_.modes, model.error_.n_iterations
+        plan, iterations = model.sums_.plan, model.error_.n_iterations
+        modes, eps = plan.modes, plan.transform_tolerance
         X, y = drawn(n, np.random.default_rng(0))
         strengths = (np.ones(n) + 1j * y).astype(np.complex128)
         size = tuple(4 * int(m) + 1 for m in modes.counts)
         angles = modes.angles(X)
-        eps = model._fitted.posterior._transform_tolerance
         start = perf_counter()
         finufft.nufft2d1(*angles, strengths, size, eps=eps, nthreads=1, isign=-1, modeord=1)
         one = perf_counter() - start

@@ -31,7 +31,6 @@ from lmgp import (
     GaussianKernel,
     LocalizedGPRegressor,
     MaternKernel,
-    MultiTargetGPRegressor,
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     OrthogonalFourierFeatures,
@@ -39,7 +38,8 @@ from lmgp import (
     SpectralGPRegressor,
     TaylorFeatures,
 )
-from lmgp.learning.remembered import REMEMBERED
+from lmgp.estimators import MultiTargetGPRegressor
+from lmgp.learning.engine import REMEMBERED
 
 N_TARGETS = 10
 GIVEN = {"kernel": MaternKernel(1.0), "noise_variance": 0.1}
@@ -81,11 +81,10 @@ def seconds(model, X, y, new):
 def measured(part, name, repeats, shrink):
     regressor, n, n_new = CASES[part][name]
     X, y, new = problem(n // shrink, n_new // shrink, 2 if isinstance(regressor, SpectralGPRegressor) else 3)
-    shared, each = (MultiTargetGPRegressor(regressor, how) for how in ("shared", "each"))
     runs = []
     for _ in range(repeats):
         one = seconds(regressor, X, y[:, 0], new)
-        runs.append((one, seconds(shared, X, y, new), seconds(each, X, y, new)))
+        runs.append((one, seconds(regressor, X, y, new), seconds(MultiTargetGPRegressor(regressor), X, y, new)))
     row = {
         "model": name,
         "rows": len(X),

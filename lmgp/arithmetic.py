@@ -1,15 +1,16 @@
 """Where sums of products run, and in which precision: BLAS on the CPU, or torch on a device."""
 
+import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from scipy.linalg import blas
+from scipy.linalg import cython_blas
 
 from lmgp.errors import InputError
+from lmgp.lazy import Tensor, torch
 
 Precision = Literal["float64", "float32"]
 
@@ -36,11 +37,11 @@ class Written:
         By which all columns are to be multiplied.
     """
 
-    write: Callable[[slice, torch.Tensor], None]
+    write: Callable[[slice, Tensor], None]
     factor: float = 1.0
 
 
-Columns = torch.Tensor | Written
+Columns = Tensor | Written
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,12 @@ class Arithmetic:
         return self.device is None and self.precision == "float64"
 
     @property
-    def dtype(self) -> torch.dtype:
+    def dtype(self) -> "torch.dtype":
         """The precision of columns."""
         return torch.float32 if self.precision == "float32" else torch.float64
 
     @cached_property
-    def place(self) -> torch.device:
+    def place(self) -> "torch.device":
         """Where columns and sums are: the CPU in place of a device that is not here, as for a model of a file."""
         return place_of(self.device or "cpu")
 
@@ -97,31 +98,31 @@ class Products:
     ----------
     gram : Tensor of shape (D, D)
         Σ ρφφᵀ of earlier rows, of float64 and by rows, of which only the lower triangle is kept.
-    cross : Tensor of shape (D, 2)
-        Σ ρφy, and Σ ρφ. `finish` leaves the sums in both.
+    cross : Tensor of shape (D, t)
+        Σ ρφyᵀ. `finish` leaves the sums in both.
     arithmetic : Arithmetic
     """
 
-    def __init__(self, gram: torch.Tensor, cross: torch.Tensor, arithmetic: Arithmetic) -> None:
+    def __init__(self, gram: Tensor, cross: Tensor, arithmetic: Arithmetic) -> None:
         self._arithmetic, self._n_single, self._into = arithmetic, 0, (gram, cross)
         self._gram, self._cross = gram.to(arithmetic.place), cross.to(arithmetic.place)
         single = arithmetic.precision == "float32"
         self._single = torch.zeros(gram.shape, device=arithmetic.place) if single else None
         self._room = torch.empty((0, len(gram)), dtype=arithmetic.dtype, device=arithmetic.place)
 
-    def add(self, columns: Columns, y: torch.Tensor, precision: torch.Tensor | None) -> None:
+    def add(self, columns: Columns, y: Tensor, precision: Tensor | None) -> None:
         """Add the sums over some rows.
 
         Parameters
         ----------
         columns : Tensor of shape (n, D), or Written
             φ of each row: in the precision, and on the device, of the arithmetic.
-        y : Tensor of shape (n,)
+        y : Tensor of shape (n, t)
         precision : Tensor of shape (n,) or None
             ρ; None where it is 1 for all rows.
         """
         factor = columns.factor if isinstance(columns, Written) else 1.0
-        right = torch.stack((y, torch.ones_like(y))).mul_(factor)
+        right = y.T * factor
         root = None
         if precision is not None:
             root = torch.sqrt(precision)
@@ -146,24 +147,22 @@ class Products:
                 self._add_cross(some, right[:, part])
             self._multiply(made, factor**2)
 
-    def _rows(self, n: int) -> torch.Tensor:
+    def _rows(self, n: int) -> Tensor:
         """Return room for the columns of n rows: the same one each time."""
         if len(self._room) < n:
             self._room = self._room.new_empty((n, self._room.shape[1]))
         return self._room[:n]
 
-    def _add_cross(self, columns: torch.Tensor, right: torch.Tensor) -> None:
+    def _add_cross(self, columns: Tensor, right: Tensor) -> None:
         # Two products with a vector: faster than one with a matrix of two columns.
         for column, one in zip(self._cross.unbind(1), right.unbind(0), strict=True):
             column += torch.mv(columns.T, one)
 
-    def _multiply(self, columns: torch.Tensor, factor: float = 1.0) -> None:
+    def _multiply(self, columns: Tensor, factor: float = 1.0) -> None:
         """Add Σ φφᵀ times a factor to the lower triangle."""
         into = self._gram if self._single is None else self._single
         if self._arithmetic.device is None:
-            multiply = blas.dsyrk if self._single is None else blas.ssyrk
-            # The lower triangle by rows is the upper one by columns, as BLAS has it.
-            multiply(factor, columns.numpy().T, beta=1.0, c=into.numpy().T, lower=0, overwrite_c=1)
+            _add_products(into, columns, factor)
         else:
             width = max(NARROWEST, -(-len(into) // N_BLOCKS))
             for start in range(0, len(into), width):
@@ -191,6 +190,34 @@ class Products:
                 kept.copy_(one)
 
 
+def _blas_of_threads(name: str) -> Callable[..., None]:
+    """Return a function of scipy's BLAS as a C function, which lets other threads run: scipy's wrapper does not."""
+    capsule = cython_blas.__pyx_capi__[name]
+    signature = ctypes.pythonapi.PyCapsule_GetName
+    signature.restype, signature.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 10)(pointer(capsule, signature(capsule)))
+
+
+_SYRK = {8: (_blas_of_threads("dsyrk"), ctypes.c_double), 4: (_blas_of_threads("ssyrk"), ctypes.c_float)}
+
+
+def _add_products(into: Tensor, columns: Tensor, factor: float) -> None:
+    """Add ΦᵀΦ times a factor to the lower triangle of a matrix, for columns of shape (n, D), by BLAS."""
+    syrk, number = _SYRK[into.itemsize]
+    by_rows = columns.stride(1) == 1
+    if not by_rows and columns.stride(0) != 1:
+        columns, by_rows = columns.contiguous(), True
+    n, n_columns = columns.shape
+    step = max(columns.stride(0), n_columns) if by_rows else max(columns.stride(1), n)
+    order, n_rows, length, width = (ctypes.byref(ctypes.c_int(size)) for size in (n_columns, n, step, len(into)))
+    alpha, beta = (ctypes.byref(number(value)) for value in (factor, 1.0))
+    # The lower triangle by rows is the upper one by columns, as BLAS has it.
+    sides = b"U", b"N" if by_rows else b"T"
+    syrk(*sides, order, n_rows, alpha, columns.data_ptr(), length, beta, into.data_ptr(), width)
+
+
 def check_device(name: str) -> None:
     """Refuse a device that torch does not have here, or that has no float64.
 
@@ -205,7 +232,7 @@ def check_device(name: str) -> None:
         raise InputError(f"device={name!r} cannot be used: {reason}. Use 'cpu'.") from error
 
 
-def place_of(name: str) -> torch.device:
+def place_of(name: str) -> "torch.device":
     """Return a device, or the CPU where torch does not have it here."""
     try:
         check_device(name)

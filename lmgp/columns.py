@@ -2,9 +2,9 @@
 
 import datetime
 import warnings
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,13 @@ from sklearn.utils.validation import check_array
 from lmgp.errors import InputError
 
 NUMBERS = "biuf"
-# pandas is no dependency: its types are known by their names.
-MISSING_TYPES = ("NoneType", "NAType", "NaTType")
-DATE_TYPES = (datetime.date, datetime.timedelta, np.datetime64, np.timedelta64)
+
+# What columns are that are not numbers, by how pandas names the kind of their values.
+KINDS = {
+    **dict.fromkeys(("datetime64", "datetime", "date", "period"), "dates"),
+    **dict.fromkeys(("timedelta64", "timedelta"), "durations"),
+    "complex": "complex numbers",
+}
 
 # Words for true and false, in lower case.
 TRUE = {"true", "yes", "y", "t"}
@@ -36,39 +40,6 @@ def dask_kind(one: Any) -> str | None:
     if hasattr(cls, "map_partitions") and hasattr(cls, "divisions"):
         return "frame" if one.ndim == 2 else "series"
     return "other"
-
-
-class NamedColumns(np.ndarray):
-    """An array whose columns have names, as those of a data frame: `names`, one for each."""
-
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, table: NDArray[Any], names: Sequence[str]) -> "NamedColumns":
-        """View an array of shape (n, d), whose d columns have these names."""
-        named = table.view(cls)
-        named.names = tuple(names)
-        return named
-
-
-class Column(NamedTuple):
-    """One column of a table.
-
-    Attributes
-    ----------
-    label : str
-        As messages name it: ``column 'age' of X``.
-    code : str
-        What selects it, in a line of code: ``df['age']``.
-    values : ndarray of shape (n,)
-    kind : str
-        NumPy's letter for the kind of values; "M" for dates and "m" for durations, also among objects.
-    """
-
-    label: str
-    code: str
-    values: NDArray[Any]
-    kind: str
 
 
 def refuse_other_than_numbers(table: Any, name: str) -> None:
@@ -93,16 +64,23 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
     """
     refuse_what_is_no_table(table, name)
     table = _with_columns(table)
-    if isinstance(table, np.ndarray) and table.dtype.kind in NUMBERS:
-        _refuse_not_finite(table, table, name)
+    numbers = table.to_numpy() if hasattr(table, "iloc") else table
+    if getattr(numbers, "dtype", np.dtype(object)).kind in NUMBERS:
+        _refuse_not_finite(numbers, table, name)
         return
     if getattr(table, "ndim", 0) not in (1, 2) or 0 in table.shape:
         return
-    columns = list(_columns(table, name))
-    for kind, refuse in REFUSALS.items():
-        if found := [column for column in columns if column.kind == kind]:
-            refuse(found)
-    numbers = [_converted(column, table) for column in columns]
+    import pandas
+
+    frame = pandas.DataFrame(table)
+    columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
+    kinds = [KINDS.get(pandas.api.types.infer_dtype(column, skipna=True)) for column in columns]
+    for kind in ("dates", "durations", "complex numbers"):
+        if places := [j for j, of in enumerate(kinds) if of == kind]:
+            which = _listed([_label(table, name, j) for j in places])
+            has = "have" if len(places) > 1 else "has"
+            raise InputError(f"{which} {has} {kind}{_instead(kind, columns[places[0]], _code(table, name, places[0]))}")
+    numbers = [_converted(column, table, name, j) for j, column in enumerate(columns)]
     _refuse_not_finite(np.column_stack(numbers) if table.ndim == 2 else numbers[0], table, name)
 
 
@@ -193,91 +171,73 @@ def _with_columns(table: Any) -> Any:
         return None
 
 
-def _columns(table: Any, name: str) -> Iterator[Column]:
-    """Split a table into its columns."""
+def _label(table: Any, name: str, j: int) -> str:
+    """Name a column of a table as messages do: column 'age' of X."""
     if table.ndim == 1:
-        code = f"df[{table.name!r}]" if hasattr(table, "iloc") and table.name is not None else name
-        yield Column(name, code, np.asarray(table), _kind(table))
-        return
-    for j in range(table.shape[1]):
-        if hasattr(table, "iloc"):
-            one, label = table.iloc[:, j], table.columns[j]
-            yield Column(f"column {label!r} of {name}", f"df[{label!r}]", np.asarray(one), _kind(one))
-        else:
-            yield Column(f"column {j} of {name}", f"{name}[:, {j}]", table[:, j], _kind(table[:, j]))
+        return name
+    return f"column {table.columns[j] if hasattr(table, 'iloc') else j!r} of {name}"
 
 
-def _kind(values: Any) -> str:
-    """Return NumPy's letter for the kind of values, where objects may be dates or durations."""
-    kind: str = getattr(values.dtype, "kind", "O")
-    if kind != "O":
-        return kind
-    types = {one for one in map(type, np.asarray(values)) if one.__name__ not in MISSING_TYPES}
-    if any(issubclass(one, datetime.timedelta | np.timedelta64) for one in types):
-        return "m"
-    if any(issubclass(one, DATE_TYPES) or one.__name__ == "Period" for one in types):
-        return "M"
-    return "c" if any(issubclass(one, complex | np.complexfloating) for one in types) else "O"
+def _code(table: Any, name: str, j: int) -> str:
+    """Return what selects a column, in a line of code: df['age']."""
+    if not hasattr(table, "iloc"):
+        return name if table.ndim == 1 else f"{name}[:, {j}]"
+    label = table.name if table.ndim == 1 else table.columns[j]
+    return name if label is None else f"df[{label!r}]"
 
 
-def _refuse_dates(columns: list[Column]) -> None:
-    first = columns[0]
-    frame, is_object = first.code.startswith("df"), first.values.dtype.kind == "O"
-    if first.kind == "m":
-        what = "durations"
-        cure = f"{first.code}.dt.total_seconds()" if frame else f'{first.code} / np.timedelta64(1, "s")'
-        days = f"their length in a unit that you choose, such as seconds, {cure}"
-    else:
-        what = "dates"
-        times = f"pd.to_datetime({first.code})" if frame and is_object else first.code
-        times = f'{times}.astype("datetime64[D]")' if is_object and not frame else times
-        in_days = ".dt.days" if frame else ' / np.timedelta64(1, "D")'
-        days = f"the days since the first one, ({times} - {times}.min()){in_days}"
-    raise InputError(f"{_listed(columns)} {_has(columns)} {what}, which are not numbers: give {days}.")
+def _instead(kind: str, column: Any, code: str) -> str:
+    """Say what to give in place of a column that is not of numbers."""
+    frame, is_object = code.startswith("df"), column.dtype == object
+    if kind == "complex numbers":
+        return (
+            ". Complex data not supported: give the real and the imaginary part as two columns, or the absolute value."
+        )
+    if kind == "durations":
+        cure = f"{code}.dt.total_seconds()" if frame else f'{code} / np.timedelta64(1, "s")'
+        return f", which are not numbers: give their length in a unit that you choose, such as seconds, {cure}."
+    times = f"pd.to_datetime({code})" if frame and is_object else code
+    times = f'{times}.astype("datetime64[D]")' if is_object and not frame else times
+    in_days = ".dt.days" if frame else ' / np.timedelta64(1, "D")'
+    return f", which are not numbers: give the days since the first one, ({times} - {times}.min()){in_days}."
 
 
-def _refuse_complex(columns: list[Column]) -> None:
-    raise InputError(
-        f"{_listed(columns)} {_has(columns)} complex numbers. Complex data not supported: give the real and the "
-        "imaginary part as two columns, or the absolute value."
-    )
-
-
-REFUSALS = {"M": _refuse_dates, "m": _refuse_dates, "c": _refuse_complex}
-
-
-def _converted(column: Column, table: Any) -> NDArray[np.float64]:
+def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64]:
     """Return a column as floats, with NaN where a value is missing."""
+    values = np.asarray(column)
     try:
-        return column.values.astype(np.float64)
+        return values.astype(np.float64)
     except (TypeError, ValueError):
         pass
-    numbers = np.empty(len(column.values))
-    for i, value in enumerate(column.values):
+    numbers, blank = np.full(len(values), np.nan), column.isna().to_numpy()
+    for i, value in enumerate(values):
+        if blank[i] or (isinstance(value, str) and not value.strip()):
+            continue
         try:
-            missing = type(value).__name__ in MISSING_TYPES or (isinstance(value, str) and not value.strip())
-            numbers[i] = np.nan if missing else float(str(value) if isinstance(value, str) else value)
+            numbers[i] = float(str(value) if isinstance(value, str) else value)
         except (TypeError, ValueError) as error:
-            told = f"{_listed([column])} is not numeric: {error} (row {_row(table, i)}). {_numbers_instead(column)}"
+            which = _listed([_label(table, name, j)])
+            cure = _numbers_instead(values, name if table.ndim == 1 and name == "y" else "", _code(table, name, j))
+            told = f"{which} is not numeric: {error} (row {_row(table, i)}). {cure}"
             # A type that is no number is a TypeError to scikit-learn, and to its checks of estimators.
             raise (InputError(told) if isinstance(error, ValueError) else TypeError(told)) from None
     return numbers
 
 
-def _numbers_instead(column: Column) -> str:
-    text = next((value for value in column.values if isinstance(value, str) and value.strip()), None)
-    if text is not None and reads_as_date(text):
-        times = f"pd.to_datetime({column.code})"
+def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
+    """Say what makes numbers of a column of text."""
+    words = {value for value in values if isinstance(value, str) and value.strip()}
+    if any(map(reads_as_date, words)):
+        times = f"pd.to_datetime({code})"
         return f"Text that reads as dates becomes days by {times}, ({times} - {times}.min()).dt.days."
-    words = {value for value in column.values if isinstance(value, str) and value.strip()}
     if words and all(reads_as_number(word.replace(",", "")) for word in words):
         return 'Commas are no part of a number: read the file with pd.read_csv(..., decimal=",") or thousands=",".'
-    if column.label == "y":
+    if name == "y":
         return "This is regression: targets are numbers. For classes use a classifier."
     if words and {word.strip().lower() for word in words} <= TRUTHS:
         truths = [str(word) for word in sorted(words) if word.strip().lower() in TRUE]
-        made = f"{column.code}.isin({truths})" if column.code.startswith("df") else f"np.isin({column.code}, {truths})"
-        return f"Make a column of true and false of it: {made}."
+        booleans = f"{code}.isin({truths})" if code.startswith("df") else f"np.isin({code}, {truths})"
+        return f"Make a column of true and false of it: {booleans}."
     return "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
 
 
@@ -315,7 +275,8 @@ def _refuse_not_finite(numbers: NDArray[Any], table: Any, name: str) -> None:
     told += f" ({'the first: ' if len(rows) > SHOWN else ''}{shown})"
     if bad.ndim == 2:
         counts = [(j, count) for j, count in enumerate(bad.sum(axis=0)) if count]
-        labels = [f"{_label(table, j)} ({count:,})" for j, count in counts[:SHOWN]]
+        names = table.columns if hasattr(table, "iloc") else range(numbers.shape[1])
+        labels = [f"{names[j]!r} ({count:,})" for j, count in counts[:SHOWN]]
         more = f" and {len(counts) - SHOWN:,} more" if len(counts) > SHOWN else ""
         told += f", in column{'s' * (len(counts) > 1)} {', '.join(labels)}{more}"
     cure = "Leave these rows out of X and y."
@@ -325,21 +286,12 @@ def _refuse_not_finite(numbers: NDArray[Any], table: Any, name: str) -> None:
     raise InputError(f"{told}. {cure}")
 
 
-def _label(table: Any, j: int) -> str:
-    return repr(table.columns[j]) if hasattr(table, "iloc") else str(j)
-
-
 def _row(table: Any, i: int) -> str:
     """Name a row: by its index in a data frame, by its place elsewhere."""
     return str(table.index[i]) if hasattr(table, "iloc") else str(i)
 
 
-def _listed(columns: list[Column]) -> str:
-    labels = [column.label for column in columns[:SHOWN]]
-    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
-    text = ", ".join(labels) + more
+def _listed(labels: list[str]) -> str:
+    more = f" and {len(labels) - SHOWN:,} more" if len(labels) > SHOWN else ""
+    text = ", ".join(labels[:SHOWN]) + more
     return text if text == "y" else text[0].upper() + text[1:]
-
-
-def _has(columns: list[Column]) -> str:
-    return "has" if len(columns) == 1 else "have"

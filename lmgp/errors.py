@@ -85,6 +85,10 @@ class ScaleWarning(UserWarning):
     """The columns of X differ a thousandfold in scale and one lengthscale serves all; the message names two of them."""
 
 
+class EmptyChunkWarning(UserWarning):
+    """A chunk of a stream has no rows and is skipped; the message says which."""
+
+
 class ToleranceWarning(UserWarning):
     """No model that was allowed is as near to the exact one as was asked for; the message says how far off it is."""
 

@@ -105,6 +105,12 @@ class Fitted(Savable):
         return "_fitted" in self.__dict__
 
 
+def forget(estimator: object) -> None:
+    """Remove what an estimator has learned: its attributes whose names end in an underscore."""
+    for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")]:
+        delattr(estimator, name)
+
+
 @contextmanager
 def unchanged_on_failure(estimator: object) -> Iterator[None]:
     """Give an estimator back the attributes that it had, if what happens inside fails."""

@@ -1,5 +1,9 @@
 """A bridge to GPyTorch: feature maps as its kernels, and exact models from there and back."""
 
+from contextlib import suppress
+from functools import reduce
+from math import log
+from operator import add, mul
 from typing import Any
 
 import gpytorch
@@ -12,21 +16,34 @@ from linear_operator.operators import (
     MatmulLinearOperator,
     RootLinearOperator,
 )
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
+from torch.linalg import solve_triangular
 
+from lmgp.data import as_tensor
 from lmgp.errors import InputError
-from lmgp.features.base import KernelMap, TensorMap
-from lmgp.features.differentiable import SERVED, columns_at
-from lmgp.kernels import gpytorch as conversion
+from lmgp.estimators.base import GaussianProcess
+from lmgp.estimators.chosen import GPRegressor
+from lmgp.estimators.exact import ExactGPRegressor
+from lmgp.features.base import FeatureMap, KernelMap
+from lmgp.features.composition import LinearFeatures, ProductFeatures, ScaledFeatures, SumFeatures
+from lmgp.features.fourier import FourierMap
+from lmgp.features.maclaurin import MaclaurinMap
+from lmgp.features.nystroem import NystroemFeatures
+from lmgp.features.series import vanishing
+from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.stationary import StationaryKernel
-from lmgp.models.base import GaussianProcess
-from lmgp.models.chosen import GPRegressor
-from lmgp.models.exact import ExactGPRegressor
+from lmgp.kernels.composite import LinearKernel, ProductKernel, ScaledKernel, SumKernel, checked_factor
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
 
 __all__ = ["FeatureKernel", "from_gpytorch", "to_gpytorch"]
+
+SERVED = (
+    "the Fourier maps, TaylorFeatures, the Maclaurin maps, NystroemFeatures, LinearFeatures, and sums, products and "
+    "multiples of these"
+)
 
 
 class FeatureKernel(gpytorch.kernels.Kernel):
@@ -84,7 +101,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
     def __init__(
         self, feature_map: Any, *, center: ArrayLike | None = None, ard_num_dims: int | None = None, **kwargs: Any
     ) -> None:
-        if not isinstance(feature_map, TensorMap) or isinstance(feature_map, type):
+        if not isinstance(feature_map, FeatureMap) or isinstance(feature_map, type):
             raise InputError(
                 f"A FeatureKernel takes a feature map of this package, such as RandomFourierFeatures(256); got "
                 f"{feature_map!r}. Maps: {SERVED}."
@@ -167,6 +184,98 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         self._is_fitted = True
 
 
+def columns_at(features: Any, X: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """Evaluate a fitted map at rows times a factor, in batches, and differentiably in both.
+
+    Parameters
+    ----------
+    features : fitted map
+    X : Tensor of shape (..., n, d)
+        Of float64.
+    factor : Tensor of shape (..., 1, 1) or (..., 1, d)
+        What the rows are multiplied with. A Nyström map's landmarks are multiplied likewise: it is that of the
+        kernel with lengthscales over the factor.
+
+    Returns
+    -------
+    Tensor of shape (..., n, n_features_out_)
+
+    Raises
+    ------
+    InputError
+        If the map is not evaluated by torch.
+    """
+    match features:
+        case FourierMap():
+            angles = (X * factor) @ as_tensor(features.frequencies_).T
+            scale = (features.kernel_.prior_variance() / len(features.frequencies_)) ** 0.5
+            return scale * torch.cat((torch.cos(angles), torch.sin(angles)), dim=-1)
+        case LinearFeatures():
+            return (X * factor) @ as_tensor(features.root_)
+        case SumFeatures():
+            return torch.cat([columns_at(part, X, factor) for part in (features.left_, features.right_)], dim=-1)
+        case ProductFeatures():
+            left, right = (columns_at(part, X, factor) for part in (features.left_, features.right_))
+            return (left[..., :, None] * right[..., None, :]).flatten(start_dim=-2)
+        case ScaledFeatures():
+            return features.root_ * columns_at(features.features_, X, factor)
+        case NystroemFeatures():
+            kernel, landmarks = features.kernel_, as_tensor(features.landmarks_) * factor
+            root = psd_safe_cholesky(
+                kernel.evaluate(landmarks, landmarks)
+            )  # which says so where it adds to the diagonal
+            return solve_triangular(root, kernel.evaluate(landmarks, X * factor), upper=False).mT
+        case TaylorFeatures():
+            return torch.cat([_taylor(part, X * factor) for part in features.parts], dim=-1)
+        case MaclaurinMap():
+            return torch.cat([_maclaurin(part, X * factor) for part in features.parts], dim=-1)
+        case FeatureMap():  # of somebody's own, which may be differentiable as it is
+            rows = X * factor
+            with suppress(RuntimeError):
+                made = features.evaluate(rows.flatten(end_dim=-2))
+                if made.requires_grad or not rows.requires_grad:
+                    return made.unflatten(0, rows.shape[:-1])
+    raise InputError(
+        f"{type(features).__name__} is not evaluated by torch, so that no lengthscale can be learned through it. Maps "
+        f"that are: {SERVED}; and maps of your own whose evaluate() uses differentiable operations of torch alone."
+    )
+
+
+def _taylor(features: Any, X: torch.Tensor) -> torch.Tensor:
+    """Multiply the powers of each column that make a monomial."""
+    if not hasattr(features, "exponents_"):
+        raise InputError("TaylorFeatures fitted to sparse rows is not evaluated by torch: fit it to an array.")
+    scaled, rate = features.in_lengthscales(X), 0.5 if features.coef0_ is None else 0.0
+    made: torch.Tensor | None = None
+    for column, (parents, exponents) in zip(scaled.unbind(dim=-1), features.steps_, strict=True):
+        powers = [torch.exp(-rate * column.square())]
+        for k in range(1, int(exponents.max()) + 1):
+            powers.append(powers[-1] * column * k**-0.5)
+        chosen = torch.stack(powers, dim=-1)[..., as_tensor(exponents)]
+        made = chosen if made is None else made[..., as_tensor(parents)] * chosen
+    assert made is not None  # rows have a column
+    if features.coef0_ is not None:
+        return made * as_tensor(features.degree_factors()[features.exponents_.sum(axis=1)])
+    far = vanishing(scaled.detach().square().sum(dim=-1, keepdim=True), features.degree_)
+    return made * ((~far).to(made.dtype) * float(features.component_.variance) ** 0.5)
+
+
+def _maclaurin(features: Any, X: torch.Tensor) -> torch.Tensor:
+    """Multiply the projections of each degree, with the exponential and the coefficient inside the product."""
+    scaled = features.in_lengthscales(X)
+    squares = scaled.square().sum(dim=-1, keepdim=True)
+    squares = torch.where(vanishing(squares.detach(), len(features.weights_) - 1), torch.inf, squares)
+    blocks = []
+    for degree, weights in enumerate(features.weights_):
+        log_factor = features._log_coefficient(degree) + 0.5 * log(float(features.component_.variance))
+        if degree == 0:
+            blocks.append(torch.exp(log_factor - squares / 2.0).expand(*X.shape[:-1], weights.shape[1]))
+            continue
+        damped = scaled * torch.exp((log_factor - squares / 2.0) / degree)
+        blocks.append(torch.stack([damped @ as_tensor(factor).T for factor in weights]).prod(dim=0))
+    return torch.cat(blocks, dim=-1)
+
+
 def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     """Make a fitted regressor of an exact model of GPyTorch, or a kernel of a kernel.
 
@@ -201,13 +310,13 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     True
     """
     if isinstance(model, gpytorch.kernels.Kernel):
-        return conversion.from_gpytorch(model)
+        return _own_kernel(model)
     if not isinstance(model, gpytorch.models.ExactGP):
         raise InputError(
             f"Exact models, gpytorch.models.ExactGP, and kernels convert; got {type(model).__name__}. Of an "
             "approximate model, convert its kernel: from_gpytorch(model.covar_module)."
         )
-    mean, kernel = _part(model, "mean_module"), conversion.from_gpytorch(_part(model, "covar_module"))
+    mean, kernel = _part(model, "mean_module"), _own_kernel(_part(model, "covar_module"))
     if model.train_inputs is None or model.train_targets is None:
         raise InputError("The model has no training rows: make it with train_inputs and train_targets.")
     inputs, targets = model.train_inputs, model.train_targets
@@ -240,45 +349,51 @@ class ExactModel(gpytorch.models.ExactGP):
         super().__init__(X, y, likelihood)
         self.mean_module = gpytorch.means.ConstantMean().double()
         self.mean_module.initialize(constant=torch.tensor(mean, dtype=torch.float64))
-        self.covar_module = kernel.to_gpytorch()
+        self.covar_module = _library_kernel(kernel)
 
     def forward(self, x: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
         """Return the prior of rows."""
         return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
 
 
-def to_gpytorch(regressor: Any) -> ExactModel:
-    """Make an exact model of GPyTorch of a fitted exact regressor.
+def to_gpytorch(regressor: Any) -> Any:
+    """Make an exact model of GPyTorch of a fitted exact regressor, or a kernel of a kernel.
 
     Parameters
     ----------
-    regressor : ExactGPRegressor or GPRegressor
+    regressor : ExactGPRegressor, GPRegressor or Kernel
         Fitted, with a constant mean; a `GPRegressor` that chose the exact model. Of ``metric="sphere"``, the rows of
         the model are those of `SphericalCoordinates`.
 
     Returns
     -------
-    gpytorch.models.ExactGP
-        In evaluation mode, of float64, with its `likelihood`: a GaussianLikelihood, or a FixedNoiseGaussianLikelihood
-        where rows have weights or noise variances of their own. ``model.train()`` goes on learning.
+    gpytorch.models.ExactGP or gpytorch.kernels.Kernel
+        A model in evaluation mode, of float64, with its `likelihood`: a GaussianLikelihood, or a
+        FixedNoiseGaussianLikelihood where rows have weights or noise variances of their own. ``model.train()`` goes on
+        learning. A kernel of float64 has the same values of the parameters; those that are fixed are not learned.
 
     Raises
     ------
     InputError
         If the regressor is none of these, has a trend, or its kernel has no counterpart.
     """
-    exact = getattr(regressor, "model_", regressor) if isinstance(regressor, GPRegressor) else regressor
+    if isinstance(regressor, Kernel):
+        return _library_kernel(regressor)
+    fitted = isinstance(regressor, GPRegressor) and hasattr(regressor, "recipe_")
+    exact = regressor.model_ if fitted else regressor
     if not isinstance(exact, ExactGPRegressor):
         raise InputError(
             f"ExactGPRegressor converts, and a GPRegressor that chose it; got {type(exact).__name__}. For a model of "
-            "features, use FeatureKernel; its kernel alone converts by kernel_.to_gpytorch()."
+            "features, use FeatureKernel; its kernel alone converts by to_gpytorch(model.kernel_)."
         )
     check_is_fitted(regressor)
-    fit = exact._fitted
-    if fit.trend is not None:
+    fit, rows = exact._state(), exact._posterior().rows
+    if fit.trend.estimated:
         raise InputError("A trend, whose coefficients have a flat prior, has no counterpart in GPyTorch: fit without.")
-    rows = fit.rows
-    X, y = torch.from_numpy(rows.X.copy()), torch.from_numpy(rows.y + fit.center)
+    if rows.n_targets > 1:
+        raise InputError(f"A model of one target converts; this one has {rows.n_targets}. Fit one for each.")
+    center = float(fit.centers[0])
+    X, y = torch.from_numpy(rows.X.copy()), torch.from_numpy(rows.Y[:, 0] + center)
     if rows.weights is None and rows.noise_variances is None:
         constraint = gpytorch.constraints.GreaterThan(min(1e-4, fit.noise_variance / 10.0))
         likelihood = GaussianLikelihood(noise_constraint=constraint).double()
@@ -287,7 +402,89 @@ def to_gpytorch(regressor: Any) -> ExactModel:
         own = np.full(len(y), fit.noise_variance) if rows.noise_variances is None else rows.noise_variances
         each = own if rows.weights is None else own / rows.weights
         likelihood = FixedNoiseGaussianLikelihood(torch.from_numpy(np.array(each)))
-    return ExactModel(X, y, likelihood, fit.center, exact.kernel_).eval()
+    return ExactModel(X, y, likelihood, center, exact.kernel_).eval()
+
+
+def _library_kernel(kernel: Kernel) -> Any:
+    """Return GPyTorch's kernel with the values of a kernel of this package."""
+    match kernel:
+        case GaussianKernel():
+            return _stationary(gpytorch.kernels.RBFKernel, kernel)
+        case MaternKernel():
+            return _stationary(gpytorch.kernels.MaternKernel, kernel, nu=float(kernel.smoothness))
+        case RationalQuadraticKernel():
+            return _stationary(gpytorch.kernels.RQKernel, kernel)
+        case LinearKernel() if kernel.matrix is None:
+            linear = gpytorch.kernels.LinearKernel().double()
+            linear.initialize(variance=torch.ones((), dtype=torch.float64))
+            linear.raw_variance.requires_grad_(False)
+            return linear
+        case SumKernel():
+            return _library_kernel(kernel.left) + _library_kernel(kernel.right)
+        case ProductKernel():
+            return _library_kernel(kernel.left) * _library_kernel(kernel.right)
+        case ScaledKernel():
+            return _scaled(_library_kernel(kernel.kernel), checked_factor(kernel.factor), learned=False)
+    raise InputError(
+        f"{' '.join(repr(kernel).split())} has no counterpart in GPyTorch. Kernels that have: GaussianKernel, "
+        "MaternKernel, RationalQuadraticKernel, LinearKernel() without a matrix, and their sums, products and "
+        "multiples."
+    )
+
+
+def _stationary(cls: Any, kernel: StationaryKernel, **options: Any) -> Any:
+    """Return a kernel of GPyTorch of a class, times the variance."""
+    shape = np.shape(kernel.lengthscale)
+    made = cls(ard_num_dims=shape[0] if shape else None, **options).double()
+    learned = {}
+    for one in kernel.parameters:
+        learned[one.name] = not one.fixed
+        if one.name != "variance":
+            made.initialize(**{one.name: torch.from_numpy(np.array(one.value))})
+            getattr(made, f"raw_{one.name}").requires_grad_(learned[one.name])
+    return _scaled(made, float(kernel.variance), learned=learned["variance"])
+
+
+def _scaled(kernel: Any, factor: float, *, learned: bool) -> Any:
+    """Multiply a kernel of GPyTorch by a factor, which is a parameter that can be learned, or not."""
+    made = gpytorch.kernels.ScaleKernel(kernel).double()
+    made.initialize(outputscale=torch.tensor(factor, dtype=torch.float64))
+    made.raw_outputscale.requires_grad_(learned)
+    return made
+
+
+def _own_kernel(kernel: Any) -> Kernel:
+    """Return the kernel of this package with the values of one of GPyTorch."""
+    if kernel.active_dims is not None or kernel.batch_shape:
+        raise InputError(f"{type(kernel).__name__} is batched or has active_dims: only kernels of all columns convert.")
+    match kernel:
+        case gpytorch.kernels.ScaleKernel():
+            inner = _own_kernel(kernel.base_kernel)
+            factor = kernel.outputscale.item()
+            if isinstance(inner, StationaryKernel):
+                return inner.set_params(variance=float(inner.variance) * factor)
+            return ScaledKernel(inner, factor)
+        case gpytorch.kernels.RBFKernel():
+            return GaussianKernel(_given_lengthscale(kernel))
+        case gpytorch.kernels.MaternKernel():
+            return MaternKernel(_given_lengthscale(kernel), smoothness=float(kernel.nu))
+        case gpytorch.kernels.RQKernel():
+            return RationalQuadraticKernel(_given_lengthscale(kernel), alpha=kernel.alpha.item())
+        case gpytorch.kernels.LinearKernel() if kernel.variance.numel() == 1:
+            return ScaledKernel(LinearKernel(), kernel.variance.item())
+        case gpytorch.kernels.AdditiveKernel():
+            return reduce(add, map(_own_kernel, kernel.kernels))
+        case gpytorch.kernels.ProductKernel():
+            return reduce(mul, map(_own_kernel, kernel.kernels))
+    raise InputError(
+        f"{type(kernel).__name__} of GPyTorch has no counterpart here. Kernels that have: RBFKernel, MaternKernel, "
+        "RQKernel, LinearKernel, AdditiveKernel, ProductKernel and ScaleKernel."
+    )
+
+
+def _given_lengthscale(kernel: Any) -> Any:
+    values = kernel.lengthscale.detach().numpy().ravel().astype(np.float64)
+    return values if kernel.ard_num_dims else float(values[0])
 
 
 def _part(model: Any, name: str) -> Any:

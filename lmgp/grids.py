@@ -1,8 +1,7 @@
-"""Predictions on grids, as arrays for maps: xarray data sets, and bands of rasters with their affine transform."""
+"""Predictions on grids: maps as data sets of xarray, and as GeoTIFF files."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import product
 from numbers import Integral, Real
@@ -13,11 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.columns import NamedColumns
 from lmgp.errors import InputError, nearest_names
-from lmgp.models.base import GaussianProcess
-from lmgp.models.transformed import TransformedTargetGPRegressor
-from lmgp.sphere import EARTH
+from lmgp.kernels.sphere import LATITUDES, LONGITUDES
+from lmgp.saving.output import PathLike, whole_file
 
 if TYPE_CHECKING:
     import xarray
@@ -35,143 +32,16 @@ CHUNK = 2**16
 REGULAR = 1e-4
 
 # Names of columns, in lower case, that are the x and the y of a map. Longitude and latitude come first.
-ACROSS = (*EARTH.longitudes, "x", "easting", "eastings", "east", "e")
-UP = (*EARTH.latitudes, "y", "northing", "northings", "north", "n")
+ACROSS = (*LONGITUDES, "x", "easting", "eastings", "east", "e")
+UP = (*LATITUDES, "y", "northing", "northings", "north", "n")
 
+# What is predicted: the names of variables, and their titles.
 TITLES = {
     "mean": "predicted mean",
     "std": "standard deviation",
     "lower": "lower end of the interval",
     "upper": "upper end of the interval",
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Raster:
-    """Bands of a georeferenced raster, north up: what a writer of GeoTIFF takes.
-
-    Attributes
-    ----------
-    bands : ndarray of shape (n_bands, n_rows, n_columns)
-        The first row is the northernmost, the first column the westernmost.
-    names : tuple of str
-        One of each band, such as "mean" and "std"; of further columns with their value, "mean, day=3".
-    transform : tuple of 6 floats
-        (a, b, c, d, e, f), in the order of `rasterio.Affine`: x = a·column + b·row + c, y = d·column + e·row + f. Of
-        whole numbers these are corners of pixels; their centres, at halves, are the points of the grid.
-    """
-
-    bands: Floats
-    names: tuple[str, ...]
-    transform: tuple[float, float, float, float, float, float]
-
-    @property
-    def geotransform(self) -> tuple[float, float, float, float, float, float]:
-        """The transform in GDAL's order: (c, a, b, f, d, e)."""
-        a, b, c, d, e, f = self.transform
-        return c, a, b, f, d, e
-
-
-@dataclass(frozen=True, eq=False)
-class GridPrediction:
-    """What a model predicts on a grid.
-
-    Arrays have one dimension for each of `axes`, in their order. The last but one is the y of a map, from north to
-    south, and the last one its x, from west to east.
-
-    Attributes
-    ----------
-    axes : dict of str to ndarray
-        The values of each column.
-    mean : ndarray
-    std : ndarray or None
-        None where it was not asked for.
-    lower, upper : ndarray or None
-        The ends of the intervals; None where no level was given.
-    level : float or None
-        The probability of the intervals.
-    with_noise : bool
-        Whether `std` and the intervals are of a new observation instead of the latent function.
-    """
-
-    axes: dict[str, Floats]
-    mean: Floats
-    std: Floats | None = None
-    lower: Floats | None = None
-    upper: Floats | None = None
-    level: float | None = None
-    with_noise: bool = False
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The number of values of each axis."""
-        return tuple(map(len, self.axes.values()))
-
-    @property
-    def variables(self) -> dict[str, Floats]:
-        """What was predicted: mean, and std, lower and upper where they were asked for."""
-        found = {name: getattr(self, name) for name in TITLES}
-        return {name: values for name, values in found.items() if values is not None}
-
-    def to_xarray(self, *, target: str | None = None, units: str | None = None) -> "xarray.Dataset":
-        """Return an `xarray.Dataset` with attributes by the CF conventions.
-
-        Parameters
-        ----------
-        target : str, optional
-            What is predicted, for the long names: "price" makes "predicted mean of price".
-        units : str, optional
-            Of the target, such as "degC".
-
-        Returns
-        -------
-        xarray.Dataset
-            Its variables are those of `variables`, its dimensions `axes`. ``.to_netcdf(path)`` writes it.
-
-        Raises
-        ------
-        ImportError
-            If xarray is not installed: ``pip install "lmgp[spatial]"``.
-        """
-        check_xarray()
-        import xarray
-
-        of = "" if target is None else f" of {target}"
-        whose = "a new observation" if self.with_noise else "the function"
-        variables = {}
-        for name, values in self.variables.items():
-            told = {"long_name": TITLES[name] + of}
-            if name != "mean":
-                told["comment"] = f"of {whose}" + ("" if name == "std" else f", with probability {self.level:g}")
-            variables[name] = (tuple(self.axes), values, told | ({} if units is None else {"units": units}))
-        coordinates = {name: (name, values, _attributes(name)) for name, values in self.axes.items()}
-        return xarray.Dataset(variables, coordinates, {"Conventions": "CF-1.8", "source": "lmgp"})
-
-    def to_raster(self) -> Raster:
-        """Return the bands of a raster and its affine transform.
-
-        Returns
-        -------
-        Raster
-            A band for each of `variables` and each combination of values of further axes.
-
-        Raises
-        ------
-        InputError
-            If x or y has fewer than two values, or they are not evenly spaced.
-        """
-        (*others, y_name, x_name) = self.axes
-        x_step, y_step = (_step(name, self.axes[name]) for name in (x_name, y_name))
-        x, y = self.axes[x_name], self.axes[y_name]
-        several = [name for name in others if len(self.axes[name]) > 1]
-        places = [
-            [f"{name}={value:g}" for name, value in zip(several, place, strict=True)]
-            for place in product(*(self.axes[name] for name in several))
-        ]
-        names = [", ".join([title, *place]) for title in self.variables for place in places]
-        bands = np.concatenate([values.reshape(-1, len(y), len(x)) for values in self.variables.values()])
-        transform = (x_step, 0.0, float(x[0]) - x_step / 2, 0.0, y_step, float(y[0]) - y_step / 2)
-        return Raster(bands, tuple(names), transform)
 
 
 def predict_grid(
@@ -183,8 +53,12 @@ def predict_grid(
     return_std: bool = True,
     include_noise: bool = False,
     level: float | None = None,
-) -> GridPrediction:
+    target: str | None = None,
+    units: str | None = None,
+) -> "xarray.Dataset":
     """Predict every combination of some values of the columns: a map.
+
+    Needs xarray: ``pip install "lmgp[spatial]"``.
 
     Parameters
     ----------
@@ -204,16 +78,25 @@ def predict_grid(
     level : float, optional
         The probability of an interval around the mean, such as 0.95.
 
+    target : str, optional
+        What is predicted, for the long names: "price" makes "predicted mean of price".
+    units : str, optional
+        Of the target, such as "degC".
+
     Returns
     -------
-    GridPrediction
-        Its arrays have y from north to south and x from west to east as their last two dimensions, whatever the order
-        of the values given. `GridPrediction.to_xarray` and `GridPrediction.to_raster` pass them on.
+    xarray.Dataset
+        The variables mean, and std, lower and upper where they are asked for, with long names and units by the CF
+        conventions. Their last two dimensions are y from north to south and x from west to east, whatever the order of
+        the values given; the first is "target" of a model of several. ``.to_netcdf(path)`` writes it, and
+        `write_geotiff`.
 
     Raises
     ------
     InputError
         If a column has no axis, an axis is no column or has no such values, or there are more than 10⁸ points.
+    ImportError
+        If xarray is not installed.
 
     Notes
     -----
@@ -226,14 +109,15 @@ def predict_grid(
     >>> X, y = np.array([[0.0, 50.0], [1.0, 50.0], [0.0, 51.0]]), np.array([1.0, 2.0, 3.0])
     >>> model = ExactGPRegressor(GaussianKernel(1.0), 1e-6).fit(X, y)
     >>> grid = predict_grid(model, {"x0": (0, 1, 3), "x1": (50, 51, 2)})
-    >>> list(grid.axes), grid.mean.shape
-    (['x1', 'x0'], (2, 3))
-    >>> grid.mean[:, 0].round(3)  # the northern row first
+    >>> grid["mean"].dims, grid["mean"].shape
+    (('x1', 'x0'), (2, 3))
+    >>> grid["mean"].values[:, 0].round(3)  # the northern row first
     array([3., 1.])
-    >>> grid.to_raster().transform
-    (0.5, 0.0, -0.25, 0.0, -1.0, 51.5)
     """
     check_is_fitted(model)
+    check_installed("xarray")
+    import xarray
+
     if level is not None and not (isinstance(level, Real) and 0.0 < level < 1.0):
         raise InputError(f"level is the probability of an interval, between 0 and 1; got {level!r}.")
     names = column_names(model)
@@ -241,28 +125,74 @@ def predict_grid(
         example = ", ".join(f"{name!r}: (0.0, 1.0, 50)" for name in names)
         raise InputError(f"axes is a dictionary with an axis of each column, such as {{{example}}}; got {axes!r}.")
     across, up = _of_map(x, y, names)
-    values = {name: _values(name, axis) for name, axis in axes.items()}
-    check_axes(values, names)
+    values = checked_axes(axes, names)
     order = (*(name for name in values if name not in (across, up)), up, across)
-    ordered = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
-    shape = tuple(map(len, ordered.values()))
-    spread = return_std or level is not None
-    found = np.empty((1 + spread + 2 * (level is not None), math.prod(shape)))
-    done = 0
-    for rows in grid_rows(ordered, names):
-        found[:, done : done + len(rows)] = predicted(model, rows, spread, include_noise, level)
-        done += len(rows)
-    predictions = dict(zip(TITLES, found.reshape(-1, *shape), strict=False))
-    return GridPrediction(ordered, **predictions, level=level, with_noise=include_noise)
+    grid = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
+    parts = [predicted(model, rows, return_std, include_noise, level) for rows in grid_rows(grid, names)]
+    shape, dimensions = tuple(map(len, grid.values())), order
+    coordinates: dict[str, Any] = {name: (name, points, _attributes(name)) for name, points in grid.items()}
+    coordinates[up][2]["axis"], coordinates[across][2]["axis"] = "Y", "X"
+    if parts[0]["mean"].ndim == 2:
+        n_targets = parts[0]["mean"].shape[1]
+        shape, dimensions = (n_targets, *shape), ("target", *order)
+        coordinates["target"] = list(map(str, getattr(model, "target_names_", range(n_targets))))
+    whose = "a new observation" if include_noise else "the function"
+    comments = {"std": f"of {whose}", **dict.fromkeys(("lower", "upper"), f"of {whose}, with probability {level}")}
+    variables = {}
+    for name in parts[0]:
+        attributes = {
+            "long_name": TITLES[name] + ("" if target is None else f" of {target}"),
+            "comment": comments.get(name),
+            "units": units,
+        }
+        array = np.concatenate([part[name] for part in parts]).T.reshape(shape)
+        variables[name] = dimensions, array, {key: text for key, text in attributes.items() if text is not None}
+    return xarray.Dataset(variables, coordinates, {"Conventions": "CF-1.8", "source": "lmgp"})
 
 
-def check_xarray() -> None:
-    """Say what to do where xarray is not installed, by an ImportError."""
-    if find_spec("xarray") is None:
-        raise ImportError(
-            'xarray is not installed, which data sets and netCDF files need: pip install "lmgp[spatial]", or pip '
-            "install xarray. Without it there are `variables`, `axes` and to_raster() of lmgp.predict_grid."
-        )
+def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
+    """Write what `predict_grid` returned as a GeoTIFF file, which appears whole.
+
+    Points of the grid are the centres of pixels. There is a band for each variable and each combination of values of
+    further columns, such as "mean, day=3". Of columns of longitudes and latitudes the reference system is WGS 84.
+    Needs rioxarray: ``pip install "lmgp[spatial]"``.
+
+    Parameters
+    ----------
+    grid : xarray.Dataset
+    path : path
+
+    Raises
+    ------
+    InputError
+        If x or y has fewer than two values, or they are not evenly spaced.
+    OutputError
+        If the file cannot be written.
+    ImportError
+        If rioxarray is not installed.
+    """
+    check_installed("rioxarray")
+    import rioxarray  # noqa: F401, which gives arrays their `rio`
+    import xarray
+
+    *others, up, across = grid["mean"].dims
+    for name in (up, across):
+        _check_even(str(name), grid[name].values)
+    bands = np.concatenate([of.values.reshape(-1, grid.sizes[up], grid.sizes[across]) for of in grid.values()])
+    places = list(product(*(grid[name].values for name in others)))
+    names = [", ".join([str(name), *map("{}={}".format, others, place)]) for name in grid for place in places]
+    coordinates = {"y": grid[up].values, "x": grid[across].values}
+    raster = xarray.DataArray(bands, coordinates, ("band", "y", "x"), attrs={"long_name": names})
+    if grid[across].attrs.get("units") == "degrees_east":
+        raster = raster.rio.write_crs("EPSG:4326")
+    with whole_file(path) as stream:
+        raster.rio.to_raster(stream.name, driver="GTiff")
+
+
+def check_installed(package: str) -> None:
+    """Say what to do where a package of the extra "spatial" is not installed, by an ImportError."""
+    if find_spec(package) is None:
+        raise ImportError(f'{package} is not installed, which grids need: pip install "lmgp[spatial]".')
 
 
 def column_names(model: Any) -> tuple[str, ...]:
@@ -271,16 +201,18 @@ def column_names(model: Any) -> tuple[str, ...]:
     return tuple(f"x{j}" for j in range(model.n_features_in_)) if known is None else tuple(map(str, known))
 
 
-def check_axes(axes: Mapping[str, Floats], names: Sequence[str]) -> None:
-    """Refuse axes of other columns than those of a model, and too many points, by an InputError."""
-    for name in axes:
+def checked_axes(axes: Mapping[str, Axis], names: Sequence[str]) -> dict[str, Floats]:
+    """Return the values of each axis; refuse axes of other columns than those of a model, and too many points."""
+    values = {name: _values(name, axis) for name, axis in axes.items()}
+    for name in values:
         if name not in names:
             raise InputError(f"The model has no column {name!r} for the grid; {nearest_names(str(name), names)}.")
-    if missing := [name for name in names if name not in axes]:
+    if missing := [name for name in names if name not in values]:
         raise InputError(f"The grid needs an axis of each column; missing are {', '.join(missing)}.")
-    n_points = math.prod(len(values) for values in axes.values())
+    n_points = math.prod(map(len, values.values()))
     if n_points > MOST_POINTS:
         raise InputError(f"The grid has {n_points:,} points; the most are {MOST_POINTS:,}. Give smaller numbers.")
+    return values
 
 
 def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHUNK) -> Iterator[Floats]:
@@ -307,24 +239,37 @@ def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHU
 
 
 def predicted(
-    model: Any, rows: Floats, spread: bool, include_noise: bool, level: float | None = None, verbose: bool = False
-) -> Floats:
-    """Predict rows whose columns are those of the model: mean, standard deviation, and the ends of the interval."""
-    own, named = isinstance(model, GaussianProcess | TransformedTargetGPRegressor), rows
-    if getattr(model, "feature_names_in_", None) is not None:
-        named = NamedColumns.of(rows, column_names(model))
-        if not own:  # a pipeline, whose first step may be another package's
-            import pandas  # which has made the names
-
-            named = pandas.DataFrame(rows, columns=column_names(model))
-    wanted = {"return_std": spread, "include_noise": include_noise, "verbose": verbose and own}
-    found = np.atleast_2d(model.predict(named, **{name: True for name, asked in wanted.items() if asked}))
+    model: Any,
+    rows: Floats,
+    return_std: bool = True,
+    include_noise: bool = False,
+    level: float | None = None,
+    verbose: bool = False,
+) -> dict[str, Floats]:
+    """Predict rows whose columns are those of the model: the variables of `TITLES`, each of shape (n,) or (n, t)."""
+    named = with_names(model, rows)
+    options = {"return_std": return_std or level is not None, "include_noise": include_noise, "verbose": verbose}
+    results = model.predict(named, **{name: True for name, wanted in options.items() if wanted})
+    if not options["return_std"]:
+        return {"mean": results}
+    mean, std = results
     if level is None:
-        return found
-    if isinstance(model, TransformedTargetGPRegressor):  # not symmetric
-        return np.vstack((found, model.predict_interval(named, level, include_noise)))
-    half = float(ndtri(0.5 + 0.5 * level)) * found[1]
-    return np.vstack((found, found[0] - half, found[0] + half))
+        return {"mean": mean, "std": std}
+    if hasattr(model, "scale_") or hasattr(model, "estimators_"):  # of transformed targets, or with some among several
+        lower, upper = model.predict_interval(named, level, include_noise=include_noise)
+    else:
+        half = float(ndtri(0.5 + 0.5 * level)) * std
+        lower, upper = mean - half, mean + half
+    return {"mean": mean, "std": std, "lower": lower, "upper": upper}
+
+
+def with_names(model: Any, rows: Floats) -> Any:
+    """Return rows as a data frame, if the model knows the names of its columns."""
+    if getattr(model, "feature_names_in_", None) is None:
+        return rows
+    import pandas
+
+    return pandas.DataFrame(rows, columns=column_names(model), copy=False)
 
 
 def _of_map(x: str | None, y: str | None, names: Sequence[str]) -> tuple[str, str]:
@@ -350,8 +295,8 @@ def _values(name: str, axis: Any) -> Floats:
         well = len(axis) == 3 and isinstance(axis[2], Integral) and not isinstance(axis[2], bool) and int(axis[2]) >= 1
         if not (well and all(isinstance(end, Real) and math.isfinite(end) for end in axis[:2])):
             raise InputError(
-                f"The axis {name!r} as a tuple is (from, to, n), two finite numbers and a positive integer; got "
-                f"{axis!r}. Give values as a list or an array."
+                f"The axis {name!r} is (from, to, n), two finite numbers and a positive integer; got {axis!r}. Give "
+                "single values as a list or an array."
             )
         if axis[2] > MOST_POINTS:
             raise InputError(f"The axis {name!r} has {axis[2]:,} values; the most are {MOST_POINTS:,}.")
@@ -370,23 +315,22 @@ def _values(name: str, axis: Any) -> Floats:
     return values
 
 
-def _step(name: str, values: Floats) -> float:
-    """Return the step of an axis of a raster, negative where the values fall."""
+def _check_even(name: str, values: Floats) -> None:
+    """Refuse the values of an axis that are not those of pixels."""
     if len(values) < 2:
         raise InputError(f"The size of a pixel follows from two values of {name!r} or more; got {len(values)}.")
     steps, step = np.diff(values), float(values[-1] - values[0]) / (len(values) - 1)
     if np.abs(steps - step).max() > REGULAR * abs(step):
         raise InputError(
             f"The values of {name!r} are not evenly spaced, which a raster needs: steps are from "
-            f"{np.abs(steps).min():g} to {np.abs(steps).max():g}. Give (from, to, n), or use to_xarray()."
+            f"{np.abs(steps).min():g} to {np.abs(steps).max():g}. Give (from, to, n), or write netCDF."
         )
-    return step
 
 
 def _attributes(name: str) -> dict[str, str]:
     """Return the attributes of a coordinate by the CF conventions."""
-    if name.strip().lower() in EARTH.longitudes:
-        return {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east", "axis": "X"}
-    if name.strip().lower() in EARTH.latitudes:
-        return {"standard_name": "latitude", "long_name": "latitude", "units": "degrees_north", "axis": "Y"}
+    if name.strip().lower() in LONGITUDES:
+        return {"standard_name": "longitude", "long_name": "longitude", "units": "degrees_east"}
+    if name.strip().lower() in LATITUDES:
+        return {"standard_name": "latitude", "long_name": "latitude", "units": "degrees_north"}
     return {"long_name": name}

@@ -4,9 +4,8 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
 from lmgp.errors import NumericalError, NumericalWarning
+from lmgp.lazy import Tensor, torch
 
 
 @dataclass(frozen=True)
@@ -28,9 +27,7 @@ class Correction:
 CORRECTION = Correction()
 
 
-def cholesky(
-    matrix: torch.Tensor, noise_variance: float | None = None, diagonal_share: float | None = None
-) -> torch.Tensor:
+def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share: float | None = None) -> Tensor:
     """Factorise a positive definite matrix, with a correction of its diagonal and a warning where that is needed.
 
     Parameters
@@ -96,23 +93,23 @@ def _check_correction(jitter: float, noise_variance: float, diagonal_share: floa
         )
 
 
-def solve_lower(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def solve_lower(factor: Tensor, right: Tensor) -> Tensor:
     """Solve L Z = right for lower triangular L of shape (n, n) and right of shape (n, m)."""
     return torch.linalg.solve_triangular(factor, right, upper=False)
 
 
-def solve_upper(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def solve_upper(factor: Tensor, right: Tensor) -> Tensor:
     """Solve U Z = right for upper triangular U of shape (n, n) and right of shape (n, m)."""
     return torch.linalg.solve_triangular(factor, right, upper=True)
 
 
 def conjugate_gradients(
-    multiply: Callable[[torch.Tensor], torch.Tensor],
-    precondition: Callable[[torch.Tensor], torch.Tensor],
-    right: torch.Tensor,
-    settled: Callable[[int, torch.Tensor], bool],
+    multiply: Callable[[Tensor], Tensor],
+    precondition: Callable[[Tensor], Tensor],
+    right: Tensor,
+    settled: Callable[[int, Tensor], bool],
     max_iterations: int,
-) -> torch.Tensor:
+) -> Tensor:
     """Solve A x = b for each column b of `right` by preconditioned conjugate gradients.
 
     Parameters

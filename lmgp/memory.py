@@ -69,3 +69,14 @@ def _machine_bytes() -> float:
         return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return float("inf")
+
+
+# What torch's allocators of CPUs and GPUs say, where Python and numpy raise a MemoryError.
+_TORCH_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an allocation failed: torch raises a RuntimeError for it."""
+    if isinstance(error, MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(told in str(error) for told in _TORCH_OUT_OF_MEMORY)

@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
-import torch
 from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from lmgp.lazy import torch
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

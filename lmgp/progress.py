@@ -34,7 +34,7 @@ def tried_kernel(trial: Line) -> Line:
 
 
 def tried_model(trial: Line) -> Line:
-    """Log a `lmgp.selection.search.Trial`, and return it."""
+    """Log a `lmgp.selection.search.RecipeTrial`, and return it."""
     if TRIED.isEnabledFor(logging.INFO):
         line: Any = trial
         threshold = "" if line.threshold is None else f", threshold {line.threshold:g}"

@@ -30,13 +30,12 @@ from lmgp import (
     StructuredOrthogonalFourierFeatures,
     TaylorFeatures,
 )
+from lmgp.data import Approximation, Noise, Rows
+from lmgp.estimators.base import GaussianProcess
 from lmgp.features.base import KernelMap
-from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.kernels.base import Kernel
-from lmgp.locality.placement import cover
-from lmgp.models.base import GaussianProcess
-from lmgp.noise import Approximation, Noise
-from lmgp.validation import Rows
+from lmgp.neighbours.placement import cover
+from lmgp.posteriors.local import LocalPosterior, fitted_map
 
 Floats = NDArray[np.float64]
 

@@ -1,5 +1,7 @@
 """Sums of products by BLAS and by torch, in both precisions, against products written out."""
 
+import threading
+import time
 from functools import partial
 
 import numpy as np
@@ -15,6 +17,7 @@ from lmgp import (
     TaylorFeatures,
     load,
 )
+from lmgp import arithmetic as sums
 from lmgp.arithmetic import Arithmetic, Products, Written, check_device
 from lmgp.errors import InputError
 from lmgp.metrics import kl_divergence
@@ -29,7 +32,7 @@ on_an_accelerator = pytest.mark.skipif(not has_accelerator, reason="torch has no
 def summed(arithmetic: Arithmetic, written: bool, n: int = 700, n_columns: int = 300) -> float:
     """The largest difference of the sums over two chunks from what they are, relative to the largest sum."""
     rng = np.random.default_rng(0)
-    phi, y, rho = rng.normal(size=(n, n_columns)), rng.normal(size=n), rng.uniform(0.2, 3.0, n)
+    phi, Y, rho = rng.normal(size=(n, n_columns)), rng.normal(size=(n, 2)), rng.uniform(0.2, 3.0, n)
     gram, cross = (torch.zeros((n_columns, size), dtype=torch.float64) for size in (n_columns, 2))
     products = Products(gram, cross, arithmetic)
     for part, precision in ((slice(0, 500), rho), (slice(500, n), None)):
@@ -40,11 +43,11 @@ def summed(arithmetic: Arithmetic, written: bool, n: int = 700, n_columns: int =
 
         made = Written(write, 0.5) if written else columns.to(arithmetic.dtype)
         own = None if precision is None else torch.from_numpy(precision[part])
-        products.add(made, torch.from_numpy(y[part]), own)
+        products.add(made, torch.from_numpy(Y[part]), own)
     products.finish()
     rho[500:] = 1.0
     expected = (rho[:, None] * phi).T @ phi
-    beside = phi.T @ np.column_stack((rho * y, rho))
+    beside = phi.T @ (rho[:, None] * Y)
     errors = np.tril(gram.numpy() - expected), cross.numpy() - beside
     return max(float(np.abs(one).max()) for one in errors) / float(np.abs(expected).max())
 
@@ -108,7 +111,7 @@ def test_angles_are_of_double_precision() -> None:
 def test_statistics_are_of_double_precision_and_saved(tmp_path) -> None:
     X, y, T = draw()
     model = FeaturizedGPRegressor(RandomFourierFeatures(60, random_state=0), feature_dtype="float32", **GIVEN).fit(X, y)
-    sums = model._fitted.sums.statistics.sums
+    sums = model._fitted.sums.settled.sums
     assert sums.gram.dtype == sums.cross.dtype == torch.float64
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
@@ -169,3 +172,32 @@ class TestDevices:
             for device in (None, "cuda")
         ]
         np.testing.assert_allclose(*(model.predict(T) for model in models), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("layout", ["rows", "columns", "every second row", "every second column"])
+def test_columns_of_any_layout_are_multiplied(layout: str, dtype: torch.dtype) -> None:
+    base = torch.from_numpy(np.random.default_rng(0).normal(size=(14, 14))).to(dtype)
+    layouts = {
+        "rows": base[:7],
+        "columns": base.T[:7],
+        "every second row": base[::2],
+        "every second column": base[:, ::2],
+    }
+    columns = layouts[layout]
+    into = torch.ones((columns.shape[1],) * 2, dtype=dtype)
+    sums._add_products(into, columns, 3.0)
+    expected = 1.0 + 3.0 * columns.T @ columns
+    torch.testing.assert_close(into.tril(), expected.tril())
+    torch.testing.assert_close(into.triu(1), torch.ones_like(into).triu(1))
+
+
+def test_other_threads_run_while_blas_multiplies() -> None:
+    columns, into = torch.randn(20_000, 500, dtype=torch.float64), torch.zeros((500, 500), dtype=torch.float64)
+    thread = threading.Thread(target=sums._add_products, args=(into, columns, 1.0))
+    thread.start()
+    turns = 0
+    while thread.is_alive():
+        time.sleep(1e-3)
+        turns += 1
+    assert turns > 5

@@ -10,8 +10,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from lmgp import GaussianKernel, NystroemFeatures, RandomFourierFeatures, TaylorFeatures
-from lmgp.bounds import hoeffding_bound, spherical_fit_bound, svm_objective_gap
 from lmgp.errors import InputError
+from lmgp.metrics import hoeffding_bound, spherical_fit_bound, svm_objective_gap
 
 
 @pytest.mark.parametrize("variance", [1.0, 2.5])

@@ -13,8 +13,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from lmgp.cli import main
-from lmgp.experiments.results import HEADER
-from lmgp.methods import METHODS
+from lmgp.experiments.compare import COLUMNS as HEADER
+from lmgp.selection.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 SAVEFIG = Figure.savefig
@@ -338,7 +338,7 @@ def test_an_allocator_that_fails_is_one_line(
         printed = capsys.readouterr()
         assert printed.out.count("not made: seed 0, rff") == 2
         assert "out of memory" in printed.out
-    monkeypatch.setattr("lmgp.datasets.load_csv", failing)
+    monkeypatch.setattr("lmgp.experiments.datasets.load_csv", failing)
     assert main(command) == 2
     assert re.fullmatch(r"lmgp: error: out of memory; use fewer rows .+\n", capsys.readouterr().err)
 
@@ -347,7 +347,7 @@ def test_other_errors_of_the_program_are_not_hidden(folder: Path, monkeypatch: p
     def failing(*arguments: Any, **options: Any) -> None:
         raise RuntimeError("shapes differ")
 
-    monkeypatch.setattr("lmgp.datasets.load_csv", failing)
+    monkeypatch.setattr("lmgp.experiments.datasets.load_csv", failing)
     with pytest.raises(RuntimeError, match="shapes differ"):
         main(["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK])
 
@@ -355,7 +355,7 @@ def test_other_errors_of_the_program_are_not_hidden(folder: Path, monkeypatch: p
 def test_ctrl_c_while_modules_are_imported_is_one_line(folder: Path) -> None:
     program = (
         "-c import sys\nclass Finder:\n def find_spec(self, name, *_):\n"
-        "  if name == 'lmgp.datasets': raise KeyboardInterrupt\n"
+        "  if name == 'lmgp.experiments.datasets': raise KeyboardInterrupt\n"
         "sys.meta_path.insert(0, Finder())\nfrom lmgp.cli import main\nsys.exit(main())"
     )
     interrupted = run("compare", "sinc", folder=folder, program=program)

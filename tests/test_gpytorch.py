@@ -18,23 +18,20 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     GPRegressor,
-    LinearFeatures,
     LocalizedGPRegressor,
     MaternKernel,
-    ModulatedFeatures,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
-    PolynomialMaclaurinFeatures,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     RationalQuadraticKernel,
     TaylorFeatures,
 )
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, MapFit
-from lmgp.features.differentiable import columns_at
-from lmgp.gpytorch import FeatureKernel, from_gpytorch, to_gpytorch
+from lmgp.features import LinearFeatures, ModulatedFeatures, PolynomialMaclaurinFeatures
+from lmgp.features.base import FeatureMap
+from lmgp.gpytorch import FeatureKernel, columns_at, from_gpytorch, to_gpytorch
 from tests.conftest import dense_gp, draw_normal
 
 GAUSSIAN = GaussianKernel([0.9, 1.3, 1.1], 1.4)
@@ -103,8 +100,8 @@ class Bumps(FeatureMap):
     def __init__(self, by_numpy: bool = False) -> None:
         self.by_numpy = by_numpy
 
-    def draw(self, X: Any, rng: Any) -> MapFit:
-        return MapFit(n_features_out=1)
+    def draw(self, X: Any, rng: Any) -> None:
+        self.n_features_out_ = 1
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
         square = np.square(X.numpy()) if self.by_numpy else X.square()

@@ -1,11 +1,12 @@
 """Predictions on grids: the same as those of rows, and where each pixel is."""
 
-import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import rasterio
 import xarray
 from scipy.stats import norm
 from sklearn.exceptions import NotFittedError
@@ -21,7 +22,7 @@ from lmgp import (
     predict_grid,
 )
 from lmgp.errors import InputError
-from lmgp.grids import GridPrediction, grid_rows
+from lmgp.grids import grid_rows, write_geotiff
 from tests.conftest import draw
 
 GIVEN = {"kernel": GaussianKernel(1.5), "noise_variance": 0.04}
@@ -43,33 +44,33 @@ AXES = {"lon": (-6, 2, 9), "lat": (50, 55, 6)}
 
 def test_each_point_is_predicted_as_a_row(model: ExactGPRegressor) -> None:
     grid = predict_grid(model, AXES, include_noise=True, level=0.5)
-    assert list(grid.axes) == ["lat", "lon"]
-    assert grid.mean.shape == grid.shape == (6, 9)
-    np.testing.assert_array_equal(grid.axes["lat"], [55, 54, 53, 52, 51, 50])
-    np.testing.assert_array_equal(grid.axes["lon"], np.arange(-6, 3))
+    assert grid["mean"].dims == ("lat", "lon")
+    assert grid["mean"].shape == (6, 9)
+    np.testing.assert_array_equal(grid["lat"], [55, 54, 53, 52, 51, 50])
+    np.testing.assert_array_equal(grid["lon"], np.arange(-6, 3))
     for i, j in ((0, 0), (5, 0), (2, 7)):
         point = pd.DataFrame({"lat": [55.0 - i], "lon": [-6.0 + j]})
         mean, std = model.predict(point, return_std=True, include_noise=True)
-        np.testing.assert_allclose((grid.mean[i, j], grid.std[i, j]), (mean[0], std[0]), rtol=1e-10)
+        np.testing.assert_allclose((grid["mean"][i, j], grid["std"][i, j]), (mean[0], std[0]), rtol=1e-10)
         low, high = norm.interval(0.5, mean[0], std[0])
-        np.testing.assert_allclose((grid.lower[i, j], grid.upper[i, j]), (low, high), rtol=1e-10)
+        np.testing.assert_allclose((grid["lower"][i, j], grid["upper"][i, j]), (low, high), rtol=1e-10)
     latent = predict_grid(model, AXES)
-    np.testing.assert_allclose(latent.std**2 + 0.04, grid.std**2, rtol=1e-10)
-    assert latent.lower is None
-    assert list(predict_grid(model, AXES, return_std=False).variables) == ["mean"]
+    np.testing.assert_allclose(latent["std"] ** 2 + 0.04, grid["std"] ** 2, rtol=1e-10)
+    assert list(latent) == ["mean", "std"]
+    assert list(predict_grid(model, AXES, return_std=False)) == ["mean"]
 
 
 def test_values_can_be_given_in_any_order(model: ExactGPRegressor) -> None:
     given = {"lat": [52.0, 50.5, 54.0], "lon": np.array([1.0, -3.0])}
     grid = predict_grid(model, given)
-    np.testing.assert_array_equal(grid.axes["lat"], [54.0, 52.0, 50.5])
-    np.testing.assert_array_equal(grid.axes["lon"], [-3.0, 1.0])
-    np.testing.assert_array_equal(predict_grid(model, {"lat": (55, 50, 6), "lon": (2, -6, 9)}).mean, grid_of(model))
-    assert predict_grid(model, {"lat": 52, "lon": (0, 1, 2)}).shape == (1, 2)
+    np.testing.assert_array_equal(grid["lat"], [54.0, 52.0, 50.5])
+    np.testing.assert_array_equal(grid["lon"], [-3.0, 1.0])
+    np.testing.assert_array_equal(predict_grid(model, {"lat": (55, 50, 6), "lon": (2, -6, 9)})["mean"], grid_of(model))
+    assert predict_grid(model, {"lat": 52, "lon": (0, 1, 2)})["mean"].shape == (1, 2)
 
 
 def grid_of(model: Any) -> np.ndarray:
-    return predict_grid(model, AXES).mean
+    return predict_grid(model, AXES)["mean"].values
 
 
 def test_parts_make_the_whole(model: ExactGPRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +85,8 @@ def test_parts_make_the_whole(model: ExactGPRegressor, monkeypatch: pytest.Monke
     monkeypatch.setattr("lmgp.grids.grid_rows", noted)
     parts = predict_grid(model, AXES)
     assert seen == [7] * 7 + [5]
-    np.testing.assert_allclose(parts.mean, whole.mean, rtol=1e-12)
-    np.testing.assert_allclose(parts.std, whole.std, rtol=1e-9)
+    np.testing.assert_allclose(parts["mean"], whole["mean"], rtol=1e-12)
+    np.testing.assert_allclose(parts["std"], whole["std"], rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["sphere", "spherical pipeline", "standardised pipeline", "nearest", "array"])
@@ -101,50 +102,47 @@ def test_any_regressor_with_any_columns(kind: str) -> None:
     model = models[kind].fit(X.to_numpy() if kind == "array" else X, y)
     names = ["x0", "x1", "x2"] if kind == "array" else ["lon", "lat", "day"]
     grid = predict_grid(model, dict(zip(names, [(-6, 2, 5), (50, 55, 4), [2.0, 3.0]], strict=True)), include_noise=True)
-    assert list(grid.axes) == [names[2], names[1], names[0]]
+    assert grid["mean"].dims == (names[2], names[1], names[0])
     point = pd.DataFrame([[0.0, 55.0, 3.0]], columns=["lon", "lat", "day"])
     mean, std = model.predict(point.to_numpy() if kind == "array" else point, return_std=True, include_noise=True)
-    np.testing.assert_allclose((grid.mean[1, 0, 3], grid.std[1, 0, 3]), (mean[0], std[0]), rtol=1e-9)
+    np.testing.assert_allclose((grid["mean"][1, 0, 3], grid["std"][1, 0, 3]), (mean[0], std[0]), rtol=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------- where they go
 
 
-def test_a_raster_has_its_points_at_the_centres_of_pixels(model: ExactGPRegressor) -> None:
+def test_a_raster_has_its_points_at_the_centres_of_pixels(model: ExactGPRegressor, tmp_path: Path) -> None:
     grid = predict_grid(model, {"lon": (-6, 2, 5), "lat": (50, 55, 11)}, level=0.9)
-    raster = grid.to_raster()
-    assert raster.names == ("mean", "std", "lower", "upper")
-    assert raster.bands.shape == (4, 11, 5)
-    # Pixels of 2° × 0.5°: the north-western corner is half a pixel beyond the first point.
-    assert raster.transform == (2.0, 0.0, -7.0, 0.0, -0.5, 55.25)
-    assert raster.geotransform == (-7.0, 2.0, 0.0, 55.25, 0.0, -0.5)
-    a, b, c, d, e, f = raster.transform
-    for row, column in ((0, 0), (10, 4), (3, 1)):
-        lon = a * (column + 0.5) + b * (row + 0.5) + c
-        lat = d * (column + 0.5) + e * (row + 0.5) + f
-        expected = model.predict(pd.DataFrame({"lat": [lat], "lon": [lon]}), return_std=True)
-        np.testing.assert_allclose(raster.bands[:2, row, column], np.ravel(expected), rtol=1e-10)
+    write_geotiff(grid, tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.descriptions == ("mean", "std", "lower", "upper")
+        assert file.crs.to_epsg() == 4326
+        # Pixels of 2° × 0.5°: the north-western corner is half a pixel beyond the first point.
+        assert file.transform[:6] == (2.0, 0.0, -7.0, 0.0, -0.5, 55.25)
+        bands = file.read()
+        for row, column in ((0, 0), (10, 4), (3, 1)):
+            lon, lat = file.xy(row, column)
+            expected = model.predict(pd.DataFrame({"lat": [lat], "lon": [lon]}), return_std=True)
+            np.testing.assert_allclose(bands[:2, row, column], np.ravel(expected), rtol=1e-10)
 
 
-def test_a_raster_has_a_band_for_each_value_of_other_columns() -> None:
+def test_a_raster_has_a_band_for_each_value_of_other_columns(tmp_path: Path) -> None:
     X, y = frame()
     model = ExactGPRegressor(**GIVEN).fit(X.rename(columns={"lon": "East", "lat": "North"}), y)
     grid = predict_grid(model, {"East": (-6, 2, 5), "North": (50, 55, 4), "day": [1.0, 2.5]})
-    raster = grid.to_raster()
-    assert raster.names == ("mean, day=1", "mean, day=2.5", "std, day=1", "std, day=2.5")
-    np.testing.assert_array_equal(raster.bands[1], grid.mean[1])
-    np.testing.assert_array_equal(raster.bands[2], grid.std[0])
-    one = predict_grid(model, {"East": (-6, 2, 5), "North": (50, 55, 4), "day": 1}).to_raster()
-    assert one.names == ("mean", "std")
+    write_geotiff(grid, tmp_path / "map.tif")
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.descriptions == ("mean, day=1.0", "mean, day=2.5", "std, day=1.0", "std, day=2.5")
+        assert file.crs is None
+        np.testing.assert_array_equal(file.read(2), grid["mean"][1])
+        np.testing.assert_array_equal(file.read(3), grid["std"][0])
     turned = predict_grid(model, {"East": (0, 1, 2), "North": (50, 52, 3), "day": (0, 9, 4)}, x="day", y="East")
-    assert list(turned.axes) == ["North", "East", "day"]
+    assert turned["mean"].dims == ("North", "East", "day")
+    assert turned["day"].attrs["axis"] == "X"
 
 
-def test_a_data_set_has_its_coordinates_and_units(model: ExactGPRegressor, tmp_path: Any) -> None:
-    grid = predict_grid(model, AXES, include_noise=True, level=0.9)
-    data = grid.to_xarray(target="price", units="GBP")
-    assert data["mean"].dims == ("lat", "lon")
-    np.testing.assert_array_equal(data["std"].sel(lat=54, lon=-1), grid.std[1, 5])
+def test_a_data_set_has_its_coordinates_and_units(model: ExactGPRegressor, tmp_path: Path) -> None:
+    data = predict_grid(model, AXES, include_noise=True, level=0.9, target="price", units="GBP")
     assert data["lon"].attrs["units"] == "degrees_east"
     assert data["lat"].attrs["standard_name"] == "latitude"
     assert data["mean"].attrs == {"long_name": "predicted mean of price", "units": "GBP"}
@@ -154,13 +152,13 @@ def test_a_data_set_has_its_coordinates_and_units(model: ExactGPRegressor, tmp_p
     xarray.testing.assert_identical(xarray.load_dataset(tmp_path / "map.nc", engine="scipy"), data)
 
 
-def test_a_data_set_without_xarray_names_the_extra(model: ExactGPRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_names_the_extra(model: ExactGPRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
     grid = predict_grid(model, AXES)
     monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
-    monkeypatch.setitem(sys.modules, "xarray", None)
-    with pytest.raises(ImportError, match=r'pip install "lmgp\[spatial\]"'):
-        grid.to_xarray()
-    assert grid.to_raster().bands.shape == (2, 6, 9)
+    with pytest.raises(ImportError, match=r'xarray is not installed.*pip install "lmgp\[spatial\]"'):
+        predict_grid(model, AXES)
+    with pytest.raises(ImportError, match=r"rioxarray is not installed"):
+        write_geotiff(grid, "map.tif")
 
 
 # ----------------------------------------------------------------------------------------------------- what is refused
@@ -171,7 +169,7 @@ def test_a_data_set_without_xarray_names_the_extra(model: ExactGPRegressor, monk
     [
         ({"lon": 1}, "missing are lat"),
         ({"long": 1, "lat": 1}, "no column 'long' for the grid; did you mean 'lon'"),
-        ({"lon": (0, 1), "lat": 1}, r"'lon' as a tuple is \(from, to, n\)"),
+        ({"lon": (0, 1), "lat": 1}, "two finite numbers and a positive integer"),
         ({"lon": (0, 1, 2.5), "lat": 1}, r"a positive integer; got \(0, 1, 2.5\)"),
         ({"lon": (0, 1, 0), "lat": 1}, "a positive integer"),
         ({"lon": (0, np.nan, 3), "lat": 1}, "two finite numbers"),
@@ -205,12 +203,14 @@ def test_models_and_maps_that_are_refused(model: ExactGPRegressor) -> None:
         predict_grid(ExactGPRegressor(**GIVEN).fit(X[["lon"]], y), {"lon": 1})
 
 
-def test_rasters_that_are_refused() -> None:
-    def raster(lat: list[float]) -> Any:
-        return GridPrediction({"lat": np.array(lat), "lon": np.array([0.0, 1.0])}, np.zeros((len(lat), 2))).to_raster()
+def test_rasters_that_are_refused(model: ExactGPRegressor, tmp_path: Path) -> None:
+    def write(lat: list[float]) -> None:
+        write_geotiff(predict_grid(model, {"lat": lat, "lon": [0.0, 1.0]}), tmp_path / "map.tif")
 
     with pytest.raises(InputError, match=r"'lat' are not evenly spaced, .* steps are from 1 to 2"):
-        raster([3.0, 1.0, 0.0])
+        write([53.0, 51.0, 50.0])
     with pytest.raises(InputError, match="two values of 'lat' or more; got 1"):
-        raster([3.0])
-    assert raster([0.666667, 0.333333, 0.0]).transform[4] == pytest.approx(-1 / 3, abs=1e-6)
+        write([53.0])
+    write([50.666667, 50.333333, 50.0])
+    with rasterio.open(tmp_path / "map.tif") as file:
+        assert file.transform[4] == pytest.approx(-1 / 3, abs=1e-6)

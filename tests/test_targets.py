@@ -9,7 +9,7 @@ from scipy.stats import lognorm, norm
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from lmgp.errors import InputError, NumericalError
-from lmgp.targets import LogScale, Scale, TransformerScale
+from lmgp.estimators.warping import LogScale, Scale, TransformerScale
 
 Y = np.random.default_rng(0).lognormal(0.5, 0.6, size=80)
 MEAN, STD, NOISE = np.array([0.4, -1.0, 1.2]), np.array([0.3, 0.8, 0.05]), np.array([0.2, 0.5, 0.01])

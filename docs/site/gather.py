@@ -18,16 +18,20 @@ ROOT = HERE.parents[1]
 SECTION = re.compile(r"^<!-- README: (.+) -->$", re.MULTILINE)
 LINK = re.compile(r"(\]\()([^)\s#]+)((?:#[^)\s]*)?\))")
 # Modules that are used by their own name, and classes from which own kernels, maps and models derive.
-MODULES = ("bounds", "catalogue", "datasets", "errors", "gpytorch", "io", "methods", "metrics", "plots")
+MODULES = ("errors", "experiments.datasets", "gpytorch", "io", "metrics", "plots", "selection.methods")
 BASES = (
-    "lmgp.kernels.base.Kernel",
-    "lmgp.kernels.stationary.StationaryKernel",
-    "lmgp.features.base.KernelMap",
-    "lmgp.features.base.FeatureMap",
-    "lmgp.models.base.GaussianProcess",
+    "lmgp.kernels.Kernel",
+    "lmgp.kernels.StationaryKernel",
+    "lmgp.features.KernelMap",
+    "lmgp.features.FeatureMap",
+    "lmgp.posteriors.base.Posterior",
+    "lmgp.sums.base.Sums",
+    "lmgp.recipes.Recipe",
+    "lmgp.recipes.AdditiveRecipe",
+    "lmgp.estimators.GaussianProcess",
 )
-GROUPS = {  # by the package that defines a name
-    "models": "Models",
+GROUPS = {  # by the package that lists a name
+    "estimators": "Models",
     "features": "Feature maps",
     "kernels": "Kernels",
     "learning": "Learning, files and places",
@@ -110,10 +114,11 @@ def public_names():
     }
     groups = {title: [] for title in GROUPS.values()}
     for name in lmgp.__all__:
-        if not inspect.ismodule(getattr(lmgp, name)):
-            groups[GROUPS.get(package.get(name, ""), GROUPS["learning"])].append(f"lmgp.{name}")
-    modules = [one for one in MODULES if one in lmgp.__all__ or (ROOT / f"lmgp/{one}.py").exists()]
-    return groups | {"Modules": [f"lmgp.{name}" for name in modules], "To derive from": list(BASES)}
+        groups[GROUPS.get(package.get(name, ""), GROUPS["learning"])].append(f"lmgp.{name}")
+    for package, title in GROUPS.items():
+        names = sorted({*importlib.import_module(f"lmgp.{package}").__all__} - {*lmgp.__all__})
+        groups[title] += [name for name in (f"lmgp.{package}.{name}" for name in names) if name not in BASES]
+    return groups | {"Modules": [f"lmgp.{name}" for name in MODULES], "To derive from": list(BASES)}
 
 
 def members(module):
@@ -149,7 +154,7 @@ def api_pages():
 def _found(name):
     """Return what a dotted name stands for, and the directive that documents it."""
     place, _, last = name.rpartition(".")
-    if place == "lmgp" and last in MODULES:
+    if name.removeprefix("lmgp.") in MODULES:
         module = importlib.import_module(name)
         parts = [f".. automodule:: {name}\n   :no-members:"]
         for member in members(module):

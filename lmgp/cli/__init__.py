@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from lmgp.cli import comparisons, models, plotting
+from lmgp.cli import comparisons, models, scores
 from lmgp.cli.messages import messages, using
 from lmgp.cli.parsing import Parser
 from lmgp.errors import LmgpError
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"lmgp: error: {error}\n")
         return 2
     except (MemoryError, RuntimeError) as error:
-        from lmgp.experiments.budget import is_out_of_memory
+        from lmgp.memory import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise
@@ -75,6 +75,6 @@ def _parser() -> Parser:
     quiet = Parser(add_help=False)
     quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
     models.add(commands, quiet)
-    plotting.add(commands, quiet)
+    scores.add(commands, quiet)
     comparisons.add(commands, quiet)
     return parser

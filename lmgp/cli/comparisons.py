@@ -11,7 +11,7 @@ from lmgp.cli.parsing import Parser, add_dialect, dialect_of
 from lmgp.errors import InputError, ToleranceWarning
 
 if TYPE_CHECKING:
-    from lmgp.datasets import Dataset
+    from lmgp.experiments.datasets import Dataset
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ def add(commands: Any, quiet: Parser) -> None:
 
 
 def _add_compare(commands: Any, parents: list[Parser]) -> None:
-    from lmgp.methods import METHODS
+    from lmgp.selection.methods import METHODS
 
     compare = commands.add_parser(
         "compare",
@@ -120,10 +120,9 @@ def _add_reproduce(commands: Any, parents: list[Parser]) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from lmgp.experiments import figures, report, runner
-    from lmgp.experiments.own import register_own
-    from lmgp.experiments.protocol import PROTOCOLS, Settings
-    from lmgp.experiments.results import check_writable
+    from lmgp.experiments import report
+    from lmgp.experiments.compare import PROTOCOLS, ComparisonSettings, check, check_writable, compare
+    from lmgp.experiments.user_methods import register_user_methods
 
     protocol = PROTOCOLS[arguments.protocol]
     options: dict[str, Any] = {"n_features": protocol.n_features, "max_test_rows": protocol.max_test_rows}
@@ -131,10 +130,10 @@ def _compare(arguments: argparse.Namespace) -> None:
         if (value := getattr(arguments, name)) is not None:
             options[name] = tuple(value) if isinstance(value, list) else value
     options["further"] = tuple(arguments.method or ())
-    register_own((*options.get("methods", ()), *options["further"]))
+    register_user_methods((*options.get("methods", ()), *options["further"]))
     if arguments.standardise is not None:
         options["standardise"] = arguments.standardise == "yes"
-    settings = Settings(protocol, ard=arguments.ard, **options)
+    settings = ComparisonSettings(protocol, ard=arguments.ard, **options)
     if arguments.target is not None and not any(map(_is_file, arguments.datasets)):
         raise InputError(
             "--target is for files, and none is given: name one that exists. Data sets of the catalogue have theirs."
@@ -146,20 +145,20 @@ def _compare(arguments: argparse.Namespace) -> None:
     for dataset in datasets:
         if names.count(dataset.name.casefold()) > 1:
             raise InputError(f"More than one data set would write its results to {arguments.out / dataset.name}.")
-        runner.check(dataset, settings, arguments.out)
+        check(dataset, settings, arguments.out)
         check_writable(_figure_path(dataset, arguments))
 
     for dataset in datasets:
-        comparison = runner.compare(dataset, settings, arguments.out, quiet=arguments.quiet)
+        comparison = compare(dataset, settings, arguments.out, quiet=arguments.quiet)
         sys.stdout.write(report.table(comparison) + report.selections(comparison) + "\n")
-        figures.save(comparison, _figure_path(dataset, arguments))
+        report.save(comparison, _figure_path(dataset, arguments))
         _LOG.info("%s: wrote results.csv and comparison.png to %s", dataset.name, arguments.out / dataset.name)
     sys.stdout.write(report.LEGEND + "\n")
 
 
 def _reproduce(arguments: argparse.Namespace) -> None:
-    from lmgp.experiments.paper.reproduce import PARTS, Request, reproduce
-    from lmgp.experiments.protocol import PROTOCOLS
+    from lmgp.experiments.compare import PROTOCOLS
+    from lmgp.experiments.reproduce import PARTS, Request, reproduce
 
     request = Request(
         PROTOCOLS[arguments.protocol],
@@ -179,22 +178,22 @@ def _figure_path(dataset: "Dataset", arguments: argparse.Namespace) -> Path:
 
 
 def _is_file(name: str) -> bool:
-    from lmgp.catalogue import CATALOGUE
+    from lmgp.experiments.datasets import CATALOGUE
 
     # No name of the catalogue has an ending.
     return name not in CATALOGUE and (bool(Path(name).suffix) or "/" in name or os.sep in name or Path(name).exists())
 
 
 def _load(name: str, arguments: argparse.Namespace) -> "Dataset":
-    from lmgp.datasets import load_csv, load_dataset
+    from lmgp.experiments.datasets import load_csv, load_dataset
 
     if _is_file(name):
-        return load_csv(name, arguments.target, columns=arguments.columns, **dialect_of(arguments))
+        return load_csv(name, arguments.target, columns=arguments.columns, **vars(dialect_of(arguments)))
     return load_dataset(name, arguments.data_dir, columns=arguments.columns, progressbar=not arguments.quiet)
 
 
 def _datasets(arguments: argparse.Namespace) -> None:
-    from lmgp.datasets import available
+    from lmgp.experiments.datasets import available
 
     for entry, where in available(arguments.data_dir):
         rows = f"{entry.n_rows} rows" if entry.prepare is None else "rows depend on the file"

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lmgp.targets import LogScale
+from lmgp.estimators.warping import LogScale
 
 # The columns of a model that lines name.
 SHOWN = 20
@@ -61,12 +61,13 @@ def _of_targets(model: Any) -> dict[str, str]:
             own.pop("inputs", None)
             lines |= {f"{name}: {what}": told for what, told in own.items()}
         return lines
-    of_process = _of_process(model.regressor_)
-    parts = zip(names, model.centers_, model.scales_, np.sqrt(model.noise_variances_), strict=True)
-    told = [f"{name:<{width}}  mean {c:.6g}, scale {s:.6g}, noise {noise:.6g}" for name, c, s, noise in parts]
-    kernel = f"{of_process['kernel']}, of each target less its mean and over its scale"
-    lines = {"targets": "\n".join(told), "kernel": kernel}
-    return lines | {name: one for name, one in of_process.items() if name == "relevance"}
+    lines = _of_process(model)
+    parts = zip(names, model.center_, model.scales_, np.sqrt(model.noise_variances_), strict=True)
+    targets = [f"{name:<{width}}  mean {c:.6g}, scale {s:.6g}, noise {noise:.6g}" for name, c, s, noise in parts]
+    kernel = f"{lines['kernel']}, of each target less its mean and over its scale"
+    return {"targets": "\n".join(targets), "kernel": kernel} | {
+        name: told for name, told in lines.items() if name in ("trend", "relevance")
+    }
 
 
 def _described(scale: Any) -> str:

@@ -1,4 +1,4 @@
-"""``lmgp fit``, ``lmgp predict``, ``lmgp score`` and ``lmgp info``: models of tables, in files."""
+"""``lmgp fit``, ``lmgp predict`` and ``lmgp info``: models of tables, in files."""
 
 import argparse
 import logging
@@ -7,33 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmgp.cli import scores
-from lmgp.cli.loaded import (
-    STANDARD,
-    TABLE,
-    column_chooser,
-    loaded_model,
-    predictions_of,
-    table_dialect,
-    table_source,
-    target_names,
-)
-from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model, number
-from lmgp.errors import InputError
+from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, table_source, target_names
+from lmgp.cli.parsing import MODEL, STANDARD, TABLE, Parser, add_dialect, add_model_and_table, dialect_of, number
+from lmgp.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from lmgp.cli.grids import Floats
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    from lmgp.grids import Axis
+
+    Floats = NDArray[float64]
 
 _LOG = logging.getLogger(__name__)
+
+# Endings of files that grids alone are written to, and the package that each needs.
+GRIDS = {".nc": "xarray", ".tif": "rioxarray", ".tiff": "rioxarray"}
 
 
 def add(commands: Any, quiet: Parser) -> None:
     """Add the commands to a parser."""
     _add_fit(commands, quiet)
     _add_predict(commands, quiet)
-    scores.add(commands, quiet)
     info = commands.add_parser("info", help="show what a model file has")
-    info.add_argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
+    info.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
     info.set_defaults(run=_info)
 
 
@@ -85,27 +82,21 @@ def _add_fit(commands: Any, quiet: Parser) -> None:
         default=("lmgp.tried",),
         help="show each kernel and each model that is tried",
     )
-    _add_rows(fit)
-    add_dialect(fit)
-    fit.set_defaults(run=_fit)
-
-
-def _add_rows(fit: Parser) -> None:
-    """Add the options of what becomes of the rows and targets of a table."""
-    argument = fit.add_argument
     argument(
         "--hyperparameters",
         choices=("shared", "each"),
         default="shared",
         help="of several targets: one kernel for all of them, or one for each (default: shared)",
     )
-    add_drop(fit, "leave out rows with missing values")
+    argument("--drop", action="store_true", help="leave out rows with missing values")
     argument(
         "--duplicates",
         choices=("keep", "average", "drop"),
         default="keep",
         help="of rows with equal inputs: keep all, average them, or drop copies with an equal target (default: keep)",
     )
+    add_dialect(fit)
+    fit.set_defaults(run=_fit)
 
 
 def _add_predict(commands: Any, quiet: Parser) -> None:
@@ -116,9 +107,8 @@ def _add_predict(commands: Any, quiet: Parser) -> None:
         description="Write the mean and the standard deviation of a new observation in each row, and an interval that "
         "has it with a given probability. Columns are taken by name, in any order; others are ignored.",
     )
+    add_model_and_table(predict, TABLE, "leave the prediction of rows with missing values empty")
     argument = predict.add_argument
-    argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
-    argument("table", nargs="?", metavar="TABLE", help=TABLE)
     argument(
         "--grid",
         nargs="+",
@@ -129,12 +119,10 @@ def _add_predict(commands: Any, quiet: Parser) -> None:
         "--out",
         default=STANDARD,
         metavar="FILE",
-        help="what to write: a name in .csv, .csv.gz, .parquet or, of a grid, .nc (default: -, CSV on standard output)",
+        help="what to write: a name in .csv, .csv.gz, .parquet or, of a grid, .nc or .tif (default: -, CSV on standard "
+        "output)",
     )
     argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
-    add_of_model(predict)
-    add_drop(predict, "leave the prediction of rows with missing values empty")
-    add_dialect(predict)
     predict.set_defaults(run=_predict)
 
 
@@ -143,25 +131,23 @@ def _fit(arguments: argparse.Namespace) -> None:
 
     if arguments.out == STANDARD:
         raise InputError("A model is written to a file; give its name, such as --out model.lmgp.")
+    if arguments.seed < 0:
+        raise InputError(f"--seed must not be negative; got {arguments.seed}.")
     check_place(arguments.out)  # before the work
     _check_targets(arguments)
-    from lmgp.tables import read_targets
+    from lmgp.io.tables import read_targets
 
-    targets = arguments.target
-    (table, complete), inputs = read_targets(
-        table_source(arguments.table), targets, arguments.columns, table_dialect(arguments), incomplete=arguments.drop
-    )
-    if not complete.all():
-        _LOG.info("%d of %d rows have missing values and are left out", (~complete).sum(), len(complete))
-    table = table[complete]
+    targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
+    table, complete, inputs = read_targets(source, targets, arguments.columns, dialect, incomplete=arguments.drop)
+    rows = complete_rows(table, complete)
 
     import numpy as np
+    import pandas as pd
 
     from lmgp.cli.info import described
-    from lmgp.columns import NamedColumns
-    from lmgp.models.chosen import GPRegressor
-    from lmgp.models.several import MultiTargetGPRegressor
-    from lmgp.models.transformed import TransformedTargetGPRegressor
+    from lmgp.estimators.chosen import GPRegressor
+    from lmgp.estimators.several import MultiTargetGPRegressor
+    from lmgp.estimators.transformed import TransformedTargetGPRegressor
     from lmgp.saving.files import save_with_notes
 
     model: Any = GPRegressor(
@@ -172,19 +158,23 @@ def _fit(arguments: argparse.Namespace) -> None:
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         max_memory_gib=arguments.max_memory,
-        random_state=_seed(arguments.seed),
+        random_state=arguments.seed,
     )
-    X, y = (np.ascontiguousarray(part) for part in np.split(table, [-len(targets)], axis=1))
     if arguments.target_transform is not None:
         model = TransformedTargetGPRegressor(model, arguments.target_transform)
-    options = {"duplicates": arguments.duplicates}
+    X, y = (np.ascontiguousarray(part) for part in np.split(rows, [len(inputs)], axis=1))
+    frame = pd.DataFrame(X, columns=list(inputs))
     if len(targets) > 1:
-        model, options = MultiTargetGPRegressor(model, arguments.hyperparameters), {}
-    model.fit(NamedColumns.of(X, inputs), NamedColumns.of(y, targets) if len(targets) > 1 else y[:, 0], **options)
-    of = "standard input" if arguments.table == STANDARD else Path(arguments.table).name
-    ranges = list(zip(X.min(axis=0).tolist(), X.max(axis=0).tolist(), strict=True))
-    named: dict[str, Any] = {"target": targets[0]} if len(targets) == 1 else {"targets": list(targets)}
-    notes = named | {"rows": len(table), "table": of, "ranges": ranges}
+        model = MultiTargetGPRegressor(model) if arguments.hyperparameters == "each" else model
+        model.fit(frame, pd.DataFrame(y, columns=targets))
+    else:
+        model.fit(frame, y[:, 0], duplicates=arguments.duplicates)
+    notes = {
+        **({"target": targets[0]} if len(targets) == 1 else {"targets": list(targets)}),
+        "rows": len(rows),
+        "table": "standard input" if arguments.table == STANDARD else Path(arguments.table).name,
+        "ranges": np.column_stack((X.min(axis=0), X.max(axis=0))).tolist(),
+    }
     save_with_notes(model, arguments.out, notes)
     sys.stdout.write(described(model, notes))
     _LOG.info("wrote %s", arguments.out)
@@ -215,57 +205,113 @@ def _predict(arguments: argparse.Namespace) -> None:
 
     if (arguments.table is None) == (arguments.grid is None):
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
+    suffix = Path(arguments.out).suffix.lower()
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
-    from lmgp.cli.grids import NETCDF, axes_of, check_format, write_netcdf, write_table
+    if suffix in GRIDS:
+        _check_grid_file(arguments, GRIDS[suffix])
+    from lmgp.io.tables import write_table
 
-    check_format(arguments.out, arguments.grid is not None)
     model, notes = loaded_model(arguments)
-    dialect, with_noise = table_dialect(arguments), not arguments.latent
-    if arguments.grid is not None:
-        from lmgp.grids import column_names, predict_grid
-
-        axes = axes_of(arguments.grid, column_names(model))
-        if Path(arguments.out).suffix == NETCDF and target_names(model) is not None:
-            raise InputError(f"{arguments.out}: a netCDF file has one target, and the model several; name a CSV file.")
-        if Path(arguments.out).suffix == NETCDF:
-            grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level)
-            write_netcdf(arguments.out, grid, notes.get("target"))
-            _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid.shape)), arguments.out)
-            return
-        tables = _parts_of_grid(model, axes, with_noise, arguments.level)
-    else:
-        from lmgp.tables import read_table
-
-        choose = column_chooser(model, arguments.columns)
-        X, complete = read_table(table_source(arguments.table), choose, dialect, incomplete=arguments.drop, least=1)
-        tables = iter([predictions_of(model, X, complete, arguments.level, with_noise)])
-    n_rows = write_table(arguments.out, tables, dialect)
+    if suffix in GRIDS:
+        _write_grid(model, notes, arguments, suffix)
+        return
+    parts = _parts_of_table(model, arguments) if arguments.grid is None else _parts_of_grid(model, arguments)
+    n_rows = write_table(arguments.out, parts, dialect_of(arguments))
     if arguments.out != STANDARD:
         _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
 
 
-def _parts_of_grid(
-    model: Any, axes: "dict[str, Floats]", include_noise: bool, level: float
-) -> "Iterator[dict[str, Floats]]":
+def _check_grid_file(arguments: argparse.Namespace, package: str) -> None:
+    """Refuse a file of a grid that cannot be written."""
+    from lmgp.grids import check_installed
+
+    if arguments.grid is None:
+        raise InputError(
+            f"{arguments.out}: netCDF files and GeoTIFF files are for a --grid; of a table name a .csv, .csv.gz or "
+            ".parquet file."
+        )
+    try:
+        check_installed(package)
+    except ImportError as error:
+        raise OutputError(f"{arguments.out}: {error}") from None
+
+
+def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace, suffix: str) -> None:
+    """Write what is predicted on a grid as netCDF or GeoTIFF."""
+    from lmgp.grids import predict_grid, write_geotiff
+    from lmgp.saving.output import whole_file
+
+    axes, with_noise = _axes(arguments.grid), not arguments.latent
+    grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level, target=notes.get("target"))
+    if suffix == ".nc":
+        with whole_file(arguments.out) as stream:
+            # By way of memory: some versions close a stream that they are given.
+            stream.write(grid.to_netcdf(engine="scipy"))
+    else:
+        write_geotiff(grid, arguments.out)
+    _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid["mean"].shape)), arguments.out)
+
+
+def _axes(given: list[str]) -> "dict[str, Axis]":
+    """Return the axes of a grid, from texts such as lon=-6:2:200 and day=3."""
+    axes: dict[str, Axis] = {}
+    for axis in given:
+        name, _, numbers = axis.rpartition("=")
+        if not name:
+            raise InputError(f"An axis of a grid is COLUMN=FROM:TO:N, such as lon=-6:2:200; got {axis!r}.")
+        if name in axes:
+            raise InputError(f"--grid has the column {name!r} more than once.")
+        try:
+            if ":" in numbers:
+                low, high, n = numbers.split(":")
+                axes[name] = float(low), float(high), int(n)
+            else:
+                axes[name] = float(numbers)
+        except ValueError:
+            raise InputError(
+                "An axis of a grid is COLUMN=FROM:TO:N, with two numbers and a positive integer, or COLUMN=VALUE; got "
+                f"{axis!r}."
+            ) from None
+    return axes
+
+
+def _parts_of_table(model: Any, arguments: argparse.Namespace) -> "Iterator[dict[str, Floats]]":
+    """Predict a table; what is predicted of incomplete rows is NaN."""
+    import numpy as np
+
+    X, complete = read_for_model(model, arguments)
+    columns = {}
+    for name, values in _predictions(model, X[complete], arguments).items():
+        columns[name] = np.full(len(X), np.nan)
+        columns[name][complete] = values
+    yield columns
+
+
+def _parts_of_grid(model: Any, arguments: argparse.Namespace) -> "Iterator[dict[str, Floats]]":
     """Predict a grid, part by part: the columns of the model, then the predictions."""
-    from lmgp.grids import column_names, grid_rows
+    from lmgp.grids import checked_axes, column_names, grid_rows
 
     names = column_names(model)
-    for X in grid_rows(axes, names):
-        yield dict(zip(names, X.T.copy(), strict=True)) | predictions_of(model, X, None, level, include_noise)
+    for X in grid_rows(checked_axes(_axes(arguments.grid), names), names):
+        yield dict(zip(names, X.T, strict=True)) | _predictions(model, X, arguments)
+
+
+def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dict[str, Floats]":
+    """Return the mean, std, lower and upper of each row, after the name of the target where there are several."""
+    from lmgp.grids import predicted
+
+    verbose = _LOG.isEnabledFor(logging.INFO)  # with a bar, where it takes long
+    values = predicted(model, X, include_noise=not arguments.latent, level=arguments.level, verbose=verbose)
+    if (targets := target_names(model)) is None:
+        return values
+    return {f"{target}_{name}": values[name][:, j] for j, target in enumerate(targets) for name in values}
 
 
 def _info(arguments: argparse.Namespace) -> None:
     from lmgp.cli.info import described, of_file
     from lmgp.saving.files import load_with_header
 
-    model, header = load_with_header(arguments.model)
-    arguments.header = header
-    sys.stdout.write(described(model, header.get("notes", {})) + of_file(arguments.model, model, header))
-
-
-def _seed(seed: int) -> int:
-    if seed < 0:
-        raise InputError(f"--seed must not be negative; got {seed}.")
-    return seed
+    model, arguments.header = load_with_header(arguments.model)
+    described_model = described(model, arguments.header.get("notes", {}))
+    sys.stdout.write(described_model + of_file(arguments.model, model, arguments.header))

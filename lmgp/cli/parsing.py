@@ -2,9 +2,17 @@
 
 import argparse
 import math
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmgp.errors import InputError
+
+if TYPE_CHECKING:
+    from lmgp.io.tables import Dialect
+
+STANDARD = "-"
+MODEL = "a file that 'lmgp fit' or model.save(path) wrote"
+TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,25 +30,23 @@ def add_dialect(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="such as latin-1 (default: UTF-8)")
 
 
-def add_of_model(parser: argparse.ArgumentParser) -> None:
-    """Add the options of what is predicted with a model file."""
-    parser.add_argument(
-        "--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)"
-    )
-    parser.add_argument(
-        "--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns"
-    )
+def add_model_and_table(parser: argparse.ArgumentParser, table: str, drop: str) -> None:
+    """Add the arguments of what is predicted with a model file; `table` and `drop` say what these are for."""
+    add = parser.add_argument
+    add("model", type=Path, metavar="MODEL", help=MODEL)
+    add("table", nargs="?", metavar="TABLE", help=table)
+    add("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)")
+    add("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
+    add("--drop", action="store_true", help=drop)
+    add_dialect(parser)
 
 
-def add_drop(parser: argparse.ArgumentParser, does: str) -> None:
-    """Add the option for rows with missing values."""
-    parser.add_argument("--drop", action="store_true", help=does)
+def dialect_of(arguments: argparse.Namespace) -> "Dialect":
+    """Return how CSV is written, see `add_dialect`."""
+    from lmgp.io.tables import Dialect
 
-
-def dialect_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return what `add_dialect` parsed, as arguments of `lmgp.tables.Dialect`."""
     separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)
-    return {"sep": separator, "decimal": arguments.decimal, "encoding": arguments.encoding}
+    return Dialect(separator, arguments.decimal, arguments.encoding)
 
 
 def number(low: float, high: float = math.inf) -> Any:

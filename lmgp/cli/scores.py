@@ -1,53 +1,28 @@
-"""``lmgp score``: predictions of a model file beside what was observed."""
+"""``lmgp score`` and ``lmgp plot``: predictions of a model file beside what was observed."""
 
 import argparse
 import logging
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from lmgp.cli.loaded import (
-    TABLE,
-    column_chooser,
-    loaded_model,
-    predictions_of,
-    table_dialect,
-    table_source,
-    target_names,
-    with_names,
-)
-from lmgp.cli.parsing import Parser, add_dialect, add_drop, add_of_model
-from lmgp.errors import InputError
+from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, target_names
+from lmgp.cli.parsing import STANDARD, TABLE, Parser, add_model_and_table
+from lmgp.errors import InputError, OutputError
 
 if TYPE_CHECKING:
-    from lmgp.cli.grids import Floats
+    from numpy import float64
+    from numpy.typing import NDArray
+
+    Floats = NDArray[float64]
+    Scores = Mapping[str, Any]
 
 _LOG = logging.getLogger(__name__)
 
 
-class Scored(NamedTuple):
-    """What a model predicts of a table that has the target.
-
-    Attributes
-    ----------
-    target : str
-    X : ndarray of shape (n, d)
-    y, mean, std : ndarray of shape (n,)
-        Noise included.
-    lines : dict of str to str
-        The scores, by name.
-    """
-
-    target: str
-    X: "Floats"
-    y: "Floats"
-    mean: "Floats"
-    std: "Floats"
-    lines: dict[str, str]
-
-
 def add(commands: Any, quiet: Parser) -> None:
-    """Add the command to a parser."""
+    """Add the commands to a parser."""
     score = commands.add_parser(
         "score",
         parents=[quiet],
@@ -55,9 +30,8 @@ def add(commands: Any, quiet: Parser) -> None:
         description="Show the root mean square error, the mean negative log predictive density (NLPD) and the mean "
         "continuous ranked probability score (CRPS), lower ones being better, and the share of rows within intervals.",
     )
+    add_model_and_table(score, TABLE, "leave out rows with missing values")
     argument = score.add_argument
-    argument("model", type=Path, metavar="MODEL", help="a file that 'lmgp fit' or model.save(path) wrote")
-    argument("table", nargs="?", metavar="TABLE", help=TABLE)
     argument(
         "--leave-one-out",
         action="store_true",
@@ -69,143 +43,210 @@ def add(commands: Any, quiet: Parser) -> None:
         metavar="COLUMN",
         help="the column that was predicted (default: that of 'lmgp fit'); of several targets, once for each in order",
     )
-    add_of_model(score)
-    add_drop(score, "leave out rows with missing values")
     argument("--report", metavar="FILE", help="write a page with the scores and figures too, such as report.html")
-    add_dialect(score)
     score.set_defaults(run=_score)
+
+    plot = commands.add_parser(
+        "plot",
+        parents=[quiet],
+        help="draw a model file, and how well it predicts a table, on one page",
+        description="Write one HTML page: the scores, figures of the model and of its predictions, and what was tried "
+        "to make it. Without a table it has what the file says of the model alone.",
+    )
+    add_model_and_table(plot, f"with the target, to be predicted: {TABLE}", "leave out rows with missing values")
+    argument = plot.add_argument
+    argument("--out", metavar="FILE", help="the page to write (default: the model's name with .html, in this folder)")
+    argument(
+        "--target",
+        action="append",
+        metavar="COLUMN",
+        help="the column that was predicted (default: that of 'lmgp fit')",
+    )
+    plot.set_defaults(run=_plot)
 
 
 def _score(arguments: argparse.Namespace) -> None:
     if (arguments.table is None) == (not arguments.leave_one_out):
         raise InputError("Give a table to score, or --leave-one-out, and not both (see lmgp score --help).")
-    if arguments.leave_one_out:
-        _score_left_out(arguments)
-        return
+    told = [f"--{name}" for name in ("report", "target", "columns", "drop") if getattr(arguments, name)]
+    if arguments.leave_one_out and told:
+        raise InputError(f"{', '.join(told)} and --leave-one-out do not go together: it is of the training rows.")
     if arguments.report is not None:
-        from lmgp.cli.plotting import check_report
-
-        check_report(arguments.report, arguments.model, arguments.table)  # before the work
+        _check_report(arguments.report, arguments)  # before the work
     model, notes = loaded_model(arguments)
-    if target_names(model) is not None:
+    names = target_names(model)
+    if names is not None and arguments.report is not None:
+        raise InputError(f"A report is of one target; {arguments.model} predicts {', '.join(names)}.")
+    if arguments.leave_one_out:
+        targets, n_rows, scores = _left_out(model, notes, arguments)
+        heading = f"{n_rows}, each left out"
+    else:
+        targets, predicted, scores = _scored(model, notes, arguments)
+        n_rows = len(predicted[0])
+        heading = str(n_rows)
         if arguments.report is not None:
-            raise InputError(f"A report is of one target; {arguments.model} predicts {', '.join(model.target_names_)}.")
-        _score_targets(model, notes, arguments)
-        return
-    scored = score(model, notes, arguments)
-    if arguments.report is not None:
-        from lmgp.cli.plotting import write_report
-
-        write_report(arguments.report, arguments.model, model, notes, scored, arguments.level)
-        _LOG.info("wrote %s", arguments.report)
-    _write_lines(scored.lines)
+            _write_report(arguments.report, model, notes, arguments, targets[0], predicted, _lines(n_rows, scores))
+            _LOG.info("wrote %s", arguments.report)
+    if names is None:
+        lines = _lines(heading, scores)
+        width = max(map(len, lines))
+        sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines.items()))
+    else:
+        sys.stdout.write(f"{n_rows} rows\n{_table(targets, scores)}")
 
 
-def score(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) -> Scored:
-    """Compare predictions of one target with a table, as the arguments of ``lmgp score`` say."""
-    from lmgp import metrics
-
-    given = [arguments.target] if isinstance(arguments.target, str) else arguments.target
-    targets = given or [one for one in (notes.get("target"),) if one is not None]
-    if not targets:
-        raise InputError(f"{arguments.model} does not say which column it predicts; name it (--target).")
-    if len(targets) > 1:
-        raise InputError(f"{arguments.model} predicts one target; got --target {', '.join(targets)}.")
-    X, y = _read(model, arguments, targets)
-    y = y[:, 0]
-    mean, std, lower, upper = predictions_of(model, X, None, arguments.level, include_noise=True).values()
-    named = with_names(model, X)
-    of_model = hasattr(model, "nlpd_rows")  # y is not Gaussian, and the model has its density
-    scores = {
-        "RMSE": metrics.rmse(y, mean),
-        "NLPD": model.nlpd_rows(named, y).mean() if of_model else metrics.nlpd(y, mean, std**2),
-        "CRPS": model.crps_rows(named, y).mean() if of_model else metrics.crps(y, mean, std**2),
-        _coverage(arguments.level): ((lower <= y) & (y <= upper)).mean(),
-    }
-    lines = {"rows": f"{len(y)}", **{name: f"{value:.6g}" for name, value in scores.items()}}
-    return Scored(targets[0], X, y, mean, std, lines)
+def _plot(arguments: argparse.Namespace) -> None:
+    out = arguments.out if arguments.out is not None else arguments.model.with_suffix(".html").name
+    _check_report(out, arguments)  # before the work
+    if arguments.table is None and (arguments.columns or arguments.target):
+        raise InputError("--target and --columns are about a table, and none is given (see lmgp plot --help).")
+    model, notes = loaded_model(arguments)
+    if (names := target_names(model)) is not None:
+        raise InputError(
+            f"A page is of one target; {arguments.model} predicts {', '.join(names)}. Use lmgp score for the scores of "
+            "all, or fit a model to one."
+        )
+    if arguments.table is None:
+        _write_report(out, model, notes, arguments, str(notes.get("target", "y")), None, {})
+    else:
+        (target,), predicted, scores = _scored(model, notes, arguments)
+        _write_report(out, model, notes, arguments, target, predicted, _lines(len(predicted[0]), scores))
+    sys.stdout.write(f"{out}\n")
 
 
-def _score_targets(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Show a table of the scores of several targets."""
+def _scored(
+    model: Any, notes: dict[str, Any], arguments: argparse.Namespace
+) -> "tuple[list[str], tuple[Floats, ...], Scores]":
+    """Return the targets of a table, its X, y and their predicted means and deviations, and the scores of each."""
     import numpy as np
 
-    names = target_names(model) or ()
-    targets = arguments.target or notes.get("targets") or list(names)
-    if len(targets) != len(names):
+    from lmgp.grids import predicted, with_names
+
+    names = target_names(model)
+    known = notes.get("targets") or [notes["target"]] if notes else names
+    targets = list(arguments.target or known or ())
+    if not targets:
+        raise InputError(f"{arguments.model} does not say which column it predicts; name it (--target).")
+    if names is None and len(targets) > 1:
+        raise InputError(f"{arguments.model} predicts one target; got --target {', '.join(targets)}.")
+    if names is not None and len(targets) != len(names):
         raise InputError(
             f"{arguments.model} predicts {len(names)} targets, {', '.join(names)}; name the column of each, in this "
             f"order, with --target; got {', '.join(targets)}."
         )
-    X, y = _read(model, arguments, targets)
-    named, found = with_names(model, X), predictions_of(model, X, None, arguments.level, include_noise=True)
-    mean, _, lower, upper = np.stack(list(found.values())).reshape(len(names), 4, -1).transpose(1, 2, 0)
+    table = complete_rows(*read_for_model(model, arguments, targets))
+    X, y = table[:, : -len(targets)], table[:, -len(targets) :]
+    y = y[:, 0] if names is None else y
+    mean, std, lower, upper = predicted(model, X, include_noise=True, level=arguments.level).values()
+    nlpd, crps = _losses(model, with_names(model, X), y, mean, std)
     scores = {
         "RMSE": np.sqrt(np.mean((y - mean) ** 2, axis=0)),
-        "NLPD": model.nlpd_rows(named, y).mean(axis=0),
-        "CRPS": model.crps_rows(named, y).mean(axis=0),
+        "NLPD": nlpd.mean(axis=0),
+        "CRPS": crps.mean(axis=0),
         _coverage(arguments.level): ((lower <= y) & (y <= upper)).mean(axis=0),
     }
-    _write_table(targets, len(y), scores)
+    return targets, (X, y, mean, std), {name: np.atleast_1d(values) for name, values in scores.items()}
 
 
-def _score_left_out(arguments: argparse.Namespace) -> None:
-    """Show the scores of each training row, predicted from all others."""
-    told = [f"--{name}" for name in ("report", "target", "columns", "drop") if getattr(arguments, name)]
-    if told:
-        raise InputError(f"{', '.join(told)} and --leave-one-out do not go together: it is of the training rows.")
-    model, notes = loaded_model(arguments)
+def _losses(model: Any, X: Any, y: "Floats", mean: "Floats", std: "Floats") -> "tuple[Floats, Floats]":
+    """Return the NLPD and the CRPS of each row, by the density of the model where y is not Gaussian."""
+    import numpy as np
+
+    from lmgp.metrics.gaussian import crps_rows, nlpd_rows
+
+    if hasattr(model, "nlpd_rows"):
+        return model.nlpd_rows(X, y), model.crps_rows(X, y)
+    if hasattr(model, "estimators_"):
+        columns = zip(model.estimators_, y.T, mean.T, std.T, strict=True)
+        nlpd, crps = zip(*(_losses(estimator, X, *column) for estimator, *column in columns), strict=True)
+        return np.column_stack(nlpd), np.column_stack(crps)
+    return nlpd_rows(y, mean, std**2), crps_rows(y, mean, std**2)
+
+
+def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) -> "tuple[list[str], int, Scores]":
+    """Return the targets, the number of training rows, and the scores of each row predicted from all others."""
     try:
-        found = model.loo_
+        results = model.loo_
     except InputError as error:
         raise InputError(
             f"{arguments.model} keeps no training rows, and leave-one-out predictions need them. Score it on a table "
             "that it was not fitted to, lmgp score MODEL TABLE, or use model.loo_ in Python before it is saved."
         ) from error
     names = target_names(model)
-    if names is not None:
-        each = [_of_left_out(one, arguments.level) for one in found]
-        every = {name: [scores[name] for scores in each] for name in each[0]}
-        _write_table(list(notes.get("targets", names)), len(found[0].y), every)
-        return
-    scores = _of_left_out(found, arguments.level)
-    _write_lines({"rows": f"{len(found.y)}, each left out", **{name: f"{one:.6g}" for name, one in scores.items()}})
-
-
-def _of_left_out(found: Any, level: float) -> dict[str, float]:
-    return {"RMSE": found.rmse, "NLPD": found.nlpd, "CRPS": found.crps, _coverage(level): found.coverage(level)}
+    of_targets = [results] if names is None else results
+    scores = {name: [getattr(one, name.lower()) for one in of_targets] for name in ("RMSE", "NLPD", "CRPS")}
+    scores[_coverage(arguments.level)] = [one.coverage(arguments.level) for one in of_targets]
+    return list(notes.get("targets", names or ())), len(of_targets[0].y), scores
 
 
 def _coverage(level: float) -> str:
     return f"coverage of {100 * level:g}% intervals"
 
 
-def _read(model: Any, arguments: argparse.Namespace, targets: list[str]) -> "tuple[Floats, Floats]":
-    """Return the inputs of a table, shape (n, d), and the targets, shape (n, t)."""
-    from lmgp.tables import read_table
-
-    choose = column_chooser(model, arguments.columns, targets)
-    table, complete = read_table(
-        table_source(arguments.table), choose, table_dialect(arguments), incomplete=arguments.drop, least=1
-    )
-    if not complete.all():
-        _LOG.info("%d of %d rows have missing values and are left out", (~complete).sum(), len(complete))
-    table = table[complete]
-    return table[:, : -len(targets)], table[:, -len(targets) :]
+def _lines(rows: int | str, scores: "Scores") -> dict[str, str]:
+    """Return the scores of one target as text, by name."""
+    return {"rows": str(rows), **{name: f"{values[0]:.6g}" for name, values in scores.items()}}
 
 
-def _write_lines(lines: dict[str, str]) -> None:
-    width = max(map(len, lines))
-    sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines.items()))
-
-
-def _write_table(targets: list[str], n_rows: int, scores: Any) -> None:
-    """Write one line for each target, and one column for each score."""
-    columns = [["target", *targets]]
-    columns += [[name, *(f"{value:.6g}" for value in values)] for name, values in scores.items()]
+def _table(targets: Sequence[str], scores: "Scores") -> str:
+    """Return a line for each target, with a column for each score."""
+    columns = [["target", *targets], *([name, *(f"{value:.6g}" for value in of)] for name, of in scores.items())]
     widths = [max(map(len, column)) for column in columns]
     lines = []
     for name, *cells in zip(*columns, strict=True):
         numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([name.ljust(widths[0]), *numbers]))
-    sys.stdout.write(f"{n_rows} rows\n" + "".join(f"{line}\n" for line in lines))
+        lines.append("  ".join([name.ljust(widths[0]), *numbers]) + "\n")
+    return "".join(lines)
+
+
+def _check_report(out: str, arguments: argparse.Namespace) -> None:
+    """Check that a page can be written, and would not replace a file that is read."""
+    from lmgp.saving.output import check_place
+
+    if out == STANDARD:
+        raise InputError("A report is written to a file; give its name, such as report.html.")
+    for read in (arguments.model, arguments.table):
+        if read not in (None, STANDARD) and Path(out).expanduser().resolve() == Path(read).expanduser().resolve():
+            raise OutputError(f"{out} would be replaced by the report; name another file for it.")
+    check_place(out)
+
+
+def _write_report(
+    out: str,
+    model: Any,
+    notes: dict[str, Any],
+    arguments: argparse.Namespace,
+    target: str,
+    predicted: "tuple[Floats, ...] | None",
+    scores: dict[str, str],
+) -> None:
+    """Write the page about a model: whole, or not at all."""
+    from lmgp.cli.info import facts, tables
+    from lmgp.plots.report import About, Predicted, page
+    from lmgp.saving.output import whole_file
+
+    about = About(
+        model=model,
+        title=arguments.model.name,
+        target=target,
+        facts=facts(model, notes),
+        scores=scores,
+        predicted=None if predicted is None else Predicted(*predicted),
+        ranges=_ranges(notes, model.n_features_in_),
+        tables=tables(model),
+        level=arguments.level,
+    )
+    content = page(about)
+    with whole_file(out) as stream:
+        stream.write(content)
+
+
+def _ranges(notes: dict[str, Any], n_columns: int) -> "Floats | None":
+    """Return the least and the greatest value of each column of the training rows, if the file says them."""
+    import numpy as np
+
+    try:
+        ranges = np.asarray(notes["ranges"], dtype=np.float64).T
+    except (KeyError, TypeError, ValueError):
+        return None
+    return ranges if ranges.shape == (2, n_columns) and np.isfinite(ranges).all() else None

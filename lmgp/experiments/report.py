@@ -1,21 +1,24 @@
-"""The table of a comparison, as plain text."""
+"""The report of a comparison: a table as plain text, and a figure over the number of features."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
+from sklearn.isotonic import isotonic_regression
 
-from lmgp.experiments.reference import MEAN_ERROR, iterates
-from lmgp.experiments.results import Row
-from lmgp.experiments.runner import Comparison, prepare
-from lmgp.inference.iterative import PLAN
-from lmgp.methods import EXACT
+from lmgp.experiments.compare import MEAN_ERROR, TEXT, Comparison, iterates, prepare
 from lmgp.metrics import nlpd
+from lmgp.plots.canvas import BLACK, LOOK, new_figure, plain, render
+from lmgp.posteriors.iterative import PLAN
+from lmgp.saving.output import whole_file
+from lmgp.selection.methods import EXACT, METHODS
 
-_COLUMNS = (
-    "method", "threshold", "D", "centroids", "KL/row", "s.d.", "KL sum", "reverse KL",
-    "RMSE", "NLPD", "95% cover", "CRPS", "fit s", "predict s",
-)  # fmt: skip
 _FAR = 1.0  # nats per row: that far from the exact GP, "nearest" is no praise
 _SHOWN = 12  # names of columns in the heading
 LEGEND = (
@@ -23,21 +26,42 @@ LEGEND = (
     "D: columns made; of nearest_rows the rows that predict, of spectral the modes. threshold: in lengthscales.\n"
     "*: nearest to the exact GP at this n_features."
 )
+# The columns of the table: their heading, the field, and how its mean is shown.
+_COLUMNS = (
+    ("threshold", "threshold", ".3g"), ("D", "n_features_out", ".9g"), ("centroids", "n_centroids", ".9g"),
+    ("KL/row", "kl", ".3g"), ("s.d.", "spread", ".1g"), ("KL sum", "kl_sum", ".3g"),
+    ("reverse KL", "reverse_kl", ".3g"), ("RMSE", "rmse", ".4g"), ("NLPD", "nlpd", ".4g"),
+    ("95% cover", "coverage", ".1%"), ("CRPS", "crps", ".4g"), ("fit s", "fit_seconds", ".3f"),
+    ("predict s", "predict_seconds", ".3f"),
+)  # fmt: skip
 
 
-def by_line(rows: Iterable[Row]) -> dict[tuple[int | None, str, float | None], list[Row]]:
-    """Group the rows of the methods by n_features, method and threshold: what remains are the seeds."""
-    groups: dict[tuple[int | None, str, float | None], list[Row]] = {}
-    for row in rows:
-        if row.method != EXACT:
-            groups.setdefault((row.n_features, row.method, row.threshold), []).append(row)
-    return groups
+def averages(rows: pd.DataFrame) -> pd.DataFrame:
+    """Average the rows of each method over the seeds.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Of a `Comparison`.
+
+    Returns
+    -------
+    DataFrame
+        One row for each method, ``n_features`` and ``threshold``, in the order of `rows`: the means, NaN where a value
+        is missing for any seed; ``spread``, the standard deviation of ``kl``; and ``seeds``, their number. Without the
+        reference.
+    """
+    keys = ["method", "n_features", "threshold"]
+    groups = rows[rows.method != EXACT].groupby(keys, dropna=False, sort=False)
+    numbers = [name for name in rows.columns if name not in (*keys, *TEXT)]
+    frame = groups[numbers].agg(lambda values: values.to_numpy().mean())
+    with np.errstate(invalid="ignore"):  # of infinite divergences
+        frame["spread"] = groups.kl.std()
+    frame["seeds"] = groups.size()
+    return frame.reset_index()
 
 
-def mean(rows: Iterable[Row], name: str) -> float:
-    """Average one field over rows; NaN where it does not apply."""
-    values = [np.nan if value is None else float(value) for value in (getattr(row, name) for row in rows)]
-    return float(np.mean(values))
+# ---------------------------------------------------------------------------------------------------------- the table
 
 
 def table(comparison: Comparison) -> str:
@@ -55,21 +79,32 @@ def table(comparison: Comparison) -> str:
     str
         Lines of text, the last one ended.
     """
-    lines = [*_heading(comparison)]
-    groups = by_line(comparison.rows)
-    entries: list[Sequence[str] | str] = [_COLUMNS]
-    nearest = []
-    for size, keys in groupby(sorted(groups, key=lambda key: key[0] or np.inf), key=lambda key: key[0]):
-        ranked = sorted((groups[key] for key in keys), key=lambda rows: np.nan_to_num(mean(rows, "kl"), nan=np.inf))
-        entries.append("without n_features" if size is None else f"n_features = {size}")
-        if size is not None or all(other is None for other, *_ in groups):
-            nearest.append(ranked[0])
-        entries.extend(_entry(rows, best=size is not None and rows is ranked[0]) for rows in ranked)
-    lines.extend(_aligned(entries))
+    lines = _heading(comparison)
+    ranked = averages(comparison.rows).sort_values(["n_features", "kl"], kind="stable")
+    headings = [heading for heading, *_ in _COLUMNS]
+    cells, breaks, nearest = [["method", *headings]], {}, []
+    for size, group in ranked.groupby("n_features", dropna=False):
+        breaks[len(cells)] = "without n_features" if math.isnan(size) else f"n_features = {size:g}"
+        if not math.isnan(size) or len(group) == len(ranked):
+            nearest.append(group.iloc[0])
+        for number, (_, line) in enumerate(group.iterrows()):
+            best = number == 0 and not math.isnan(size)
+            cells.append([f"{'*' if best else ' '} {line.method}", *_shown(line)])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for number, (first, *others) in enumerate(cells):
+        if number in breaks:
+            lines.append(breaks[number])
+        lines.append("  ".join((first.ljust(widths[0]), *map(str.rjust, others, widths[1:]))))
     lines.extend(_warnings(comparison, nearest))
     lines.extend(f"not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
     lines.extend(f"left out: {reason}" for reason in comparison.left_out)
     return "\n".join(lines) + "\n"
+
+
+def _shown(line: "pd.Series[float]") -> Iterator[str]:
+    for _, name, form in _COLUMNS:
+        value = round(line[name], 1) if form == ".9g" else line[name]
+        yield "-" if math.isnan(value) else format(value, form)
 
 
 def selections(comparison: Comparison) -> str:
@@ -84,109 +119,86 @@ def selections(comparison: Comparison) -> str:
     str
         For each n_features a table of the first seed, and a line for each other one; empty without that method.
     """
-    chosen = [row for row in comparison.rows if row.selection]
-    if not chosen:
-        return ""
     from lmgp.selection.search import Selection
 
     lines = []
-    for row in sorted(chosen, key=lambda row: (row.n_features or 0, row.seed)):
-        selection = Selection.from_json(row.selection)
+    chosen = comparison.rows[comparison.rows.selection != ""].sort_values(["n_features", "seed"])
+    for row in chosen.itertuples():
+        selection, cell = Selection.from_json(row.selection), f"seed {row.seed:g}, {row.method}, D = {row.n_features:g}"
         if row.seed == 0:
-            lines += ["", f"{row.cell}: what was tried, up to max_features = {row.n_features}", str(selection)]
+            lines += ["", f"{cell}: what was tried, up to max_features = {row.n_features:g}", str(selection)]
         else:
             trial = selection.chosen
             size = f"size {trial.n_features}" + (f", threshold {trial.threshold:g}" if trial.threshold else "")
-            lines.append(f"{row.cell}: {trial.method}, {size}; KL/row {trial.kl:.2g} on the probes")
+            lines.append(f"{cell}: {trial.method}, {size}; KL/row {trial.kl:.2g} on the probes")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _warnings(comparison: Comparison, nearest: Iterable[Sequence[Row]]) -> Iterator[str]:
+def _warnings(comparison: Comparison, nearest: Iterable["pd.Series[float]"]) -> Iterator[str]:
     """Say which of the models that are the nearest to the exact GP are still of no use."""
     trivial = _trivial_nlpd(comparison)
-    for rows in nearest:
-        name, kl, score = rows[0].method, mean(rows, "kl"), mean(rows, "nlpd")
+    for line in nearest:
         reasons = []
-        if not kl <= _FAR:
-            reasons.append(f"is far from the exact GP, KL/row {kl:.3g}")
-        if not score <= trivial:
-            reasons.append(f"predicts worse than the training mean and s.d., NLPD {score:.4g} against {trivial:.4g}")
+        if not line.kl <= _FAR:
+            reasons.append(f"is far from the exact GP, KL/row {line.kl:.3g}")
+        if not line.nlpd <= trivial:
+            reasons.append(
+                f"predicts worse than the training mean and s.d., NLPD {line.nlpd:.4g} against {trivial:.4g}"
+            )
         if reasons:
-            at = "" if rows[0].n_features is None else f"at n_features = {rows[0].n_features} "
+            at = "" if math.isnan(line.n_features) else f"at n_features = {line.n_features:g} "
             yield (
-                f"note: {at}even the nearest, {name}, {' and '.join(reasons)}. Use more features, another threshold, "
-                "or other methods."
+                f"note: {at}even the nearest, {line.method}, {' and '.join(reasons)}. Use more features, another "
+                "threshold, or other methods."
             )
 
 
 def _trivial_nlpd(comparison: Comparison) -> float:
     """Score the prediction of every test row by the mean and the s.d. of the training targets; the mean over seeds."""
     scores = []
-    for seed in sorted({row.seed for row in comparison.rows}):
-        rows = prepare(comparison.dataset, comparison.settings, seed)
+    for seed in comparison.rows.seed.unique():
+        rows = prepare(comparison.dataset, comparison.settings, int(seed))
         shape = rows.y_test.shape
         scores.append(nlpd(rows.y_test, np.full(shape, rows.y_train.mean()), np.full(shape, rows.y_train.var())))
     return float(np.mean(scores))
 
 
-def _lengthscales(comparison: Comparison, exact: Sequence[Row]) -> str:
+def _lengthscales(comparison: Comparison, exact: pd.DataFrame) -> str:
     """Show the lengthscales with the names and the units of their columns."""
     standardised = comparison.settings.standardises(comparison.dataset)
     names = comparison.dataset.feature_names
-    lengthscales = [row.lengthscale for row in exact]
-    if len(names) > 1 and all(len(of_seed) == 1 for of_seed in lengthscales):
+    of_seeds = [list(map(float, text.split())) for text in exact.lengthscale]
+    if len(names) > 1 and all(len(lengthscales) == 1 for lengthscales in of_seeds):
         unit = "in s.d. of each column" if standardised else "in units of the columns"
-        return f"lengthscale {_span(value for (value,) in lengthscales)} ({unit})"
+        return f"lengthscale {_span(value for (value,) in of_seeds)} ({unit})"
     unit = "s.d." if standardised else "units"
-    of_columns = zip(names, zip(*lengthscales, strict=True), strict=True)
+    of_columns = zip(names, zip(*of_seeds, strict=True), strict=True)
     return "lengthscale " + ", ".join(f"{_span(values)} {unit} of {name}" for name, values in of_columns)
-
-
-def _inputs(comparison: Comparison) -> str:
-    """Say what became of the input columns."""
-    first, rest = comparison.dataset.feature_names[:_SHOWN], comparison.dataset.feature_names[_SHOWN:]
-    names = ", ".join(first) + (f" and {len(rest)} more" if rest else "")
-    if comparison.settings.standardises(comparison.dataset):
-        return f"inputs: {names}; each standardised to mean 0 and s.d. 1 on the training rows"
-    return f"inputs: {names}; as they are, not standardised"
 
 
 def _heading(comparison: Comparison) -> list[str]:
     dataset, settings = comparison.dataset, comparison.settings
-    exact = [row for row in comparison.rows if row.method == EXACT]
-    used = f"{_span((row.n_train for row in exact), 9)} train, {_span((row.n_test for row in exact), 9)} test"
-    learned = "" if all(row.converged is not False for row in exact) else " (the optimiser did not converge)"
-    hyper = [_lengthscales(comparison, exact)]
-    hyper += [
-        f"{name} {_span(values)}"
-        for name, values in (
-            ("variance", [row.variance for row in exact if row.variance is not None]),
-            ("noise variance", [row.noise_variance for row in exact if row.noise_variance is not None]),
-        )
-    ]
+    exact = comparison.rows[comparison.rows.method == EXACT]
+    mean = exact.mean(numeric_only=True)
     splits = "published" if settings.protocol.published_splits and dataset.splits else "random"
     title = (
-        f"{dataset.name}: {len(dataset.y)} rows ({used}), {dataset.X.shape[1]} input columns, "
-        f"target {dataset.target_name}; protocol {settings.protocol.name}, {settings.seeds} seed(s), {splits} splits"
+        f"{dataset.name}: {len(dataset.y)} rows ({_span(exact.n_train, 9)} train, {_span(exact.n_test, 9)} test), "
+        f"{dataset.X.shape[1]} input columns, target {dataset.target_name}; protocol {settings.protocol.name}, "
+        f"{settings.seeds} seed(s), {splits} splits"
     )
-    scores = ", ".join(
-        (
-            f"RMSE {mean(exact, 'rmse'):.4g}",
-            f"NLPD {mean(exact, 'nlpd'):.4g}",
-            f"95% cover {mean(exact, 'coverage'):.1%}",
-            f"CRPS {mean(exact, 'crps'):.4g}",
-            f"fit {mean(exact, 'fit_seconds'):.3f} s",
-            f"predict {mean(exact, 'predict_seconds'):.3f} s",
-        )
-    )
+    first, rest = dataset.feature_names[:_SHOWN], dataset.feature_names[_SHOWN:]
+    standardised = "each standardised to mean 0 and s.d. 1 on the training rows"
     lines = [
         title,
         "=" * len(title),
-        _inputs(comparison),
-        f"exact GP: {', '.join(hyper)}{learned}",
-        f"          {scores}",
+        f"inputs: {', '.join(first)}{f' and {len(rest)} more' if rest else ''}; "
+        f"{standardised if settings.standardises(dataset) else 'as they are, not standardised'}",
+        f"exact GP: {_lengthscales(comparison, exact)}, variance {_span(exact.variance)}, noise variance "
+        f"{_span(exact.noise_variance)}{' (the optimiser did not converge)' if (exact.converged == 0).any() else ''}",
+        f"          RMSE {mean.rmse:.4g}, NLPD {mean.nlpd:.4g}, 95% cover {mean.coverage:.1%}, CRPS {mean.crps:.4g}, "
+        f"fit {mean.fit_seconds:.3f} s, predict {mean.predict_seconds:.3f} s",
     ]
-    if any(iterates(row.n_train) for row in exact):
+    if iterates(exact.n_train.max()):
         lines.append(
             f"          mean by iteration, to {MEAN_ERROR:g} predictive s.d.; variance, approximate, from "
             f"{PLAN.n_neighbors} nearest rows and up to {PLAN.landmarks:,} landmarks"
@@ -197,43 +209,209 @@ def _heading(comparison: Comparison) -> list[str]:
 def _span(values: Iterable[float], digits: int = 4) -> str:
     """Show one number where all agree to the digits shown, else the least and the greatest."""
     ordered = sorted(values)
-    ends = dict.fromkeys(f"{value:.{digits}g}" for value in (ordered[0], ordered[-1]))
-    return " to ".join(ends)
+    return " to ".join(dict.fromkeys(f"{value:.{digits}g}" for value in (ordered[0], ordered[-1])))
 
 
-def _entry(rows: Sequence[Row], best: bool) -> list[str]:
-    def number(name: str, form: str = ".3g") -> str:
-        value = mean(rows, name)
-        return "-" if np.isnan(value) else format(value, form)
+# --------------------------------------------------------------------------------------------------------- the figure
 
-    def count(name: str) -> str:
-        value = round(mean(rows, name), 1)
-        return "-" if np.isnan(value) else f"{value:.9g}"
+_PANELS = ("Fourier", "Maclaurin, global", "Maclaurin, local", "Taylor", "training rows", "others")
+_LEAST = 1e-12  # divergences below it, zero among them, are drawn there: the axis is logarithmic
+_GAP = 0.085  # the least distance of two labels, as a share of a panel's height
 
+
+class Line(NamedTuple):
+    """One method at one threshold: its rows size by size, and how it is drawn.
+
+    Of a method without a size, the same rows are drawn at every size.
+    """
+
+    method: str
+    threshold: float
+    panel: str
+    rows: dict[int, pd.DataFrame]
+    colour: str
+    marker: str
+    dashes: str
+
+    @property
+    def label(self) -> str:
+        """What the line is called."""
+        return METHODS[self.method].label + ("" if math.isnan(self.threshold) else f", T = {self.threshold:g}")
+
+    @property
+    def filled(self) -> str:
+        """The colour within its markers: hollow are those of a method without a size."""
+        return self.colour if METHODS[self.method].sized else "white"
+
+    def divergences(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean for each size, and the distances to the least and greatest seed, shape (2, n)."""
+        return _middle([np.maximum(rows.kl.to_numpy(), _LEAST) for rows in self.rows.values()])
+
+
+def figure(comparison: Comparison) -> Figure:
+    """Draw the KL divergence per row over n_features, one panel a family, and the RMSE at the largest n_features.
+
+    The lines of the other families are grey in each panel. Bars span the least and the greatest value over the seeds.
+
+    Parameters
+    ----------
+    comparison : Comparison
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        With an Agg canvas: no global state of matplotlib is touched.
+    """
+    lines = _lines(comparison)
+    panels = [panel for panel in _PANELS if any(line.panel == panel for line in lines)]
+    n_rows = 1 if len(panels) < 3 else 2
+    n_columns = max(1, -(-len(panels) // n_rows))
+    fig = new_figure(4.4 * n_columns + 5.0, 3.6 * n_rows + 1.0)
+    grid = fig.add_gridspec(n_rows, n_columns + 1, width_ratios=[1.0] * n_columns + [0.95])
+    first: Axes | None = None
+    for number, panel in enumerate(panels):
+        axes = fig.add_subplot(grid[divmod(number, n_columns)], sharex=first, sharey=first)
+        _draw_panel(axes, panel, lines, comparison.settings.n_features)
+        if number % n_columns == 0:
+            axes.set_ylabel("KL(approximation ‖ exact)\nnats per row")
+        first = first or axes
+    for axes, panel in zip(fig.axes, panels, strict=True):  # after all lines, which set the limits of the shared axes
+        _label_ends(axes, [line for line in lines if line.panel == panel])
+    _draw_errors(fig.add_subplot(grid[:, n_columns]), comparison, lines)
+    fig.suptitle(_title(comparison, lines))
+    return fig
+
+
+def save(comparison: Comparison, path: Path) -> None:
+    """Draw the figure and write it as a PNG, whole or not at all.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    path : Path
+        In a folder that exists.
+    """
+    content = render(figure(comparison), "png", dpi=130)
+    with whole_file(path) as file:
+        file.write(content)
+
+
+def _title(comparison: Comparison, lines: Sequence[Line]) -> str:
+    settings = comparison.settings
+    title = f"{plain(comparison.dataset.name)}: protocol {settings.protocol.name}"
+    title += f", mean and range over {settings.seeds} seeds" if settings.seeds > 1 else ", one seed"
+    if not all(math.isnan(line.threshold) for line in lines):
+        title += ". T: threshold, in lengthscales"
+    if not all(METHODS[line.method].sized for line in lines):
+        title += ". Hollow: without n_features"
+    if (comparison.rows.kl < _LEAST).any():
+        title += f". {_LEAST:g}: or less"
+    return title
+
+
+def _lines(comparison: Comparison) -> list[Line]:
+    """Return the lines, panel by panel, in the order of the registry."""
+    order = {name: number for number, name in enumerate(METHODS)}
+    rows = comparison.rows[comparison.rows.method != EXACT]
+    groups = {key: group for key, group in rows.groupby(["method", "threshold"], dropna=False)}
+    thresholds = sorted(rows.threshold.dropna().unique())
+    lines: list[Line] = []
+    for method, threshold in sorted(groups, key=lambda key: (order[key[0]], key[1])):
+        panel = _panel(method)
+        methods = list(dict.fromkeys([*(line.method for line in lines if line.panel == panel), method]))
+        number = methods.index(method)
+        of_sizes = {int(size): group for size, group in groups[method, threshold].groupby("n_features")}
+        whole = dict.fromkeys(sorted(set(comparison.settings.n_features)), groups[method, threshold])
+        lines.append(
+            Line(
+                method,
+                threshold,
+                panel,
+                of_sizes or whole,
+                LOOK.colours[number % len(LOOK.colours)],
+                LOOK.markers[number % len(LOOK.markers)],
+                LOOK.dashes[0 if math.isnan(threshold) else thresholds.index(threshold) % len(LOOK.dashes)],
+            )
+        )
+    return lines
+
+
+def _panel(name: str) -> str:
+    method = METHODS[name]
+    where = {"Maclaurin": "Maclaurin, local" if method.localized else "Maclaurin, global", "rows": "training rows"}
+    panel = where.get(method.family, method.family)
+    return panel if panel in _PANELS else "others"
+
+
+def _draw_panel(axes: Axes, panel: str, lines: Sequence[Line], n_features: Sequence[int]) -> None:
+    for line in lines:
+        middle, bars = line.divergences()
+        if line.panel != panel:
+            axes.plot(list(line.rows), middle, color="#dddddd", linewidth=1.0, zorder=1)
+            continue
+        axes.errorbar(
+            list(line.rows), middle, bars, color=line.colour, marker=line.marker, linestyle=line.dashes, markersize=5,
+            linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3, label=line.label, markerfacecolor=line.filled,
+        )  # fmt: skip
+    ticks = sorted(set(n_features))
+    axes.set(xscale="log", yscale="log", title=panel, xlabel="n_features")
+    axes.set_xticks(ticks, map(str, ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="y", alpha=0.25)
+
+
+def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
+    """Write each line's name beside its last point, moved up or down where two would overlap."""
+    axes.autoscale_view()  # brings the limits up to date, which the transformation needs
+    to_axes = axes.transData + axes.transAxes.inverted()
+    ends = []
+    for line in lines:
+        height = float(to_axes.transform((list(line.rows)[-1], line.divergences()[0][-1]))[1])
+        ends.append((height if np.isfinite(height) else 1.0, line))
+    ends.sort(key=lambda end: end[0])
+    for (height, line), place in zip(ends, spread([height for height, _ in ends], _GAP), strict=True):
+        axes.annotate(
+            line.label.removeprefix("global Maclaurin, ").removeprefix("local Maclaurin, "), (1.0, height),
+            (1.06, place), xycoords="axes fraction", textcoords="axes fraction", color=line.colour, fontsize="small",
+            va="center", arrowprops={
+                "arrowstyle": "-", "color": line.colour, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 0,
+                "shrinkB": 0,
+            },
+        )  # fmt: skip
+
+
+def spread(places: Sequence[float], gap: float) -> np.ndarray:
+    """Move ascending places apart to a least distance, with the least sum of squared moves."""
+    gaps = gap * np.arange(len(places))
+    return isotonic_regression(np.asarray(places) - gaps) + gaps if len(places) else gaps
+
+
+def _draw_errors(axes: Axes, comparison: Comparison, lines: Sequence[Line]) -> None:
+    """Draw the RMSE at the largest size as dots, the least on top."""
+    largest = max(comparison.settings.n_features)
+    errors = [(line.rows[largest].rmse.to_numpy(), line) for line in lines if largest in line.rows]
+    errors.sort(key=lambda pair: float(pair[0].mean()), reverse=True)
+    for height, (values, line) in enumerate(errors):
+        (middle,), bars = _middle([values])
+        axes.errorbar(
+            middle, height, xerr=bars, color=BLACK, marker="o", markersize=5, elinewidth=1.0, capsize=2,
+            linestyle="none", markerfacecolor=BLACK if METHODS[line.method].sized else "white",
+        )  # fmt: skip
+    exact = comparison.rows[comparison.rows.method == EXACT].rmse.mean()
+    axes.axvline(exact, color=BLACK, linewidth=2.5, alpha=0.4, zorder=1)
+    axes.annotate("exact GP", (exact, 1.0), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
+                  ha="center", va="bottom", fontsize="small")  # fmt: skip
+    if errors and errors[0][0].mean() > 10.0 * errors[-1][0].mean() > 0.0:
+        axes.set_xscale("log")
+    axes.set_yticks(range(len(errors)), [line.label for _, line in errors], fontsize="small")
+    axes.set_ylim(-0.6, max(len(errors), 1) - 0.4)
+    axes.set_title(f"RMSE at n_features = {largest}", pad=18, loc="right")
+    axes.set_xlabel(f"units of {plain(comparison.dataset.target_name)}")
+    axes.grid(axis="both", alpha=0.25)
+
+
+def _middle(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of each group, and the distances to its least and greatest value, shape (2, n)."""
+    middle = np.array([values.mean() for values in groups])
     with np.errstate(invalid="ignore"):  # of infinite divergences
-        spread = np.std([row.kl for row in rows if row.kl is not None], ddof=1) if len(rows) > 1 else np.nan
-    return [
-        f"{'*' if best else ' '} {rows[0].method}",
-        number("threshold"),
-        count("n_features_out"),
-        count("n_centroids"),
-        number("kl"),
-        "-" if np.isnan(spread) else f"{spread:.1g}",
-        *(number(name) for name in ("kl_sum", "reverse_kl")),
-        *(number(name, ".4g") for name in ("rmse", "nlpd")),
-        number("coverage", ".1%"),
-        number("crps", ".4g"),
-        *(number(name, ".3f") for name in ("fit_seconds", "predict_seconds")),
-    ]
-
-
-def _aligned(entries: Sequence[Sequence[str] | str]) -> list[str]:
-    """Align the first column left and the others right; a string is a line of its own."""
-    cells = [entry for entry in entries if not isinstance(entry, str)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        entry
-        if isinstance(entry, str)
-        else "  ".join((entry[0].ljust(widths[0]), *map(str.rjust, entry[1:], widths[1:])))
-        for entry in entries
-    ]
+        return middle, np.abs([[of(values) for values in groups] - middle for of in (np.min, np.max)])

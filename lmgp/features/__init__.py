@@ -1,1 +1,5 @@
 """Feature maps: φ(x)ᵀφ(z) ≈ k(x, z)."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

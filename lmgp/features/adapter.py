@@ -17,45 +17,27 @@ gets the model's whole kernel, and a map with a kernel keeps it.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from lmgp.data import as_tensor
 from lmgp.errors import InputError, KernelWarning
-from lmgp.features.base import FeatureMap, KernelFit, KernelMap, Work
-from lmgp.features.names import names_of
-from lmgp.fitted import OfFit, digest
+from lmgp.features.base import FeatureMap, KernelMap, Work, names_of
+from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.validation import as_tensor
+from lmgp.lazy import Tensor
 
 Floats = NDArray[np.float64]
 
 # Columns that are counted for a transformer that does not say how many it makes.
 UNSAID_COLUMNS = 512
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TransformerFit(KernelFit):
-    """What `TransformerFeatures` learns.
-
-    Attributes
-    ----------
-    transformer : scikit-learn transformer
-        The fitted clone.
-    variance : float
-        σ², by whose root its columns are multiplied.
-    """
-
-    transformer: Any
-    variance: float = field(compare=False)
 
 
 class TransformerFeatures(KernelMap):
@@ -80,7 +62,7 @@ class TransformerFeatures(KernelMap):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"kernel": [Kernel, None]}
 
     needs = "prior_variance"
-    transformer_ = OfFit[Any]()
+    transformer_: Any
 
     def __init__(self, transformer: Any, *, kernel: Kernel | None = None) -> None:
         self.transformer = transformer
@@ -96,14 +78,8 @@ class TransformerFeatures(KernelMap):
         size = getattr(inner, "n_features", None) or getattr(inner, "n_components", None)
         return Work(int(size) if isinstance(size, int | np.integer) else UNSAID_COLUMNS)
 
-    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> TransformerFit:  # noqa: D102
-        transformer = clone(self.transformer).fit(X)
-        return TransformerFit(
-            n_features_out=_columns(transformer, X[:1]).shape[1],
-            kernel=kernel,
-            transformer=transformer,
-            variance=kernel.prior_variance(),
-        )
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        self.transformer_ = clone(self.transformer).fit(X)
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
         return names_of(self.transformer_, names, self.n_features_out_)
@@ -112,17 +88,16 @@ class TransformerFeatures(KernelMap):
         """Return zeros: the transformer sees the rows as they come."""
         return np.zeros(X.shape[1])
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit: TransformerFit = self._fitted
-        return as_tensor(_columns(fit.transformer, X.numpy())) * fit.variance**0.5
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        return mapped(self.transformer_, X) * self.kernel_.prior_variance() ** 0.5
 
-    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor | None:
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
         """Return σ² − ‖φ(x)‖² where the transformer is a Nyström map, whose k − φᵀφ is positive; else None."""
         transformer = self.transformer_
         last = transformer[-1] if isinstance(transformer, Pipeline) else transformer
         if isinstance(last, Nystroem) and last.kernel in ("rbf", "laplacian"):
             # Rounding alone can make the difference negative, at the landmarks.
-            return (self._fitted.variance - features.square().sum(dim=1)).clamp(min=0.0)
+            return (self.kernel_.prior_variance() - features.square().sum(dim=1)).clamp(min=0.0)
         return None
 
 
@@ -131,9 +106,19 @@ def work_of(features: Any, n_inputs: int) -> Work:
     return (features if isinstance(features, KernelMap) else TransformerFeatures(features)).work(n_inputs)
 
 
-def _columns(transformer: Any, X: Floats) -> Floats:
-    columns = transformer.transform(X)
-    columns = np.asarray(columns.toarray() if issparse(columns) else columns, dtype=np.float64)
+def mapped(transformer: Any, X: Tensor) -> Tensor:
+    """Map checked rows by any fitted transformer; one of this package's does not check them again.
+
+    Raises
+    ------
+    InputError
+        If it does not make one row of finite numbers for each row.
+    """
+    if isinstance(transformer, FeatureMap):
+        columns = transformer.evaluate(X).numpy()
+    else:
+        columns = transformer.transform(X.numpy())
+        columns = np.asarray(columns.toarray() if issparse(columns) else columns, dtype=np.float64)
     if columns.ndim != 2 or len(columns) != len(X) or columns.shape[1] == 0:
         raise InputError(
             f"{transformer!r} cannot serve as a feature map: it made an array of shape {columns.shape} of "
@@ -141,7 +126,7 @@ def _columns(transformer: Any, X: Floats) -> Floats:
         )
     if not np.isfinite(columns).all():
         raise InputError(f"{transformer!r} cannot serve as a feature map: not all numbers that it made are finite.")
-    return np.ascontiguousarray(columns)
+    return as_tensor(columns)
 
 
 def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> KernelMap:

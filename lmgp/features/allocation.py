@@ -18,23 +18,9 @@ from lmgp.features.sketches import Sketch, padded_size, variance_terms, within_b
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Which rows are taken around centroids.
-
-    Attributes
-    ----------
-    group_rows : int
-        Rows around one of several centroids.
-    negligible : float
-        A row is within reach of a centroid if a map of the highest degree keeps more than this share of its variance.
-    """
-
-    group_rows: int = 25
-    negligible: float = 1e-6
-
-
-SAMPLE = Sample()
+# Rows around one of several centroids; a row is within reach of a centroid if a map of the highest degree keeps more
+# than this share of its variance.
+GROUP_ROWS, NEGLIGIBLE = 25, 1e-6
 
 
 def sample_groups(
@@ -45,7 +31,7 @@ def sample_groups(
     Parameters
     ----------
     scaled : ndarray of shape (n, d)
-        Rows, in lengthscales, each place once (`lmgp.locality.places.distinct_places`).
+        Rows, in lengthscales, each place once (`lmgp.neighbours.placement.distinct_places`).
     centroids : ndarray of shape (n_centroids, d)
         In the same coordinates.
     n_rows : int
@@ -60,9 +46,9 @@ def sample_groups(
         Groups: pairs of rows are taken within each. If no two rows are within reach of a common centroid, one group of
         rows at any distance from one centroid.
     """
-    radius = gammainccinv(max_degree + 1, SAMPLE.negligible)
+    radius = gammainccinv(max_degree + 1, NEGLIGIBLE)
     # A centroid near many rows serves many predictions: each random row votes for the centroid next to it.
-    n_groups = max(1, min(len(centroids), n_rows // SAMPLE.group_rows))
+    n_groups = max(1, min(len(centroids), n_rows // GROUP_ROWS))
     voters = scaled[rng.permutation(len(scaled))[:n_rows]]
     nearest = _squared_distances(voters, centroids).argmin(axis=1)
     chosen = list(dict.fromkeys(nearest.tolist()))[:n_groups]

@@ -1,32 +1,30 @@
 """The contracts of feature maps: of any map, and of a map of a kernel."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
-from functools import cached_property
-from numbers import Integral
-from typing import Any, ClassVar, NamedTuple, Self
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.arithmetic import USUAL, Arithmetic, Columns
+from lmgp.data import Noise, RandomState, Rows, Source, as_tensor, generator, validated
 from lmgp.errors import InputError
-from lmgp.features.names import NamedOutput
-from lmgp.features.operators import Composable
-from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
+from lmgp.features.statistics import Statistics
+from lmgp.fitted import Fitted, digest, forget, unchanged_on_failure
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.locality.clustering import nearest_centroids
-from lmgp.locality.places import distinct_places
+from lmgp.lazy import Tensor
 from lmgp.memory import check_memory
-from lmgp.noise import Noise
-from lmgp.statistics import Source, Statistics
-from lmgp.validation import RandomState, Rows, as_tensor, generator, validated
+from lmgp.neighbours.clustering import nearest_centroids
+from lmgp.neighbours.placement import distinct_places
+
+if TYPE_CHECKING:
+    from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
 
 Floats = NDArray[np.float64]
 
@@ -35,55 +33,6 @@ SERVING = (
     ("frequencies", "RandomFourierFeatures, OrthogonalFourierFeatures"),
     ("gaussian_components", "TaylorFeatures, OptimizedMaclaurinFeatures, RandomMaclaurinFeatures"),
 )
-
-
-class TensorMap(Composable, ABC):
-    """A feature map that can be evaluated without a further check of its rows."""
-
-    @abstractmethod
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        """Map a checked float64 tensor of shape (n, d) to features of shape (n, n_features_out_)."""
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MapFit:
-    """What a map learns in `fit`.
-
-    Fields with ``compare=False`` follow from the others: they do not make two maps different.
-
-    Attributes
-    ----------
-    n_features_out : int
-        The number of columns, D.
-    """
-
-    n_features_out: int
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Without the names below: what is computed when first asked for is no part of the state.
-        return {one.name: vars(self)[one.name] for one in fields(self)}
-
-    @cached_property
-    def digest(self) -> str:
-        """A name that maps of equal arrays and numbers share."""
-        return digest(self)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class KernelFit(MapFit):
-    """What a map of a kernel learns in `fit`.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    """
-
-    kernel: Kernel
-
-    @cached_property
-    def kernel_name(self) -> str:
-        """The kernel as it prints."""
-        return str(self.kernel)
 
 
 class Work(NamedTuple):
@@ -111,11 +60,14 @@ class Work(NamedTuple):
     stretch: float = 1.0
 
 
-class FeatureMap(Fitted, TensorMap, NamedOutput, TransformerMixin, BaseEstimator):
+class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
     """A map φ from rows to columns: a scikit-learn transformer.
 
     `fit` draws what is random and decides how many columns there are; `transform` maps. Subclasses implement `draw` and
-    `evaluate`, and may name their columns in `column_names`. What is learned is one record, a `MapFit`.
+    `evaluate`, and may name their columns in `column_names`.
+
+    Maps have the operators of their kernels: ``map1 + map2``, ``map1 * map2``, ``3.0 * map1``. The other map may be any
+    scikit-learn transformer.
 
     Attributes
     ----------
@@ -123,16 +75,17 @@ class FeatureMap(Fitted, TensorMap, NamedOutput, TransformerMixin, BaseEstimator
         The number of columns made.
     n_features_in_ : int
         The number of input columns, d.
-    record_ : MapFit
-        What `draw` returned.
     """
+
+    __array_ufunc__ = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
     _accepts_sparse: ClassVar[bool] = False
 
     n_features: int
     random_state: RandomState = None
-    n_features_out_ = OfFit[int]()
+    n_features_in_: int
+    n_features_out_: int
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
         """Draw the map for rows like these.
@@ -149,9 +102,51 @@ class FeatureMap(Fitted, TensorMap, NamedOutput, TransformerMixin, BaseEstimator
         MemoryLimitError
             If the map would not fit into the machine's memory.
         """
+        return self._fit_by(X, self.draw)
+
+    def _fit_by(self, X: ArrayLike, draw: Callable[[Any, np.random.Generator], None]) -> Self:
+        """Check parameters and rows, and draw the map by a method; where that fails, the map stays as it was."""
         with unchanged_on_failure(self):
-            self._fitted = self.draw(*self._start(X))
+            self._validate_params()
+            forget(self)
+            rows: Floats = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
+            self._prepare(rows)
+            draw(rows, generator(self.random_state))
+            if "n_features_out_" not in vars(self):
+                self.n_features_out_ = self.evaluate(as_tensor(rows[:1])).shape[1]
         return self
+
+    def _prepare(self, X: Floats) -> None:
+        """Check what `draw` takes for granted."""
+
+    @abstractmethod
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:
+        """Decide all that is random or depends on the rows; `fit` calls it.
+
+        What is learned is kept as attributes whose names end in an underscore. The number of columns,
+        ``n_features_out_``, may be left to `fit`, which counts what `evaluate` makes of a row.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Checked rows.
+        rng : numpy.random.Generator
+        """
+
+    @abstractmethod
+    def evaluate(self, X: Tensor) -> Tensor:
+        """Map rows that are not checked again.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, d)
+            Finite, of float64.
+
+        Returns
+        -------
+        Tensor of shape (n, n_features_out_)
+            A new one.
+        """
 
     def transform(self, X: ArrayLike) -> Floats:
         """Map rows to features.
@@ -171,33 +166,81 @@ class FeatureMap(Fitted, TensorMap, NamedOutput, TransformerMixin, BaseEstimator
         """Return what this map will cost for rows of `n_inputs` columns. It need not be fitted."""
         return Work(self.n_features)
 
-    def _start(self, X: ArrayLike) -> tuple[Floats, np.random.Generator]:
-        """Check parameters and rows; return the rows and the generator that `random_state` names."""
-        self._validate_params()
-        rows: Floats = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
-        return rows, generator(self.random_state)
-
-    @abstractmethod
-    def draw(self, X: Floats, rng: np.random.Generator) -> MapFit:
-        """Decide all that is random or depends on the rows; `fit` calls it.
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
+        """Return the names of the columns that are made.
 
         Parameters
         ----------
-        X : ndarray of shape (n, d)
-            Checked rows.
-        rng : numpy.random.Generator
+        input_features : array-like of str of shape (d,), optional
+            The names of the columns of X; those of `fit` if not given, or x0, x1, …
 
         Returns
         -------
-        MapFit
-        """
+        ndarray of str of shape (n_features_out_,)
 
-    @property
-    def record_(self) -> Any:
-        """What `draw` returned, for `evaluate`."""
-        if "_fitted" not in vars(self):
-            raise AttributeError(f"{type(self).__name__} has no record_: it is not fitted.")
-        return self._fitted
+        Raises
+        ------
+        InputError
+            If the number of names is not d, or they are not those of `fit`.
+        """
+        check_is_fitted(self)
+        known = getattr(self, "feature_names_in_", None)
+        given = known if input_features is None else np.asarray(input_features, dtype=object)
+        if given is None:
+            given = [f"x{j}" for j in range(self.n_features_in_)]
+        if known is not None and list(given) != list(known):
+            raise InputError(
+                f"input_features is not equal to feature_names_in_, {list(known)}; got {list(given)}. Leave it out."
+            )
+        if len(given) != self.n_features_in_:
+            raise InputError(
+                f"input_features should have length equal to the number of columns of X, {self.n_features_in_}; got "
+                f"{list(given)}."
+            )
+        return np.array(list(self.column_names([str(name) for name in given])), dtype=object)
+
+    def column_names(self, names: Sequence[str]) -> Iterable[str]:
+        """Name the columns of the fitted map; subclasses say more than their own name and a number.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Of the columns of X.
+
+        Returns
+        -------
+        iterable of str
+            ``n_features_out_`` different ones.
+        """
+        return numbered(type(self).__name__.lower(), self.n_features_out_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "n_features_out_" in vars(self)
+
+    # Composed maps are feature maps themselves: their module can only be imported after this one.
+    def __add__(self, other: Any) -> "SumFeatures":
+        from lmgp.features.composition import SumFeatures
+
+        return SumFeatures(self, other) if hasattr(other, "transform") else NotImplemented
+
+    def __radd__(self, other: Any) -> "SumFeatures":
+        from lmgp.features.composition import SumFeatures
+
+        return SumFeatures(other, self) if hasattr(other, "transform") else NotImplemented
+
+    def __mul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
+        from lmgp.features.composition import ProductFeatures, ScaledFeatures
+
+        if isinstance(other, Real):
+            return ScaledFeatures(self, float(other))
+        return ProductFeatures(self, other) if hasattr(other, "transform") else NotImplemented
+
+    def __rmul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
+        from lmgp.features.composition import ProductFeatures, ScaledFeatures
+
+        if isinstance(other, Real):
+            return ScaledFeatures(self, float(other))
+        return ProductFeatures(other, self) if hasattr(other, "transform") else NotImplemented
 
 
 class KernelMap(FeatureMap):
@@ -206,7 +249,8 @@ class KernelMap(FeatureMap):
     The map applies the kernel's lengthscale and variance. It never centres: where the map has a centre (all but the
     Fourier and Nyström maps), that is the origin, and whoever uses it hands over X − c.
 
-    Subclasses implement `draw_for` and `evaluate`, and say what they need of a kernel in ``needs``.
+    Subclasses implement `draw`, which finds the kernel in ``kernel_``, and `evaluate`, and say what they need of a
+    kernel in ``needs``.
 
     Parameters
     ----------
@@ -224,7 +268,7 @@ class KernelMap(FeatureMap):
     n_features_in_ : int
         The number of input columns, d.
     kernel_ : Kernel
-        The kernel that is approximated.
+        The kernel that is approximated: a copy, which fits the rows and can do what the map needs.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -237,7 +281,10 @@ class KernelMap(FeatureMap):
     # Whether k − φᵀφ is positive semi-definite.
     leaves_covariance: ClassVar[bool] = False
 
-    kernel_ = OfFit[Any]()
+    # What follows from the other attributes, or does not change what a map makes: it is no part of `identity`.
+    _follows: ClassVar[frozenset[str]] = frozenset({"feature_names_in_", "factor_", "steps_", "moments_"})
+
+    kernel_: Any
 
     def __init__(
         self, n_features: int = 512, *, kernel: Kernel | None = None, random_state: RandomState = None
@@ -285,7 +332,7 @@ class KernelMap(FeatureMap):
         kernel = self._checked_kernel(X.shape[1])
         return self.fit(X - centroids[nearest_centroids(kernel.scale(X), kernel.scale(centroids))])
 
-    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor | None:
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
         """Return the prior variance that the map leaves out at each row.
 
         Parameters
@@ -317,10 +364,23 @@ class KernelMap(FeatureMap):
 
     def source(self, noise: Noise, centre: Floats | None) -> Source:
         """Name this fitted map for the statistics that it makes."""
-        fit: KernelFit = self._fitted
-        return Source(noise, fit.kernel_name, f"{type(self).__name__} {fit.digest}", centre)
+        return Source(noise, *self.identity, centre)
 
-    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0, by: Arithmetic = USUAL) -> Statistics:
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Two names that maps of equal kernels, arrays and numbers share: of the kernel, and of the map."""
+        names = vars(self).get("_identity")
+        if names is None:
+            learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
+            learned = {name: value for name, value in learned.items() if name not in self._follows}
+            names = self._identity = str(self.kernel_), f"{type(self).__name__} {digest(learned)}"
+        return names
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: one for name, one in state.items() if name != "_identity"}
+
+    def summed(self, chunks: Iterable[Rows], source: Source, n_targets: int, by: Arithmetic = USUAL) -> Statistics:
         """Sum the statistics of rows.
 
         Parameters
@@ -329,8 +389,8 @@ class KernelMap(FeatureMap):
             With X as differences to the centre of the map.
         source : Source
             With the noise, which says whether what the map leaves out of a row's variance is noise of that row.
-        origin : float, default=0.0
-            Of y in the sums.
+        n_targets : int
+            Of the rows.
         by : Arithmetic
             Where columns are multiplied, and in which precision.
 
@@ -338,15 +398,14 @@ class KernelMap(FeatureMap):
         -------
         Statistics
         """
-        total = Statistics.zeros(self.n_features_out_, source, origin)
+        total = Statistics.zeros(self.n_features_out_, n_targets, source)
         with total.adding(by) as add:
             for chunk in chunks:
                 features, missing = self._columns(as_tensor(chunk.X), source.noise.counts_missing, by)
-                weights = None if chunk.weights is None else as_tensor(chunk.weights)
-                add(features, as_tensor(chunk.y), weights, source.noise.relative_precision(chunk, missing))
+                add(features, chunk, missing)
         return total
 
-    def _columns(self, X: torch.Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Columns, torch.Tensor | None]:
+    def _columns(self, X: Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Columns, Tensor | None]:
         """Return the features of rows for products, and the variance that the map leaves out, where it is asked for."""
         features = self.evaluate(X)
         return features.to(arithmetic.place, arithmetic.dtype), self.missing_variance(X, features) if missing else None
@@ -367,15 +426,11 @@ class KernelMap(FeatureMap):
         """
         return (np.arange(self.n_features_out_), 1.0) if larger is self else None
 
-    def draw(self, X: Floats, rng: np.random.Generator) -> KernelFit:
-        """Check the kernel and the memory, and draw the map: `draw_for`."""
-        return self.draw_for(X, rng, self._prepare(X))
-
-    def _prepare(self, X: Floats) -> Kernel:
-        """Return the kernel of the map, after checking that it can serve these rows within the machine's memory."""
-        kernel = self._checked_kernel(X.shape[1])
+    def _prepare(self, X: Floats) -> None:
+        """Take a copy of the kernel, after checking that it can serve these rows within the machine's memory."""
+        self.__dict__.pop("_identity", None)
+        self.kernel_ = self._checked_kernel(X.shape[1])
         self._check_size(X)
-        return kernel
 
     def _check_size(self, X: Floats) -> None:
         """Refuse a map that would not fit into the machine's memory."""
@@ -392,9 +447,24 @@ class KernelMap(FeatureMap):
         self.require(kernel)
         return kernel
 
-    @abstractmethod
-    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> KernelFit:
-        """Decide all that is random or depends on the rows, as `draw`, for a kernel.
 
-        It is a copy, which fits the rows and can do what the map needs. The result is a `KernelFit`.
-        """
+def numbered(name: str, count: int) -> list[str]:
+    """Return names with a number at the end, as scikit-learn's own maps have: name0, name1, …"""
+    return [f"{name}{i}" for i in range(count)]
+
+
+def indexed(name: str, count: int) -> list[str]:
+    """Return names with an index: name[0], name[1], …"""
+    return [f"{name}[{i}]" for i in range(count)]
+
+
+def by_degree(name: str, counts: Iterable[int]) -> list[str]:
+    """Return names of columns in order of their degree, name[degree,number], for the number of columns of each."""
+    return [f"{name}[{degree},{i}]" for degree, count in enumerate(counts) for i in range(count)]
+
+
+def names_of(transformer: Any, names: Sequence[str], count: int) -> list[str]:
+    """Return the names of the columns of any fitted transformer, numbered where it has none."""
+    if hasattr(transformer, "get_feature_names_out"):
+        return [str(name) for name in transformer.get_feature_names_out(np.array(names, dtype=object))]
+    return numbered(type(transformer).__name__.lower(), count)

@@ -1,60 +1,34 @@
-"""Feature maps made from feature maps, one for each construction of a kernel."""
+"""Feature maps made from feature maps: one for each construction of a kernel, and projections to fewer columns."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import singledispatch
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
 from sklearn.base import clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from lmgp.data import RandomState, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.adapter import work_of
-from lmgp.features.base import FeatureMap, MapFit, TensorMap, Work
-from lmgp.features.names import names_of
-from lmgp.fitted import OfFit
+from lmgp.features.adapter import TransformerFeatures, mapped, seeded_clone, work_of
+from lmgp.features.base import FeatureMap, Work, indexed, names_of
+from lmgp.features.sketches import padded_size
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.composite import ProductKernel, ScaledKernel, SumKernel, checked_factor
-from lmgp.kernels.dot_product import Function, LinearKernel, ModulatedKernel, checked_matrix, row_values
-from lmgp.validation import as_tensor
+from lmgp.kernels.composite import (
+    Function,
+    LinearKernel,
+    ModulatedKernel,
+    ProductKernel,
+    ScaledKernel,
+    SumKernel,
+    checked_factor,
+    checked_matrix,
+    row_values,
+)
+from lmgp.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LinearFit(MapFit):
-    """What `LinearFeatures` learns: the root of its matrix, and whether that is the identity."""
-
-    root: Floats
-    is_identity: bool = field(compare=False)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PairFit(MapFit):
-    """What a map of two parts learns: the fitted clones."""
-
-    left: Any
-    right: Any
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ScaledFit(MapFit):
-    """What `ScaledFeatures` learns: the fitted clone, and the root of the factor."""
-
-    features: Any
-    root: float
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ModulatedFit(MapFit):
-    """What `ModulatedFeatures` learns: the fitted clone, and the function."""
-
-    features: Any
-    function: Function
 
 
 class LinearFeatures(FeatureMap):
@@ -81,7 +55,7 @@ class LinearFeatures(FeatureMap):
     array([[2., 3.]])
     """
 
-    root_ = OfFit[Floats]()
+    root_: Floats
 
     def __init__(self, matrix: ArrayLike | None = None) -> None:
         self.matrix = matrix
@@ -89,66 +63,57 @@ class LinearFeatures(FeatureMap):
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         return Work(n_inputs)
 
-    def draw(self, X: Floats, rng: np.random.Generator) -> LinearFit:  # noqa: D102
-        n_inputs = X.shape[1]
-        if self.matrix is None:
-            return LinearFit(n_features_out=n_inputs, root=np.eye(n_inputs), is_identity=True)
-        values, vectors = np.linalg.eigh(checked_matrix(self.matrix, n_inputs))
-        root = (vectors * np.sqrt(values.clip(min=0.0))) @ vectors.T
-        return LinearFit(n_features_out=n_inputs, root=root, is_identity=False)
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        self.root_ = np.eye(X.shape[1])
+        if self.matrix is not None:
+            values, vectors = np.linalg.eigh(checked_matrix(self.matrix, X.shape[1]))
+            self.root_ = (vectors * np.sqrt(values.clip(min=0.0))) @ vectors.T
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
         return [f"linear[{name}]" for name in names]
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit: LinearFit = self._fitted
-        return X.clone() if fit.is_identity else X @ as_tensor(fit.root)
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        return X @ as_tensor(self.root_)
 
 
-class PairedFeatures(FeatureMap):
-    """A map of two parts, whose clones it fits to the same rows.
+class ComposedFeatures(FeatureMap):
+    """A map made from one or two others, its parts, whose clones it fits to the same rows.
 
-    Subclasses implement `_combine` and `_count`.
+    Subclasses name the constructor parameters that hold the parts in `_part_names`.
     """
 
-    left_ = OfFit[Any]()
-    right_ = OfFit[Any]()
+    _part_names: ClassVar[tuple[str, ...]] = ("features",)
 
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        for name in self._part_names:
+            part = getattr(self, name)
+            if isinstance(part, type) or not (hasattr(part, "fit") and hasattr(part, "transform")):
+                raise InputError(f"A part of a composed map must be a scikit-learn transformer; got {part!r}.")
+            setattr(self, f"{name}_", clone(part).fit(X))
 
     def work(self, n_inputs: int) -> Work:  # noqa: D102
-        return Work(self._count(work_of(self.left, n_inputs).columns, work_of(self.right, n_inputs).columns))
-
-    def draw(self, X: Floats, rng: np.random.Generator) -> PairFit:  # noqa: D102
-        left, right = fitted(self.left, X), fitted(self.right, X)
-        row = as_tensor(X[:1])
-        made = self._combine(columns(left, row), columns(right, row))
-        return PairFit(n_features_out=made.shape[1], left=left, right=right)
-
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit: PairFit = self._fitted
-        return self._combine(columns(fit.left, X), columns(fit.right, X))
+        sizes = [work_of(getattr(self, name), n_inputs).columns for name in self._part_names]
+        return Work(self._count(*sizes))
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
-        fit: PairFit = self._fitted
-        return self._join(*(part_names(part, names) for part in (fit.left, fit.right)))
+        row = torch.zeros((1, len(names)), dtype=torch.float64)
+        named = []
+        for name in self._part_names:
+            part = getattr(self, f"{name}_")
+            count = 0 if hasattr(part, "get_feature_names_out") else mapped(part, row).shape[1]
+            named.append(names_of(part, names, count))
+        return self._join(*named)
 
-    @abstractmethod
-    def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        """Return the columns of both parts in one."""
+    def _count(self, *sizes: int) -> int:
+        """Return the number of columns for the numbers of those of the parts."""
+        return sizes[0]
 
-    @abstractmethod
-    def _count(self, left: int, right: int) -> int:
-        """Return the number of columns for given numbers of those of the parts."""
-
-    @abstractmethod
-    def _join(self, left: list[str], right: list[str]) -> list[str]:
+    def _join(self, *names: list[str]) -> list[str]:
         """Return the names of the columns for those of the parts."""
+        return names[0]
 
 
-class SumFeatures(PairedFeatures):
+class SumFeatures(ComposedFeatures):
     """The columns of two maps side by side: φ(x)ᵀφ(z) = φ₁(x)ᵀφ₁(z) + φ₂(x)ᵀφ₂(z).
 
     Parameters
@@ -167,17 +132,27 @@ class SumFeatures(PairedFeatures):
     array([[3., 6.]])
     """
 
-    def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        return torch.cat((left, right), dim=1)
+    _part_names = ("left", "right")
 
-    def _count(self, left: int, right: int) -> int:
-        return left + right
+    left_: Any
+    right_: Any
 
-    def _join(self, left: list[str], right: list[str]) -> list[str]:
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
+
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        return torch.cat((mapped(self.left_, X), mapped(self.right_, X)), dim=1)
+
+    def _count(self, *sizes: int) -> int:
+        return sum(sizes)
+
+    def _join(self, *names: list[str]) -> list[str]:
+        left, right = names
         return [*(f"left__{name}" for name in left), *(f"right__{name}" for name in right)]
 
 
-class ProductFeatures(PairedFeatures):
+class ProductFeatures(ComposedFeatures):
     """All products of a column of one map and a column of another: φ(x)ᵀφ(z) = φ₁(x)ᵀφ₁(z) · φ₂(x)ᵀφ₂(z).
 
     Parameters
@@ -197,17 +172,28 @@ class ProductFeatures(PairedFeatures):
     array([[9., 6., 6., 4.]])
     """
 
-    def _combine(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-        return (left[:, :, None] * right[:, None, :]).flatten(start_dim=1)
+    _part_names = ("left", "right")
 
-    def _count(self, left: int, right: int) -> int:
+    left_: Any
+    right_: Any
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
+
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        return (mapped(self.left_, X)[:, :, None] * mapped(self.right_, X)[:, None, :]).flatten(start_dim=1)
+
+    def _count(self, *sizes: int) -> int:
+        left, right = sizes
         return left * right
 
-    def _join(self, left: list[str], right: list[str]) -> list[str]:
+    def _join(self, *names: list[str]) -> list[str]:
+        left, right = names
         return [f"{one}*{other}" for one in left for other in right]
 
 
-class ScaledFeatures(FeatureMap):
+class ScaledFeatures(ComposedFeatures):
     """The columns of a map times √c: c φ(x)ᵀφ(z).
 
     Parameters
@@ -228,28 +214,22 @@ class ScaledFeatures(FeatureMap):
     array([[6., 4.]])
     """
 
-    features_ = OfFit[Any]()
+    features_: Any
+    root_: float  # √c
 
     def __init__(self, features: Any, factor: float) -> None:
         self.features = features
         self.factor = factor
 
-    def work(self, n_inputs: int) -> Work:  # noqa: D102
-        return Work(work_of(self.features, n_inputs).columns)
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        self.root_ = checked_factor(self.factor) ** 0.5
+        super().draw(X, rng)
 
-    def draw(self, X: Floats, rng: np.random.Generator) -> ScaledFit:  # noqa: D102
-        root, part = checked_factor(self.factor) ** 0.5, fitted(self.features, X)
-        return ScaledFit(n_features_out=columns(part, as_tensor(X[:1])).shape[1], features=part, root=root)
-
-    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
-        return part_names(self.features_, names)
-
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit: ScaledFit = self._fitted
-        return columns(fit.features, X) * fit.root
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        return mapped(self.features_, X) * self.root_
 
 
-class ModulatedFeatures(FeatureMap):
+class ModulatedFeatures(ComposedFeatures):
     """The columns of a map times a function of the row: f(x) φ(x)ᵀφ(z) f(z).
 
     Parameters
@@ -271,30 +251,150 @@ class ModulatedFeatures(FeatureMap):
     array([[27., 18.]])
     """
 
-    features_ = OfFit[Any]()
+    features_: Any
+    function_: Function
 
     def __init__(self, features: Any, function: Function) -> None:
         self.features = features
         self.function = function
 
-    def work(self, n_inputs: int) -> Work:  # noqa: D102
-        return Work(work_of(self.features, n_inputs).columns)
-
-    def draw(self, X: Floats, rng: np.random.Generator) -> ModulatedFit:  # noqa: D102
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         row_values(self.function, X[:1])
-        part = fitted(self.features, X)
-        made = columns(part, as_tensor(X[:1]))
-        return ModulatedFit(n_features_out=made.shape[1], features=part, function=self.function)
+        self.function_ = self.function
+        super().draw(X, rng)
+
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        return mapped(self.features_, X) * as_tensor(row_values(self.function_, X.numpy()))[:, None]
+
+    def _join(self, *names: list[str]) -> list[str]:
+        return [f"f*{name}" for name in names[0]]
+
+
+def walsh_hadamard(X: ArrayLike) -> Floats:
+    """Multiply rows with the unnormalised Walsh-Hadamard matrix in O(m log m) operations each.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, m)
+        With m a power of two.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+
+    Examples
+    --------
+    >>> walsh_hadamard([[1.0, 2.0, 0.0, 0.0]])
+    array([[ 3., -1.,  3., -1.]])
+    """
+    transformed = np.array(X, dtype=np.float64, order="C")  # a copy, whose reshapes are views
+    n_rows, order = transformed.shape
+    half = 1
+    while half < order:
+        pairs = transformed.reshape(n_rows, -1, 2, half)
+        difference = pairs[:, :, 0] - pairs[:, :, 1]
+        pairs[:, :, 0] += pairs[:, :, 1]
+        pairs[:, :, 1] = difference
+        half *= 2
+    return transformed
+
+
+class CraftFeatures(FeatureMap):
+    """A feature map with many columns, projected at random to few: unbiased for the map's own kernel.
+
+    The columns of Maclaurin maps and of TensorSketch are redundant. A projection of such a map with many columns
+    approximates the kernel better than the same map with the final number of columns.
+
+    Parameters
+    ----------
+    features : scikit-learn transformer
+        The larger map, which makes at least `n_features` columns.
+    n_features : int, default=512
+        The number of columns, D.
+    projection : {"gaussian", "srht"}, default="gaussian"
+        Independent normal entries; or a subsampled randomised Hadamard transform, which has a lower variance and takes
+        O(D' log D') operations a row, for D' columns of the larger map.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seeds the projection, and each ``random_state`` of `features` that is None.
+
+    Attributes
+    ----------
+    features_ : scikit-learn transformer
+        The fitted larger map.
+    n_features_out_ : int
+        The number of columns made.
+    n_features_in_ : int
+        The number of input columns, d.
+
+    References
+    ----------
+    R. Hamid, Y. Xiao, A. Gittens and D. DeCoste, *Compact Random Feature Maps*, ICML 2014, section 4.
+
+    Examples
+    --------
+    >>> from lmgp.features.composition import CraftFeatures
+    >>> from lmgp.features.maclaurin import PolynomialMaclaurinFeatures
+    >>> features = CraftFeatures(PolynomialMaclaurinFeatures(256), n_features=64, projection="srht", random_state=0)
+    >>> features.fit_transform([[0.0, 0.5], [1.0, 0.5]]).shape
+    (2, 64)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "features": [HasMethods(["fit", "transform"])],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "projection": [StrOptions({"gaussian", "srht"})],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    larger_: TransformerFeatures  # with checks of what it makes
+    projection_: dict[str, NDArray[Any]]
+
+    def __init__(
+        self,
+        features: Any,
+        n_features: int = 512,
+        *,
+        projection: Literal["gaussian", "srht"] = "gaussian",
+        random_state: RandomState = None,
+    ) -> None:
+        self.features = features
+        self.n_features = n_features
+        self.projection = projection
+        self.random_state = random_state
+
+    @property
+    def features_(self) -> Any:
+        """The fitted larger map."""
+        return self.larger_.transformer_
+
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        # At unit variance the columns of the adapter are the transformer's own.
+        self.larger_ = TransformerFeatures(seeded_clone(self.features, rng)).fit(X)
+        n_larger, self.n_features_out_ = self.larger_.n_features_out_, self.n_features
+        if n_larger < self.n_features:
+            raise InputError(
+                f"CraftFeatures projects to fewer columns: n_features is {self.n_features}, but {self.features!r} "
+                f"makes only {n_larger}. Give it more columns."
+            )
+        if self.projection == "gaussian":
+            matrix = rng.standard_normal((n_larger, self.n_features)) / self.n_features**0.5
+            self.projection_ = {"matrix": matrix}
+        else:
+            signs = rng.choice([-1.0, 1.0], size=n_larger) / self.n_features**0.5
+            self.projection_ = {"signs": signs, "kept": rng.permutation(padded_size(n_larger))[: self.n_features]}
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
-        return [f"f*{name}" for name in part_names(self.features_, names)]
+        return indexed("craft", self.n_features_out_)
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit: ModulatedFit = self._fitted
-        return columns(fit.features, X) * as_tensor(row_values(fit.function, X.numpy()))[:, None]
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        columns = self.larger_.evaluate(X).numpy()
+        if "matrix" in self.projection_:
+            return as_tensor(columns @ self.projection_["matrix"])
+        padded = np.zeros((len(columns), padded_size(columns.shape[1])))
+        padded[:, : columns.shape[1]] = columns * self.projection_["signs"]
+        return as_tensor(walsh_hadamard(padded)[:, self.projection_["kept"]])
 
 
-@singledispatch
 def exact_features(kernel: Any) -> FeatureMap:
     """Return the finite feature map of a kernel that has one.
 
@@ -324,59 +424,20 @@ def exact_features(kernel: Any) -> FeatureMap:
     >>> exact_features(LinearKernel() + 4.0 * LinearKernel()).fit_transform([[3.0]])
     array([[3., 6.]])
     """
-    if not isinstance(kernel, Kernel):
-        raise InputError(f"{kernel!r} is no kernel of this package, such as LinearKernel(), whose map is known.")
-    raise InputError(
-        f"{kernel!r} has no finite feature map; approximate it: strategy 'approximate' with features=… a map "
-        "that approximates it."
-    )
-
-
-@exact_features.register
-def _(kernel: LinearKernel) -> FeatureMap:
-    return LinearFeatures(kernel.matrix)
-
-
-@exact_features.register
-def _(kernel: SumKernel) -> FeatureMap:
-    return SumFeatures(exact_features(kernel.left), exact_features(kernel.right))
-
-
-@exact_features.register
-def _(kernel: ProductKernel) -> FeatureMap:
-    return ProductFeatures(exact_features(kernel.left), exact_features(kernel.right))
-
-
-@exact_features.register
-def _(kernel: ScaledKernel) -> FeatureMap:
-    return ScaledFeatures(exact_features(kernel.kernel), kernel.factor)
-
-
-@exact_features.register
-def _(kernel: ModulatedKernel) -> FeatureMap:
-    return ModulatedFeatures(exact_features(kernel.kernel), kernel.function)
-
-
-def fitted(features: Any, X: Floats) -> Any:
-    """Fit a clone of a transformer, or raise an InputError if it is none."""
-    if isinstance(features, type) or not (hasattr(features, "fit") and hasattr(features, "transform")):
-        raise InputError(f"A part of a composed map must be a scikit-learn transformer; got {features!r}.")
-    return clone(features).fit(X)
-
-
-def part_names(part: Any, names: Sequence[str]) -> list[str]:
-    """Return the names of the columns of a fitted part, for those of the columns of X."""
-    one_row = torch.zeros((1, len(names)), dtype=torch.float64)
-    count = 0 if hasattr(part, "get_feature_names_out") else columns(part, one_row).shape[1]
-    return names_of(part, names, count)
-
-
-def columns(features: Any, X: torch.Tensor) -> torch.Tensor:
-    """Map checked rows by any fitted transformer; one of this package's does not check them again."""
-    if isinstance(features, TensorMap):
-        return features.evaluate(X)
-    made = features.transform(X.numpy())
-    made = np.ascontiguousarray(made.toarray() if issparse(made) else made, dtype=np.float64)
-    if made.ndim != 2 or len(made) != len(X):
-        raise InputError(f"{features!r} made an array of shape {made.shape}; expected one row for each of {len(X)}.")
-    return as_tensor(made)
+    match kernel:
+        case LinearKernel():
+            return LinearFeatures(kernel.matrix)
+        case SumKernel():
+            return SumFeatures(exact_features(kernel.left), exact_features(kernel.right))
+        case ProductKernel():
+            return ProductFeatures(exact_features(kernel.left), exact_features(kernel.right))
+        case ScaledKernel():
+            return ScaledFeatures(exact_features(kernel.kernel), kernel.factor)
+        case ModulatedKernel():
+            return ModulatedFeatures(exact_features(kernel.kernel), kernel.function)
+        case Kernel():
+            raise InputError(
+                f"{kernel!r} has no finite feature map; approximate it: strategy 'approximate' with features=… a map "
+                "that approximates it."
+            )
+    raise InputError(f"{kernel!r} is no kernel of this package, such as LinearKernel(), whose map is known.")

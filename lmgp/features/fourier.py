@@ -2,39 +2,21 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.arithmetic import Arithmetic, Written
+from lmgp.data import as_tensor, validated
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, KernelFit, KernelMap
-from lmgp.features.names import indexed
+from lmgp.features.base import FeatureMap, KernelMap, indexed
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
-from lmgp.fitted import OfFit, digest
-from lmgp.validation import as_tensor, validated
+from lmgp.fitted import digest
+from lmgp.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FourierFit(KernelFit):
-    """What a Fourier map draws.
-
-    Attributes
-    ----------
-    frequencies : ndarray of shape (n_features_out / 2, d)
-    variance : float
-        σ² = k(x, x).
-    """
-
-    frequencies: Floats
-    variance: float
 
 
 class FourierMap(KernelMap):
@@ -46,9 +28,9 @@ class FourierMap(KernelMap):
     """
 
     needs = "frequencies"
-    frequencies_ = OfFit[Floats]()
+    frequencies_: Floats
 
-    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> FourierFit:  # noqa: D102
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         n_frequencies, n_inputs = self.n_features // 2, X.shape[1]
         if n_frequencies == 0:
             raise InputError(
@@ -61,12 +43,8 @@ class FourierMap(KernelMap):
         while len(blocks) * len(blocks[0]) < n_frequencies:
             blocks.append(self._draw_block(n_inputs, rng))
         directions = np.concatenate(blocks)[:n_frequencies].copy()
-        return FourierFit(
-            n_features_out=2 * n_frequencies,
-            kernel=kernel,
-            frequencies=kernel.sample_frequencies(directions, mixing),
-            variance=kernel.prior_variance(),
-        )
+        self.frequencies_ = self.kernel_.sample_frequencies(directions, mixing)
+        self.n_features_out_ = 2 * n_frequencies
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         half = len(self.frequencies_)
@@ -107,31 +85,30 @@ class FourierMap(KernelMap):
         half = self.n_features_out_ // 2
         return [*indexed("cos", half), *indexed("sin", half)]
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        features = torch.empty((len(X), self._fitted.n_features_out), dtype=torch.float64)
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        features = torch.empty((len(X), self.n_features_out_), dtype=torch.float64)
         written = self._written(X)
         written.write(slice(None), features)
         return features.mul_(written.factor)
 
-    def _columns(self, X: torch.Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Written, None]:
+    def _columns(self, X: Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Written, None]:
         return self._written(X.to(arithmetic.place)), None
 
-    def _written(self, X: torch.Tensor) -> Written:
+    def _written(self, X: Tensor) -> Written:
         """Return what writes the features of rows, on the device of X and in any precision.
 
         Angles are made in double precision: they may be large.
         """
-        fit: FourierFit = self._fitted
-        frequencies = as_tensor(fit.frequencies).to(X.device).T.contiguous()
-        half = int(fit.n_features_out) // 2  # torch takes no integers of numpy
+        frequencies = as_tensor(self.frequencies_).to(X.device).T.contiguous()
+        half = len(self.frequencies_)
 
-        def write(part: slice, features: torch.Tensor) -> None:
+        def write(part: slice, features: Tensor) -> None:
             angles = torch.mm(X[part], frequencies).to(features.dtype)
             cosines, sines = features.split(half, dim=1)
             torch.cos(angles, out=cosines)
             torch.sin(angles, out=sines)
 
-        return Written(write, (fit.variance / half) ** 0.5)
+        return Written(write, (self.kernel_.prior_variance() / half) ** 0.5)
 
 
 class RandomFourierFeatures(FourierMap):

@@ -5,10 +5,10 @@ from itertools import combinations_with_replacement
 from math import comb
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from lmgp.features.moments import RANGE, scaled_powers
+from lmgp.features.moments import HIGHEST_DEGREE, scaled_powers
+from lmgp.lazy import torch
 
 Exponents = NDArray[np.int64]
 
@@ -47,7 +47,7 @@ def most_energetic(sample: NDArray[np.float64], n_features: int) -> Exponents:
         taken after all that are one lower in one input; of equal energies, the one of lower degree goes first.
     """
     n_inputs = sample.shape[1]
-    highest = min(n_features, RANGE.degree)
+    highest = min(n_features, HIGHEST_DEGREE)
     energies = [
         scaled_powers(torch.from_numpy(np.ascontiguousarray(column)), highest, 0.5).numpy() ** 2 for column in sample.T
     ]

@@ -1,64 +1,41 @@
-"""Random Maclaurin features: sketches of the terms of the series of exp(xᵀz)."""
+"""Random Maclaurin features: sketches of the terms of the series of a Gaussian, and of a polynomial, kernel."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
-from numbers import Integral
+from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp, xlogy
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lmgp.data import RandomState, as_tensor, spawn
 from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
-from lmgp.features.base import KernelMap, Work
-from lmgp.features.names import by_degree
+from lmgp.features.base import FeatureMap, KernelMap, Work, by_degree
+from lmgp.features.series import SeriesMap, vanishing
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
-from lmgp.features.truncated import ComponentMap, GaussianFit, TruncatedFit, TruncatedMap, vanishing
-from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.locality.places import distinct_places
-from lmgp.validation import RandomState, as_tensor, spawn
+from lmgp.lazy import Tensor, torch
+from lmgp.neighbours.placement import distinct_places
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SketchedFit(GaussianFit):
-    """What a random Maclaurin map draws.
-
-    Attributes
-    ----------
-    degree_counts : ndarray of shape (highest degree + 1,)
-        The number of columns of each degree.
-    weights : list of ndarray of shape (n, number of columns, d)
-        The projections of the sketch of each degree n.
-    """
-
-    degree_counts: NDArray[np.int64]
-    weights: list[Floats]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AllocatedFit(SketchedFit, TruncatedFit):
-    """What an optimised Maclaurin map draws: sketches up to the degree of a truncated series."""
-
-
-class _MaclaurinMap(ComponentMap):
+class MaclaurinMap(SeriesMap):
     """φ(x) = σ e^{−‖x̃‖²/2} (c₀, c₁φ₁(x̃), c₂φ₂(x̃), …) with a sketch φₙ of degree n."""
 
-    degree_counts_ = OfFit[NDArray[np.int64]]()
-    weights_ = OfFit[list[Floats]]()
+    degree_counts_: NDArray[np.int64]
+    # The projections of the sketch of each degree n, of shape (n, number of columns, d).
+    weights_: list[Floats]
 
     @abstractmethod
-    def _log_coefficient(self, fit: Any, degree: int) -> float:
+    def _log_coefficient(self, degree: int) -> float:
         """Return the logarithm of the factor of a product of `degree` projections, without σ and the exponential."""
 
-    def _names_one(self, fit: SketchedFit) -> list[str]:
-        return by_degree("maclaurin", fit.degree_counts.tolist())
+    def _names_one(self) -> list[str]:
+        return by_degree("maclaurin", self.degree_counts_.tolist())
 
     @staticmethod
     def _draw_weights(counts: list[int], sketch: Sketch, n_inputs: int, rng: np.random.Generator) -> list[Floats]:
@@ -68,16 +45,16 @@ class _MaclaurinMap(ComponentMap):
             for degree, count in enumerate(counts)
         ]
 
-    def _evaluate(self, fit: Any, X: torch.Tensor) -> torch.Tensor:
-        scaled = fit.scale(X)
-        features = torch.empty((len(scaled), fit.n_features_out), dtype=torch.float64)
+    def _evaluate_one(self, X: Tensor) -> Tensor:
+        scaled = self.in_lengthscales(X)
+        features = torch.empty((len(scaled), self.n_features_out_), dtype=torch.float64)
         squares = scaled.square().sum(dim=1, keepdim=True)
-        squares[vanishing(squares, len(fit.weights) - 1)] = torch.inf
+        squares[vanishing(squares, len(self.weights_) - 1)] = torch.inf
         stop = 0
-        for degree, weights in enumerate(fit.weights):
+        for degree, weights in enumerate(self.weights_):
             start, stop = stop, stop + weights.shape[1]
             columns = features[:, start:stop]
-            log_factor = self._log_coefficient(fit, degree) + 0.5 * np.log(fit.component.variance)
+            log_factor = self._log_coefficient(degree) + 0.5 * np.log(self.component_.variance)
             if degree == 0:
                 columns[:] = torch.exp(log_factor - squares / 2.0)
                 continue
@@ -89,7 +66,7 @@ class _MaclaurinMap(ComponentMap):
         return features
 
 
-class RandomMaclaurinFeatures(_MaclaurinMap):
+class RandomMaclaurinFeatures(MaclaurinMap):
     """Random Maclaurin features with random degrees: the unoptimised baseline.
 
     Each column draws its degree n with probability 2^−(n+1) and is a product of n random projections. Unbiased for the
@@ -119,20 +96,16 @@ class RandomMaclaurinFeatures(_MaclaurinMap):
     32
     """
 
-    def _draw_one(
-        self, X: Floats, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
-    ) -> SketchedFit:
-        counts = np.bincount(rng.geometric(0.5, size=self.n_features) - 1)
-        weights = self._draw_weights(counts.tolist(), "rademacher", X.shape[1], rng)
-        return SketchedFit(
-            n_features_out=self.n_features, kernel=kernel, component=kernel, degree_counts=counts, weights=weights
-        )
+    def _draw_one(self, X: Floats, rng: np.random.Generator, centroids: Floats | None) -> None:
+        self.n_features_out_ = self.n_features
+        self.degree_counts_ = np.bincount(rng.geometric(0.5, size=self.n_features) - 1)
+        self.weights_ = self._draw_weights(self.degree_counts_.tolist(), "rademacher", X.shape[1], rng)
 
-    def _log_coefficient(self, fit: Any, degree: int) -> float:
-        return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(fit.n_features_out))
+    def _log_coefficient(self, degree: int) -> float:
+        return 0.5 * float((degree + 1) * np.log(2.0) - gammaln(degree + 1) - np.log(self.n_features_out_))
 
 
-class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
+class OptimizedMaclaurinFeatures(MaclaurinMap):
     """Random Maclaurin features whose columns are allocated to degrees so that the kernel error is least.
 
     k(x, z) = σ² e^{−(‖x̃‖²+‖z̃‖²)/2} Σₙ (x̃ᵀz̃)ⁿ/n!; the constant term is exact, and degree n gets a polynomial sketch with
@@ -211,15 +184,13 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
         highest = min(self.max_degree, max(1, n_features - 1))
         return Work(highest + 1 if n_inputs == 1 else n_features, None, highest)
 
-    def _draw_one(
-        self, X: Floats, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
-    ) -> AllocatedFit:
+    def _draw_one(self, X: Floats, rng: np.random.Generator, centroids: Floats | None) -> None:
         if self.n_features < 2:
             raise InputError(
                 f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
                 f"at least 2; got {self.n_features}."
             )
-        scaled = kernel.scale(distinct_places(X)[0])
+        scaled = self.component_.scale(distinct_places(X)[0])
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
         # Two streams: what is drawn for given counts does not depend on the number of rows that were sampled.
@@ -233,17 +204,143 @@ class OptimizedMaclaurinFeatures(_MaclaurinMap, TruncatedMap):
             if self.allocation == "mean":
                 groups = [scaled[sampling.permutation(len(scaled))[: self.n_allocation_rows]]]
             else:
-                centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
+                centres = np.zeros((1, n_inputs)) if centroids is None else self.component_.scale(centroids)
                 groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, sampling)
             counts = allocate(ErrorTerms.of_groups(groups, self.sketch, highest), self.n_features, highest)
-        return AllocatedFit(
-            n_features_out=sum(counts),
-            kernel=kernel,
-            component=kernel,
-            degree=len(counts) - 1,
-            degree_counts=np.asarray(counts),
-            weights=self._draw_weights(counts, self.sketch, n_inputs, drawing),
-        )
+        self.n_features_out_, self.degree_ = sum(counts), len(counts) - 1
+        self.degree_counts_ = np.asarray(counts)
+        self.weights_ = self._draw_weights(counts, self.sketch, n_inputs, drawing)
 
-    def _log_coefficient(self, fit: Any, degree: int) -> float:
-        return -0.5 * float(gammaln(degree + 1) + np.log(fit.degree_counts[degree]))
+    def _log_coefficient(self, degree: int) -> float:
+        return -0.5 * float(gammaln(degree + 1) + np.log(self.degree_counts_[degree]))
+
+
+class PolynomialMaclaurinFeatures(FeatureMap):
+    """Random Maclaurin features for the polynomial kernel (gamma xᵀz + coef0)ᵖ = Σₙ aₙ (xᵀz)ⁿ.
+
+    A column of degree n is √(aₙ/(D πₙ)) times a product of n projections of the row on random signs. Its degree is
+    drawn with probability πₙ ∝ 2^−(n+1). The map is unbiased; its variance is large at high degrees.
+
+    Parameters
+    ----------
+    n_features : int, default=512
+        The number of columns, D.
+    degree : int, default=3
+        p, at least 1.
+    gamma : float, default=1.0
+        Positive.
+    coef0 : float, default=1.0
+        Not negative.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seed of what is drawn.
+
+    Attributes
+    ----------
+    degree_counts_ : ndarray of shape (degree + 1,)
+        The number of columns of each degree.
+    weights_ : tuple of ndarray of shape (n, number of columns, d)
+        For each degree n, the signs of the n projections.
+    n_features_in_ : int
+        The number of input columns, d.
+
+    Notes
+    -----
+    Only degrees with aₙ > 0 are drawn: all up to `degree`, or only `degree` itself where `coef0` is zero. The published
+    algorithm draws from all integers, so that some of its columns are zero.
+
+    References
+    ----------
+    P. Kar and H. Karnick, *Random Feature Maps for Dot Product Kernels*, AISTATS 2012, Algorithm 1.
+
+    Examples
+    --------
+    >>> from lmgp.features.maclaurin import PolynomialMaclaurinFeatures
+    >>> features = PolynomialMaclaurinFeatures(n_features=32, degree=2, random_state=0)
+    >>> features.fit_transform([[0.0, 0.5], [1.0, 0.5]]).shape
+    (2, 32)
+    >>> int(features.degree_counts_.sum())
+    32
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Real],
+        "coef0": [Real],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    degree_counts_: NDArray[np.int64]
+    weights_: tuple[Floats, ...]
+    log_factors_: Floats  # log √(aₙ/(D πₙ)) of each degree n
+
+    def __init__(
+        self,
+        n_features: int = 512,
+        degree: int = 3,
+        gamma: float = 1.0,
+        coef0: float = 1.0,
+        *,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_features = n_features
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.random_state = random_state
+
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        if not 0 < self.gamma < np.inf:
+            raise InputError(f"gamma must be positive and finite; got {self.gamma!r}.")
+        if not 0 <= self.coef0 < np.inf:
+            raise InputError(
+                f"coef0 must be finite and not negative, for the kernel to be positive definite; got {self.coef0!r}."
+            )
+        n = np.arange(self.degree + 1)
+        log_coefficients = (
+            gammaln(self.degree + 1) - gammaln(n + 1) - gammaln(self.degree - n + 1)
+            + n * np.log(self.gamma) + xlogy(self.degree - n, self.coef0)
+        )  # fmt: skip
+        log_probabilities = np.where(np.isfinite(log_coefficients), -n * np.log(2.0), -np.inf)
+        log_probabilities -= logsumexp(log_probabilities)
+        degrees = rng.choice(n, size=self.n_features, p=np.exp(log_probabilities))
+        counts = np.bincount(degrees, minlength=len(n))
+        self.degree_counts_, self.n_features_out_ = counts, self.n_features
+        self.weights_ = tuple(
+            draw_sketch("rademacher", degree, count, X.shape[1], rng) for degree, count in enumerate(counts)
+        )
+        squares = np.full(len(n), -np.inf)
+        drawn = np.flatnonzero(counts)
+        squares[drawn] = log_coefficients[drawn] - log_probabilities[drawn] - np.log(self.n_features)
+        self.log_factors_ = squares / 2
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        return by_degree("maclaurin", self.degree_counts_.tolist())
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        """Map a checked tensor of shape (n, d) to features, in order of their degrees.
+
+        Raises
+        ------
+        InputError
+            If a product of projections overflows.
+        """
+        rows, blocks = X.numpy(), []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for degree in np.flatnonzero(self.degree_counts_):
+                # The factor goes inside the product, so that no power of it overflows.
+                scale = np.exp(self.log_factors_[degree] / max(degree, 1))
+                scaled = scale * rows
+                block = np.full((len(rows), self.degree_counts_[degree]), 1.0 if degree else scale)
+                for signs in self.weights_[degree]:
+                    block *= scaled @ signs.T
+                blocks.append(block)
+        features = np.concatenate(blocks, axis=1)
+        finite = np.isfinite(features).all(axis=1)
+        if not finite.all():
+            at = int(np.argmin(finite))
+            raise InputError(
+                f"The features of row {at} overflow: they are products of up to {len(self.weights_) - 1} sums of its "
+                f"entries, of which the largest is {np.abs(rows[at]).max():g}. Divide the columns of X by their scale."
+            )
+        return as_tensor(features)

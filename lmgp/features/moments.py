@@ -13,35 +13,21 @@ from math import comb
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from lmgp.data import as_tensor
 from lmgp.features.sparse import as_float
-from lmgp.statistics import GramSums, Sums
-from lmgp.validation import as_tensor
+from lmgp.features.statistics import FeatureSums, GramSums
+from lmgp.lazy import Tensor, torch
 
 Exponents = NDArray[np.int64]
 Step = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-@dataclass(frozen=True)
-class Range:
-    """Where moments stay within float64.
-
-    Attributes
-    ----------
-    degree : int
-        The highest of one input: the factor between moments and Gram matrix grows up to 2^degree.
-    square : float
-        The largest ‖x‖² of a row in lengthscales, for e^{−‖x‖²} to be far from underflow.
-    """
-
-    degree: int = 400
-    square: float = 600.0
-
-
-RANGE = Range()
+# Where moments stay within float64: the highest degree of one input, for the factor between moments and Gram matrix
+# grows up to 2^degree; and the largest ‖x‖² of a row in lengthscales, for e^{−‖x‖²} to be far from underflow.
+HIGHEST_DEGREE, LARGEST_SQUARE = 400, 600.0
 
 
 def plan(exponents: Exponents) -> list[Step]:
@@ -75,7 +61,7 @@ def _groups(exponents: Exponents) -> Iterator[tuple[NDArray[np.intp], NDArray[np
         yield first, place
 
 
-def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Tensor:
+def monomials(columns: Tensor, steps: list[Step], rate: float) -> Tensor:
     """Evaluate e^{−rate‖x‖²} xᵃ/√(a!).
 
     Parameters
@@ -90,7 +76,7 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
     Tensor of shape (D, n)
         Monomials are rows, so that picking some of them copies contiguous memory.
     """
-    values: torch.Tensor | None = None
+    values: Tensor | None = None
     for column, (parents, exponents) in zip(columns.T, steps, strict=True):
         powers = scaled_powers(column, int(exponents.max()), rate)
         if not np.array_equal(exponents, np.arange(len(powers))):
@@ -100,9 +86,9 @@ def monomials(columns: torch.Tensor, steps: list[Step], rate: float) -> torch.Te
     return values
 
 
-def scaled_powers(x: torch.Tensor, degree: int, rate: float) -> torch.Tensor:
+def scaled_powers(x: Tensor, degree: int, rate: float) -> Tensor:
     """e^{−rate x²} xᵏ/√(k!) for k = 0, …, degree, shape (degree + 1, n)."""
-    if rate == 0.0 or rate * x.square().max() < RANGE.square:
+    if rate == 0.0 or rate * x.square().max() < LARGEST_SQUARE:
         powers = np.empty((degree + 1, len(x)))
         column = x.contiguous().numpy()
         powers[0] = 1.0 if rate == 0.0 else np.exp(-rate * np.square(column))
@@ -147,7 +133,7 @@ class _Half(NamedTuple):
     sum_place: NDArray[np.intp]
     log_factor: NDArray[np.float64]
 
-    def own(self, of_sums: torch.Tensor) -> torch.Tensor:
+    def own(self, of_sums: Tensor) -> Tensor:
         """Pick the rows of the distinct parts from an array with a row a sum: a part is its own sum with zero."""
         place = self.sum_place[0]
         if np.array_equal(place, np.arange(len(place))):
@@ -213,7 +199,7 @@ class MomentPlan:
         n_rows : int
             Summed with one plan.
         """
-        if exponents.max(initial=0) > RANGE.degree:
+        if exponents.max(initial=0) > HIGHEST_DEGREE:
             return False
         exponents = _padded(exponents)
         n_features, n_inputs = exponents.shape
@@ -232,16 +218,14 @@ class MomentPlan:
         moments = np.prod(sums) + 2 * np.prod(distinct) + n_inputs * (sum(sums) + sum(distinct))
         return bool(planning + n_rows * moments < n_rows * gram)
 
-    def sums(self, variance: float) -> "MomentSums":
+    def sums(self, variance: float, n_targets: int) -> "MomentSums":
         """Make the moments of no rows, for features multiplied with the root of `variance`."""
         left, right = self._halves
         gram = torch.zeros((len(left.sums), len(right.sums)), dtype=torch.float64)
-        cross = torch.zeros((2, len(left.exponents), len(right.exponents)), dtype=torch.float64)
+        cross = torch.zeros((n_targets, len(left.exponents), len(right.exponents)), dtype=torch.float64)
         return MomentSums(self, variance, gram, cross)
 
-    def of_rows(
-        self, scaled: torch.Tensor
-    ) -> tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+    def of_rows(self, scaled: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
         """Return the monomials of rows for each half of the inputs: of the sums of two multi-indices, and of each one.
 
         Parameters
@@ -259,7 +243,7 @@ class MomentPlan:
         left, right = (monomials(part, steps, 1.0) for part, steps in zip(parts, self._steps, strict=True))
         return (left, right), (self._halves[0].own(left), self._halves[1].own(right))
 
-    def expand(self, gram: torch.Tensor, cross: torch.Tensor) -> GramSums:
+    def expand(self, gram: Tensor, cross: Tensor) -> GramSums:
         """Return the sums of products of the features at unit variance, from their moments."""
         left, right = self._halves
         products = gram.ravel()[self._gather].mul_(self._factor)
@@ -277,20 +261,20 @@ class MomentSums:
         Of the kernel.
     gram : Tensor
         Σ ρ e^{−‖x‖²} x^γ/√(γ!).
-    cross : Tensor, its first axis of length 2
-        Σ ρ (y − origin) e^{−‖x‖²/2} xᵃ/√(a!), and Σ ρ e^{−‖x‖²/2} xᵃ/√(a!).
+    cross : Tensor, its first axis of length t
+        Σ ρ y e^{−‖x‖²/2} xᵃ/√(a!) of each target.
     rest : GramSums or None
         The sums over rows that are too far away for moments.
     """
 
     plan: MomentPlan
     variance: float
-    gram: torch.Tensor
-    cross: torch.Tensor
+    gram: Tensor
+    cross: Tensor
     rest: GramSums | None = None
 
     def add_rows(
-        self, scaled: torch.Tensor, squares: torch.Tensor, y: torch.Tensor, precision: torch.Tensor | None,
+        self, scaled: Tensor, squares: Tensor, Y: Tensor, precision: Tensor | None,
         *, weighted: bool = False,
     ) -> None:  # fmt: skip
         """Add the sums over some rows, in place.
@@ -300,27 +284,25 @@ class MomentSums:
         scaled : Tensor of shape (n, d)
             In lengthscales.
         squares : Tensor of shape (n,)
-            ‖x‖² of each row, below `RANGE.square`.
-        y : Tensor of shape (n,)
-            Less the origin.
+            ‖x‖² of each row, below `LARGEST_SQUARE`.
+        Y : Tensor of shape (n, t)
         precision : Tensor of shape (n,) or None
             ρ; None where it is 1 for all rows.
         weighted : bool, default=False
-            Whether y is ρy: ρ may be 0 then.
+            Whether Y is ρY: ρ may be 0 then.
         """
         (left, right), (own_left, own_right) = self.plan.of_rows(scaled)
         self.gram.addmm_(left if precision is None else left * precision, right.T)
         # Features fall half as fast as their products.
         factor = torch.exp(squares / 2.0)
-        of_y = factor * y if weighted else None
-        if precision is not None:
+        if precision is not None and not weighted:
             factor *= precision
-        pair = torch.empty((2, *own_left.shape), dtype=torch.float64)
-        torch.mul(own_left, factor, out=pair[1])
-        torch.mul(own_left, of_y, out=pair[0]) if of_y is not None else torch.mul(pair[1], y, out=pair[0])
-        self.cross.flatten(end_dim=1).addmm_(pair.flatten(end_dim=1), own_right.T)
+        each = torch.empty((Y.shape[1], *own_left.shape), dtype=torch.float64)
+        for j, y in enumerate(Y.T):
+            torch.mul(own_left, factor * y, out=each[j])
+        self.cross.flatten(end_dim=1).addmm_(each.flatten(end_dim=1), own_right.T)
 
-    def combine(self, other: Sums, sign: float) -> Sums:  # noqa: D102
+    def combine(self, other: FeatureSums, sign: float) -> FeatureSums:  # noqa: D102
         if isinstance(other, GramSums):
             return replace(self, rest=_combined(self.rest, other, sign))
         if not isinstance(other, MomentSums):
@@ -332,16 +314,6 @@ class MomentSums:
             rest=_combined(self.rest, other.rest, sign),
         )
 
-    def shifted(self, change: float) -> "MomentSums":  # noqa: D102
-        if change == 0.0:
-            return self
-        y, ones = self.cross
-        return replace(
-            self,
-            cross=torch.stack((y + change * ones, ones)),
-            rest=None if self.rest is None else self.rest.shifted(change),
-        )
-
     def expand(self) -> GramSums:  # noqa: D102
         unit = self.plan.expand(self.gram, self.cross)
         sums = GramSums(unit.gram.mul_(self.variance), unit.cross.mul_(self.variance**0.5))
@@ -351,4 +323,4 @@ class MomentSums:
 def _combined(one: GramSums | None, other: GramSums | None, sign: float) -> GramSums | None:
     if other is None:
         return one
-    return (GramSums.zeros(len(other.gram)) if one is None else one).plus(other, sign)
+    return (GramSums.zeros(*other.cross.shape) if one is None else one).plus(other, sign)

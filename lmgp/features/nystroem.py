@@ -1,67 +1,35 @@
 """Nyström features: the kernel, projected onto its sections at a few landmarks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpstrf
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
+from lmgp.data import RandomState, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.base import KernelFit, KernelMap, Work
-from lmgp.features.names import indexed
-from lmgp.fitted import OfFit
+from lmgp.features.base import KernelMap, Work, indexed
 from lmgp.kernels.base import Kernel
+from lmgp.lazy import Tensor
 from lmgp.linalg import solve_lower
-from lmgp.locality.clustering import farthest_point_clustering, nearest_centroids
-from lmgp.locality.places import distinct_places
+from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.neighbours.placement import distinct_places
 from lmgp.parallel import single_threaded_blas
-from lmgp.validation import RandomState, as_tensor
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Choice:
-    """How landmarks are chosen.
+# A landmark is left out if it adds less than this share of the prior variance to those before it. What it adds is a
+# difference of larger numbers, rounded at 1e-16: its column would be wrong from the fifth digit on, and k − φᵀφ
+# negative where that column is large, outside the landmarks. A larger share costs accuracy where there is little noise.
+NEGLIGIBLE = 1e-11
 
-    Attributes
-    ----------
-    negligible : float
-        A landmark is left out if it adds less than this share of the prior variance to those before it. What it adds is
-        a difference of larger numbers, rounded at 1e-16: its column would be wrong from the fifth digit on, and k − φᵀφ
-        negative where that column is large, outside the landmarks. A larger share costs accuracy where there is little
-        noise.
-    rows_per_landmark, least_rows : int
-        k-means++ looks at this number of rows for each landmark, and at the second number at least.
-    """
-
-    negligible: float = 1e-11
-    rows_per_landmark: int = 10
-    least_rows: int = 10_000
-
-
-CHOICE = Choice()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NystroemFit(KernelFit):
-    """What a Nyström map learns.
-
-    Attributes
-    ----------
-    landmarks : ndarray of shape (n_features_out, d)
-    factor : ndarray of shape (n_features_out, n_features_out)
-        The Cholesky factor L of their covariances.
-    """
-
-    landmarks: Floats
-    factor: Floats = field(compare=False)
+# k-means++ looks at this number of rows for each landmark, and at the second number at least.
+ROWS_PER_LANDMARK, LEAST_ROWS = 10, 10_000
 
 
 class NystroemFeatures(KernelMap):
@@ -134,7 +102,8 @@ class NystroemFeatures(KernelMap):
 
     needs = None
     leaves_covariance = True
-    landmarks_ = OfFit[Floats]()
+    landmarks_: Floats
+    factor_: Floats  # the Cholesky factor L of the covariances of the landmarks
 
     def __init__(
         self,
@@ -162,7 +131,8 @@ class NystroemFeatures(KernelMap):
             n_landmarks = min(n_landmarks, n_rows)
         return 8.0 * n_landmarks * (n_inputs + 2.0 * n_landmarks)
 
-    def draw_for(self, X: Floats, rng: np.random.Generator, kernel: Any) -> NystroemFit:  # noqa: D102
+    def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
+        kernel = self.kernel_
         candidates = self._candidates(X, rng, kernel)
         covariance = kernel(candidates)
         unit = float(np.diagonal(covariance).max())
@@ -171,13 +141,10 @@ class NystroemFeatures(KernelMap):
                 f"{kernel!r} is zero at all landmarks, so that no column is left. Give other rows, "
                 "landmarks or another kernel."
             )
-        factor, order, rank, _ = dpstrf(covariance / unit, tol=CHOICE.negligible, lower=1)
-        return NystroemFit(
-            n_features_out=int(rank),
-            kernel=kernel,
-            landmarks=candidates[order[:rank] - 1],  # LAPACK counts from 1
-            factor=np.tril(factor[:rank, :rank]) * unit**0.5,
-        )
+        factor, order, rank, _ = dpstrf(covariance / unit, tol=NEGLIGIBLE, lower=1)
+        self.n_features_out_ = int(rank)
+        self.landmarks_ = candidates[order[:rank] - 1]  # LAPACK counts from 1
+        self.factor_ = np.tril(factor[:rank, :rank]) * unit**0.5
 
     def _candidates(self, X: Floats, rng: np.random.Generator, kernel: Any) -> Floats:
         """Return the landmarks to choose from, shape (m, d), in the units of X."""
@@ -194,10 +161,10 @@ class NystroemFeatures(KernelMap):
             (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
             # A row closer than this to another adds too little to it.
             chosen = farthest_point_clustering(
-                scaled, CHOICE.negligible**0.5, start=scaled[middle], max_centroids=self.n_features
+                scaled, NEGLIGIBLE**0.5, start=scaled[middle], max_centroids=self.n_features
             )
             return X[nearest_centroids(chosen, scaled)]
-        n_rows = min(len(X), max(CHOICE.least_rows, CHOICE.rows_per_landmark * self.n_features))
+        n_rows = min(len(X), max(LEAST_ROWS, ROWS_PER_LANDMARK * self.n_features))
         sample = rng.choice(len(X), n_rows, replace=False)
         # Centred, because scikit-learn computes distances through inner products.
         centred = scaled[sample] - scaled.mean(axis=0)
@@ -208,12 +175,11 @@ class NystroemFeatures(KernelMap):
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
         return indexed("nystroem", self.n_features_out_)
 
-    def evaluate(self, X: torch.Tensor) -> torch.Tensor:  # noqa: D102
-        fit: NystroemFit = self._fitted
-        covariance = fit.kernel.evaluate(as_tensor(fit.landmarks), X)
-        return solve_lower(as_tensor(fit.factor), covariance).T
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        covariance = self.kernel_.evaluate(as_tensor(self.landmarks_), X)
+        return solve_lower(as_tensor(self.factor_), covariance).T
 
-    def missing_variance(self, X: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+    def missing_variance(self, X: Tensor, features: Tensor) -> Tensor:
         """Return k(x, x) − ‖φ(x)‖²."""
         # Rounding alone can make the difference negative, at the landmarks.
         return (as_tensor(self.kernel_.diagonal(X.numpy())) - features.square().sum(dim=1)).clamp(min=0.0)

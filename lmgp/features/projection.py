@@ -3,14 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from lmgp.features.base import KernelMap
 from lmgp.features.moments import Exponents, Step, monomials, plan
-from lmgp.features.series import TaylorFit
+from lmgp.features.series import vanishing
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.features.truncated import vanishing
+from lmgp.lazy import Tensor, torch
 from lmgp.memory import chunks
 
 # Bytes of the monomials of half of the inputs that are held at a time: few enough to stay in a processor's cache.
@@ -61,18 +60,18 @@ class Projection:
     def __init__(self, features: KernelMap) -> None:
         self._features = features
         self._halves: tuple[Half, Half] | None = None
-        fit = features.record_
-        if not isinstance(features, TaylorFeatures) or not isinstance(fit, TaylorFit) or fit.coef0 is not None:
+        exponents = getattr(features, "exponents_", None)
+        if not isinstance(features, TaylorFeatures) or exponents is None or features.coef0_ is not None:
             return
-        n_columns, n_inputs = fit.exponents.shape
+        n_columns, n_inputs = exponents.shape
         if n_inputs < 2:
             return
         half = (n_inputs + 1) // 2
-        halves = Half.of(fit.exponents, slice(half)), Half.of(fit.exponents, slice(half, n_inputs))
+        halves = Half.of(exponents, slice(half)), Half.of(exponents, slice(half, n_inputs))
         if halves[0].size * halves[1].size <= WORTH * n_columns:
             self._halves = halves
 
-    def __call__(self, X: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    def __call__(self, X: Tensor, weights: Tensor) -> Tensor:
         """Return Φ(X) w, shape (n,), for X of shape (n, d) less the centre of the map."""
         if self._halves is None:
             found = torch.empty(len(X), dtype=torch.float64)
@@ -89,7 +88,7 @@ class Projection:
         """Whether sums are by halves of the inputs."""
         return self._halves is not None
 
-    def of_groups(self, X: torch.Tensor, weights: list[torch.Tensor], sizes: list[int]) -> torch.Tensor:
+    def of_groups(self, X: Tensor, weights: list[Tensor], sizes: list[int]) -> Tensor:
         """Return Φ(X) w of groups of rows by halves of the inputs, each with its own weights, shape (n,).
 
         Parameters
@@ -101,8 +100,9 @@ class Projection:
             The numbers of rows of the groups, in their order.
         """
         assert self._halves is not None  # for the type checker
-        fit: TaylorFit = self._features.record_
-        scaled, (left, right) = fit.scale(X), self._halves
+        series = self._features
+        assert isinstance(series, TaylorFeatures)
+        scaled, (left, right) = series.in_lengthscales(X), self._halves
         one, other = (monomials(scaled[:, half.inputs], half.steps, 0.5) for half in self._halves)
         products, start = torch.empty_like(one), 0
         form = torch.zeros((left.size, right.size), dtype=torch.float64)
@@ -110,6 +110,6 @@ class Projection:
             form[left.place, right.place] = own  # the same places every time
             products[:, start : start + size] = form @ other[:, start : start + size]
             start += size
-        found = products.mul_(one).sum(dim=0).mul_(float(fit.component.variance) ** 0.5)
-        found[vanishing(scaled.square().sum(dim=1), fit.degree)] = 0.0
+        found = products.mul_(one).sum(dim=0).mul_(float(series.component_.variance) ** 0.5)
+        found[vanishing(scaled.square().sum(dim=1), series.degree_)] = 0.0
         return found

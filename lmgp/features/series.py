@@ -1,118 +1,188 @@
-"""The terms of the Gaussian kernel's Maclaurin series, of a fitted Taylor map: for dense and for sparse rows."""
+"""Maps of the series of Gaussian kernels, and of sums of these."""
 
-from dataclasses import dataclass, field
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammainc, gammainccinv
+from sklearn.base import clone
+from sklearn.utils.validation import check_array
 
-from lmgp.features.moments import MomentPlan, Step, monomials
-from lmgp.features.sparse import canonical, row_squares, scale_columns, sparse_monomials
-from lmgp.features.truncated import TruncatedFit, vanishing
-from lmgp.validation import as_tensor
+from lmgp.data import as_tensor
+from lmgp.errors import InputError
+from lmgp.features.base import KernelMap, Work
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import GaussianKernel
+from lmgp.lazy import Tensor, torch
+from lmgp.neighbours.placement import distinct_places
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class EnergySets:
-    """How index sets are grown by energy.
+class SeriesMap(KernelMap):
+    """A map of the Maclaurin series of exp(xᵀz), for a Gaussian kernel; for a sum of them, their columns side by side.
+
+    Each component gets an equal share of `n_features`. Products and multiples of Gaussian kernels are Gaussian.
+
+    Of a series that is cut after ``degree_``, ‖φ(x)‖² = variance · Q(degree + 1, r²) in expectation, where r is the
+    row's distance to the origin in lengthscales and Q the regularised upper incomplete gamma function: 1 near the
+    origin, 0 beyond r² ≈ degree.
+
+    Subclasses implement `_draw_one`, `_names_one` and `_evaluate_one` for one Gaussian, ``component_``.
 
     Attributes
     ----------
-    sample_rows : int
-        Rows whose differences to a centre a set is grown on.
-    reach_degree : int
-        The sample is of rows within reach of a map of this degree; of the map's own degree where that is higher.
-    degree_ratio : float
-        The highest total degree of such a set, divided by that of all monomials in the same number of columns. A
-        measured value, for `work`.
+    degree_ : int
+        The degree of a truncated series.
     """
 
-    sample_rows: int = 500
-    reach_degree: int = 15
-    degree_ratio: float = 1.5
+    needs = "gaussian_components"
+    parts_: "tuple[SeriesMap, ...]"
+    component_: GaussianKernel
+    degree_: int
+
+    @property
+    def parts(self) -> "tuple[SeriesMap, ...]":
+        """The fitted maps whose columns stand side by side: one a component of the kernel; this map itself of one."""
+        return vars(self).get("parts_", (self,))
+
+    def fit(self, X: ArrayLike, y: object = None, centroids: ArrayLike | None = None) -> Self:
+        """Choose the columns for rows like these, and draw what is random.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows as differences to the centre of the map, or to the mean of their places where there are several
+            centres.
+        y : ignored
+        centroids : array-like of shape (n_centroids, d), optional
+            The centres around which a model uses the map, in the coordinates of X; the origin if not given. A map that
+            chooses its columns by the rows looks at those within reach of a centre.
+
+        Raises
+        ------
+        InputError
+            If the map cannot make as few columns as `n_features`, or the kernel does not fit the rows.
+        MemoryLimitError
+            If the map would not fit into the machine's memory.
+        """
+        around = None if centroids is None else check_array(centroids, dtype=np.float64)
+        return self._fit_by(X, partial(self.draw, centroids=around))
+
+    def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
+        origin = centroids[0] if len(centroids) == 1 else distinct_places(X)[0].mean(axis=0)
+        return self.fit(X - origin, centroids=centroids - origin)
+
+    def draw(self, X: Floats, rng: np.random.Generator, centroids: Floats | None = None) -> None:  # noqa: D102
+        components = self.kernel_.gaussian_components()
+        if len(components) == 1:
+            self._draw_component(X, rng, components[0], centroids)
+            return
+        share = self.n_features // len(components)
+        if share == 0:
+            raise InputError(
+                f"{type(self).__name__} makes columns for each of the {len(components)} Gaussian components of the "
+                f"kernel: n_features must be at least {len(components)}; got {self.n_features}."
+            )
+        parts = []
+        for component in components:
+            seed = int(rng.integers(2**31))
+            part = clone(self).set_params(n_features=share, kernel=component, random_state=seed)
+            draw = partial(part._draw_component, component=component, centroids=centroids)
+            parts.append(part._fit_by(X, draw))
+        self.parts_ = tuple(parts)
+        self.n_features_out_ = sum(part.n_features_out_ for part in parts)
+        if hasattr(parts[0], "degree_"):
+            self.degree_ = max(part.degree_ for part in parts)
+
+    def _draw_component(
+        self, X: Floats, rng: np.random.Generator, component: GaussianKernel, centroids: Floats | None
+    ) -> None:
+        self.component_ = component
+        self._draw_one(X, rng, centroids)
+
+    def work(self, n_inputs: int) -> Work:
+        """Return what this map will cost: the same for each component of the kernel."""
+        kernel = self.kernel
+        if kernel is None or not kernel.can("gaussian_components"):
+            return self._work_one(self.n_features, n_inputs)
+        components = kernel.checked(n_inputs).gaussian_components()
+        one = self._work_one(self.n_features // max(1, len(components)), n_inputs)
+        # Moments of one component are no moments of another.
+        stretch = max((_stretch(kernel, component, n_inputs) for component in components), default=1.0)
+        return one._replace(
+            columns=max(1, len(components)) * one.columns,
+            moments=one.moments if len(components) == 1 else None,
+            stretch=stretch,
+        )
+
+    def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
+        blocks = [part._evaluate_one(X) for part in self.parts]
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1)
+
+    def missing_variance(self, X: Tensor, features: Tensor | None = None) -> Tensor | None:  # noqa: D102
+        if not hasattr(self.parts[0], "degree_"):
+            return None
+        sizes = [part.n_features_out_ for part in self.parts]
+        blocks = [None] * len(sizes) if features is None else features.split(sizes, dim=1)
+        missing = [part._missing_one(X, block) for part, block in zip(self.parts, blocks, strict=True)]
+        return torch.stack(missing).sum(dim=0) if len(missing) > 1 else missing[0]
+
+    def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
+        if len(self.parts) == 1:
+            return self._names_one()
+        return [f"part{i}__{name}" for i, part in enumerate(self.parts) for name in part._names_one()]
+
+    def reach(self, epsilon: float) -> float:  # noqa: D102
+        if not hasattr(self.parts[0], "degree_"):
+            return float("inf")
+        return max(
+            float(np.sqrt(gammainccinv(part.degree_ + 1, epsilon)))
+            * _stretch(self.kernel_, part.component_, self.n_features_in_)
+            for part in self.parts
+        )
+
+    def in_lengthscales(self, X: Tensor) -> Tensor:
+        """Divide rows by the lengthscale of the one component."""
+        return X / as_tensor(np.asarray(self.component_.lengthscale, dtype=np.float64))
+
+    def missing(self, squares: Tensor) -> Tensor:
+        """Return σ²(1 − Q(degree + 1, r²)), what all terms above the degree add at rows with these r²; shape (n,)."""
+        # scipy's: torch's own is wrong in the tenth digit for some degrees.
+        return self.component_.variance * as_tensor(np.asarray(gammainc(self.degree_ + 1, squares.numpy())))
+
+    def _work_one(self, n_features: int, n_inputs: int) -> Work:
+        """Return what the map of one Gaussian kernel with a number of columns costs."""
+        return Work(n_features)
+
+    @abstractmethod
+    def _draw_one(self, X: Floats, rng: np.random.Generator, centroids: Floats | None) -> None:
+        """Draw the map of one Gaussian for rows X, used around centroids."""
+
+    @abstractmethod
+    def _names_one(self) -> list[str]:
+        """Name the columns of one Gaussian."""
+
+    @abstractmethod
+    def _evaluate_one(self, X: Tensor) -> Tensor:
+        """Map rows, for one Gaussian."""
+
+    def _missing_one(self, X: Tensor, features: Tensor | None) -> Tensor:
+        """Return the variance that the map of one Gaussian leaves out."""
+        return self.missing(self.in_lengthscales(X).square().sum(dim=1))
 
 
-ENERGY = EnergySets()
+def _stretch(kernel: Kernel, component: GaussianKernel, n_inputs: int) -> float:
+    """Return the largest ratio of a distance in a kernel's metric to that in the lengthscales of a component."""
+    return float(np.max(component.metric(n_inputs) / kernel.metric(n_inputs)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SeriesFit(TruncatedFit):
-    """What a Taylor map learns from sparse rows: its columns are all monomials up to the degree.
+def vanishing(squares: Tensor, degree: int) -> Tensor:
+    """Return a mask of the rows with Q(degree + 1, r²) < 1e-280, which a Maclaurin map up to a degree maps to zeros.
 
-    Attributes
-    ----------
-    coef0 : float or None
-        Of the polynomial kernel whose weights the monomials have; None for those of the Gaussian kernel.
+    Their features must be exact zeros: subnormal numbers make matrix products tens of times slower.
     """
-
-    coef0: float | None
-
-    def degree_factors(self) -> Floats:
-        """Return the factors of xᵃ/√(a!) by |a| = 0, …, p, without the Gaussian's exponential."""
-        degree, variance = self.degree, float(self.component.variance)
-        k = np.arange(degree + 1.0)
-        if self.coef0 is None:
-            return np.full(len(k), variance**0.5)
-        # (u + c)^p = Σ C(p, k) c^{p−k} uᵏ, and uᵏ = k! Σ xᵃzᵃ/a!: in C(p, k) k!, the k! goes out.
-        logarithm = gammaln(degree + 1.0) - gammaln(degree - k + 1.0) + xlogy(degree - k, self.coef0)
-        return np.asarray(np.exp((logarithm + np.log(variance)) / 2.0))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TaylorFit(SeriesFit):
-    """What a Taylor map learns from dense rows.
-
-    Attributes
-    ----------
-    exponents : ndarray of shape (D, d)
-    steps : list of (parents, powers)
-        How columns follow from each other: see `lmgp.features.moments.plan`.
-    moments : MomentPlan or None
-        Where statistics are less work by way of moments.
-    """
-
-    exponents: NDArray[np.int64]
-    steps: list[Step] = field(compare=False)
-    moments: MomentPlan | None = field(default=None, compare=False)
-
-
-def dense_terms(fit: TaylorFit, X: torch.Tensor) -> torch.Tensor:
-    """Evaluate the columns at dense rows of shape (n, d), shape (n, D)."""
-    scaled = fit.scale(X)
-    if fit.coef0 is not None:
-        factors = as_tensor(fit.degree_factors()[fit.exponents.sum(axis=1)])
-        return monomials(scaled, fit.steps, 0.0).mul_(factors[:, None]).T
-    kept = (~vanishing(scaled.square().sum(dim=1), fit.degree)).to(torch.float64)
-    return monomials(scaled, fit.steps, 0.5).mul_(kept * fit.component.variance**0.5).T
-
-
-def sparse_terms(fit: SeriesFit, X: Any) -> Any:
-    """Evaluate all monomials up to the degree at CSR rows of shape (n, d), as CSR of shape (n, D)."""
-    scaled = scale_columns(canonical(X), fit.component.lengthscale)
-    if fit.coef0 is not None:
-        features = sparse_monomials(scaled, 0.0, fit.degree_factors())
-    else:
-        features = sparse_monomials(scaled, 0.5, fit.degree_factors())
-        far = vanishing(torch.from_numpy(row_squares(scaled)), fit.degree).numpy()
-        features.data[np.repeat(far, np.diff(features.indptr))] = 0.0
-    features.eliminate_zeros()
-    return features
-
-
-def error_bound(fit: SeriesFit, X: Any, Z: Any) -> Floats:
-    """Return σ²(‖x̃‖‖z̃‖)^{p+1}/(p + 1)! for all pairs of dense or CSR rows, shape (n, m)."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        left, right = (np.log(row_squares(scale_columns(rows, fit.component.lengthscale))) / 2.0 for rows in (X, Z))
-        product = left[:, None] + right
-    product[np.isnan(product)] = -np.inf  # zero times a norm beyond float64
-    order = fit.degree + 1.0
-    return np.asarray(fit.component.variance * np.exp(order * product - gammaln(order + 1.0)))
-
-
-def column_bytes(n_inputs: int) -> float:
-    """Return the bytes a column: of exponents, of the two tables of how columns follow from each other, and others."""
-    return 24.0 * n_inputs + 200.0
+    return squares > float(gammainccinv(degree + 1, 1e-280))

@@ -1,41 +1,54 @@
 """Taylor features: the explicit monomials of the Maclaurin series of exp(xᵀz)."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from math import comb
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, hstack, issparse
+from scipy.special import gammaln, xlogy
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.arithmetic import USUAL, Arithmetic
+from lmgp.data import RandomState, Rows, Source, TargetSums, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
-from lmgp.features.base import FeatureMap, KernelFit, Work
+from lmgp.features.base import FeatureMap, Work, numbered
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
-from lmgp.features.moments import RANGE, MomentPlan, moment_count, plan
-from lmgp.features.names import numbered
-from lmgp.features.series import ENERGY, SeriesFit, TaylorFit, column_bytes, dense_terms, error_bound, sparse_terms
-from lmgp.features.sparse import as_float, highest_degree, monomial_count, non_zeros
-from lmgp.features.truncated import TruncatedMap
-from lmgp.fitted import OfFit, digest
+from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, Step, moment_count, monomials, plan
+from lmgp.features.series import SeriesMap, vanishing
+from lmgp.features.sparse import (
+    as_float,
+    canonical,
+    highest_degree,
+    monomial_count,
+    non_zeros,
+    row_squares,
+    scale_columns,
+    sparse_monomials,
+)
+from lmgp.features.statistics import Statistics
+from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.stationary import GaussianKernel
-from lmgp.locality.places import distinct_places
+from lmgp.lazy import Tensor, torch
 from lmgp.memory import check_memory
-from lmgp.statistics import Source, Statistics, TargetSums
-from lmgp.validation import RandomState, Rows, as_tensor, validated
+from lmgp.neighbours.placement import distinct_places
 
 Floats = NDArray[np.float64]
 
+# Index sets are grown by energy on this number of rows, within reach of a map of this degree at least.
+SAMPLE_ROWS, REACH_DEGREE = 500, 15
 
-class TaylorFeatures(TruncatedMap):
+# The highest total degree of a set that is grown by energy, divided by that of all monomials in the same number of
+# columns. A measured value, for `work`.
+DEGREE_RATIO = 1.5
+
+
+class TaylorFeatures(SeriesMap):
     """Explicit monomials: terms of the series of the Gaussian kernel, exactly.
 
     φ_a(x) = σ e^{−‖x̃‖²/2} x̃ᵃ/√(a!) for a set of multi-indices a. With all |a| ≤ p these are D = C(d + p, p) columns in
@@ -102,7 +115,7 @@ class TaylorFeatures(TruncatedMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **TruncatedMap._parameter_constraints,
+        **SeriesMap._parameter_constraints,
         "degree": [Interval(Integral, 0, None, closed="left"), None],
         "index_set": [StrOptions({"total_degree", "energy"})],
         "weights": [StrOptions({"gaussian", "polynomial"})],
@@ -111,7 +124,12 @@ class TaylorFeatures(TruncatedMap):
     _accepts_sparse = True
     leaves_covariance = True
 
-    exponents_ = OfFit[NDArray[np.int64]]()
+    exponents_: NDArray[np.int64]
+    # How columns follow from each other (`lmgp.features.moments.plan`), and the plan of their moments, where statistics
+    # are less work by way of these; the constant of the polynomial kernel, None for the Gaussian one.
+    steps_: list[Step]
+    moments_: MomentPlan | None
+    coef0_: float | None
 
     def __init__(
         self,
@@ -174,7 +192,7 @@ class TaylorFeatures(TruncatedMap):
         degree = highest_total_degree(n_inputs, n_features) if self.degree is None else self.degree
         columns = comb(n_inputs + degree, degree)
         if self.index_set == "energy":
-            degree, columns = round(ENERGY.degree_ratio * degree), n_features
+            degree, columns = round(DEGREE_RATIO * degree), n_features
         return Work(columns, moment_count(n_inputs, degree), degree)
 
     def _check_size(self, X: Any) -> None:
@@ -182,10 +200,10 @@ class TaylorFeatures(TruncatedMap):
             return  # needs no table of exponents
         work, n_inputs = self.work(X.shape[1]), X.shape[1]
         check_memory(
-            as_float(work.columns) * column_bytes(n_inputs),
+            as_float(work.columns) * _column_bytes(n_inputs),
             f"The exponents of {as_float(work.columns):.3g} monomials up to degree {work.degree}",
             lambda limit: (
-                f"At most about {int(limit / column_bytes(n_inputs)):,} features of {n_inputs} inputs fit. Use a "
+                f"At most about {int(limit / _column_bytes(n_inputs)):,} features of {n_inputs} inputs fit. Use a "
                 "lower degree or fewer features, or give the rows as a CSR matrix, which needs no such table."
             ),
         )
@@ -194,50 +212,38 @@ class TaylorFeatures(TruncatedMap):
         work = self.work(n_inputs)
         n_columns = as_float(work.columns)
         with_moments = work.moments is not None and work.moments < n_columns * (n_columns / 2 + n_inputs)
-        return n_columns * (column_bytes(n_inputs) + (MomentPlan.PAIR_BYTES * n_columns if with_moments else 0.0))
+        return n_columns * (_column_bytes(n_inputs) + (MomentPlan.PAIR_BYTES * n_columns if with_moments else 0.0))
 
-    def draw(  # noqa: D102
-        self, X: Any, rng: np.random.Generator, centroids: Floats | None = None
-    ) -> KernelFit:
-        fit = super().draw(X, rng, centroids)
+    def draw(self, X: Any, rng: np.random.Generator, centroids: Floats | None = None) -> None:  # noqa: D102
+        super().draw(X, rng, centroids)
         # Only a model, which says where its centres are, sums statistics.
-        in_model = centroids is not None and self.weights == "gaussian"
-        if in_model and isinstance(fit, TaylorFit) and MomentPlan.pays(fit.exponents, len(X)):
-            return replace(fit, moments=MomentPlan(fit.exponents))
-        return fit
+        if centroids is not None and self.weights == "gaussian" and "exponents_" in vars(self):
+            self.moments_ = MomentPlan(self.exponents_) if MomentPlan.pays(self.exponents_, len(X)) else None
 
-    def _names_one(self, fit: SeriesFit) -> list[str]:
-        if not isinstance(fit, TaylorFit):
-            return numbered("taylor", fit.n_features_out)
-        return [f"taylor[{','.join(map(str, powers))}]" for powers in fit.exponents.tolist()]
-
-    def _draw_one(
-        self, X: Any, rng: np.random.Generator, kernel: GaussianKernel, centroids: Floats | None
-    ) -> SeriesFit:
-        coef0 = float(self.coef0) if self.weights == "polynomial" else None
-        n_inputs = X.shape[1]
+    def _draw_one(self, X: Any, rng: np.random.Generator, centroids: Floats | None) -> None:
+        self.coef0_ = float(self.coef0) if self.weights == "polynomial" else None
+        self.moments_ = None
+        n_inputs, kernel = X.shape[1], self.component_
         degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
         if self.index_set == "energy":
             self._check_energy(X)
             scaled = kernel.scale(distinct_places(X)[0])
             centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
-            reached = max(degree, ENERGY.reach_degree)
-            groups = sample_groups(scaled, centres, ENERGY.sample_rows, reached, np.random.default_rng(0))
+            reached = max(degree, REACH_DEGREE)
+            groups = sample_groups(scaled, centres, SAMPLE_ROWS, reached, np.random.default_rng(0))
             exponents = most_energetic(np.concatenate(groups), self.n_features)
         elif issparse(X):
-            n_columns = comb(n_inputs + degree, degree)
-            return SeriesFit(n_features_out=n_columns, kernel=kernel, component=kernel, degree=degree, coef0=coef0)
+            self.n_features_out_, self.degree_ = comb(n_inputs + degree, degree), degree
+            return
         else:
             exponents = total_degree(n_inputs, degree)
-        return TaylorFit(
-            n_features_out=len(exponents),
-            kernel=kernel,
-            component=kernel,
-            degree=int(exponents.sum(axis=1).max()),
-            coef0=coef0,
-            exponents=exponents,
-            steps=plan(exponents),
-        )
+        self.n_features_out_, self.degree_ = len(exponents), int(exponents.sum(axis=1).max())
+        self.exponents_, self.steps_ = exponents, plan(exponents)
+
+    def _names_one(self) -> list[str]:
+        if "exponents_" not in vars(self):
+            return numbered("taylor", self.n_features_out_)
+        return [f"taylor[{','.join(map(str, powers))}]" for powers in self.exponents_.tolist()]
 
     def _check_energy(self, X: Any) -> None:
         """Refuse what index_set="energy" does not go with."""
@@ -274,7 +280,7 @@ class TaylorFeatures(TruncatedMap):
         if len(self.parts) == 1:
             if self.index_set == "energy":
                 self._check_energy(rows)
-            return sparse_terms(self._fitted, rows)
+            return self._sparse_terms(rows)
         return hstack([part.transform(rows) for part in self.parts], format="csr")
 
     def _checked(self, X: ArrayLike) -> Any:
@@ -343,7 +349,14 @@ class TaylorFeatures(TruncatedMap):
             )
         if len(self.parts) > 1:
             return np.sum([part.error_bound(X, Z) for part in self.parts], axis=0)
-        return error_bound(self._fitted, self._checked(X), self._checked(X if Z is None else Z))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            checked = [self._checked(rows) for rows in (X, X if Z is None else Z)]
+            squares = (row_squares(scale_columns(rows, self.component_.lengthscale)) for rows in checked)
+            left, right = (np.log(square) / 2.0 for square in squares)
+            product = left[:, None] + right
+        product[np.isnan(product)] = -np.inf  # zero times a norm beyond float64
+        order = self.degree_ + 1.0
+        return np.asarray(self.component_.variance * np.exp(order * product - gammaln(order + 1.0)))
 
     def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
         n_columns = self.n_features_out_
@@ -353,47 +366,70 @@ class TaylorFeatures(TruncatedMap):
         nested = np.array_equal(larger.exponents_[:n_columns], self.exponents_)
         return (np.arange(n_columns), 1.0) if nested else None
 
-    def _evaluate(self, fit: Any, X: torch.Tensor) -> torch.Tensor:
-        if isinstance(fit, TaylorFit):
-            return dense_terms(fit, X)
-        return as_tensor(sparse_terms(fit, csr_array(X.numpy())).toarray())  # fitted to sparse rows
+    def _evaluate_one(self, X: Tensor) -> Tensor:
+        if "exponents_" not in vars(self):  # fitted to sparse rows
+            return as_tensor(self._sparse_terms(csr_array(X.numpy())).toarray())
+        scaled = self.in_lengthscales(X)
+        if self.coef0_ is not None:
+            factors = as_tensor(self.degree_factors()[self.exponents_.sum(axis=1)])
+            return monomials(scaled, self.steps_, 0.0).mul_(factors[:, None]).T
+        kept = (~vanishing(scaled.square().sum(dim=1), self.degree_)).to(torch.float64)
+        return monomials(scaled, self.steps_, 0.5).mul_(kept * self.component_.variance**0.5).T
 
-    def _missing(self, fit: Any, X: torch.Tensor, features: torch.Tensor | None) -> torch.Tensor:
+    def _sparse_terms(self, X: Any) -> Any:
+        """Evaluate all monomials up to the degree at CSR rows of shape (n, d), as CSR of shape (n, D)."""
+        scaled = scale_columns(canonical(X), self.component_.lengthscale)
+        features = sparse_monomials(scaled, 0.5 if self.coef0_ is None else 0.0, self.degree_factors())
+        if self.coef0_ is None:
+            far = vanishing(torch.from_numpy(row_squares(scaled)), self.degree_).numpy()
+            features.data[np.repeat(far, np.diff(features.indptr))] = 0.0
+        features.eliminate_zeros()
+        return features
+
+    def degree_factors(self) -> Floats:
+        """Return the factors of xᵃ/√(a!) by |a| = 0, …, p, without the Gaussian's exponential."""
+        degree, variance = self.degree_, float(self.component_.variance)
+        k = np.arange(degree + 1.0)
+        if self.coef0_ is None:
+            return np.full(len(k), variance**0.5)
+        # (u + c)^p = Σ C(p, k) c^{p−k} uᵏ, and uᵏ = k! Σ xᵃzᵃ/a!: in C(p, k) k!, the k! goes out.
+        logarithm = gammaln(degree + 1.0) - gammaln(degree - k + 1.0) + xlogy(degree - k, self.coef0_)
+        return np.asarray(np.exp((logarithm + np.log(variance)) / 2.0))
+
+    def _missing_one(self, X: Tensor, features: Tensor | None) -> Tensor:
         if self.index_set == "total_degree":
-            return super()._missing(fit, X, features)
-        features = self._evaluate(fit, X) if features is None else features
+            return super()._missing_one(X, features)
+        features = self._evaluate_one(X) if features is None else features
         # Rounding alone can make the difference negative, near the centre.
-        return (fit.component.variance - features.square().sum(dim=1)).clamp(min=0.0)
-
-    @property
-    def _moments(self) -> MomentPlan | None:
-        return self._fitted.moments if isinstance(self._fitted, TaylorFit) else None
+        return (self.component_.variance - features.square().sum(dim=1)).clamp(min=0.0)
 
     @property
     def row_size(self) -> int:  # noqa: D102
-        return super().row_size if self._moments is None else self._moments.n_values
+        moments = vars(self).get("moments_")
+        return super().row_size if moments is None else moments.n_values
 
-    def summed(self, chunks: Iterable[Rows], source: Source, origin: float = 0.0, by: Arithmetic = USUAL) -> Statistics:
+    def summed(self, chunks: Iterable[Rows], source: Source, n_targets: int, by: Arithmetic = USUAL) -> Statistics:
         """Sum the statistics of rows: by way of their moments, where that is less work."""
-        plan = self._moments
+        plan = vars(self).get("moments_")
         if plan is None or not by.usual:
-            return super().summed(chunks, source, origin, by)
-        fit: TaylorFit = self._fitted
-        moments, targets = plan.sums(float(fit.component.variance)), TargetSums(origin)
-        noise, far = source.noise, []
+            return super().summed(chunks, source, n_targets, by)
+        moments = plan.sums(float(self.component_.variance), n_targets)
+        total, far = Statistics(source, moments, TargetSums.zeros(n_targets)), []
         for chunk in chunks:
-            scaled = fit.scale(as_tensor(chunk.X))
+            scaled = self.in_lengthscales(as_tensor(chunk.X))
             squares = scaled.square().sum(dim=1)
-            if squares.max() >= RANGE.square:
+            if squares.max() >= LARGEST_SQUARE:
                 far.append(chunk)
                 continue
-            y = as_tensor(chunk.y) - origin
             missing = None
-            if noise.counts_missing:
+            if source.noise.counts_missing:
                 complete = self.index_set == "total_degree"  # then what is left out depends on r² alone
-                missing = fit.missing(squares) if complete else self.missing_variance(as_tensor(chunk.X))
-            weights = None if chunk.weights is None else as_tensor(chunk.weights)
-            precision = targets.add_rows(y, weights, noise.relative_precision(chunk, missing))
-            moments.add_rows(scaled, squares, y, precision)
-        total = Statistics(source, moments, targets)
-        return total + super().summed(far, source, origin) if far else total
+                missing = self.missing(squares) if complete else self.missing_variance(as_tensor(chunk.X))
+            precision = total.add_targets(chunk, missing)
+            moments.add_rows(scaled, squares, as_tensor(chunk.Y), precision)
+        return total + super().summed(far, source, n_targets) if far else total
+
+
+def _column_bytes(n_inputs: int) -> float:
+    """Return the bytes a column: of exponents, of the two tables of how columns follow from each other, and others."""
+    return 24.0 * n_inputs + 200.0

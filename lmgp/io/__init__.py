@@ -1,5 +1,5 @@
 """Where rows come from that do not fit into memory: chunks, one after the other."""
 
-from lmgp.io.arrow import open_dataset
+import lazy_loader
 
-__all__ = ["open_dataset"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,20 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.columns import NamedColumns
 from lmgp.errors import DatasetError, nearest_names
-from lmgp.io.sources import Chunk, Source, checked_chunk_rows
-from lmgp.parallel import ahead
+from lmgp.io.sources import Chunk, RowSource, checked_chunk_rows
+from lmgp.io.tables import FORMATS, as_floats, batches, choose_inputs, is_numeric, opened, readable
 from lmgp.saving.output import PathLike, as_path
 
 Floats = NDArray[np.float64]
 
-SUFFIXES = (".parquet", ".arrow", ".feather")
-
-# Rows that are decoded at a time.
-BATCH_ROWS = 2**16
-# Bytes of a file that are read at a time.
-BUFFER_BYTES = 2**20
+SUFFIXES = ", ".join(FORMATS)
 
 
 def open_dataset(
@@ -31,10 +25,8 @@ def open_dataset(
     sample_weight: str | None = None,
     noise_variances: str | None = None,
     chunk_rows: int | None = None,
-) -> "Dataset":
+) -> "TableSource":
     """Open a data set of Parquet or Arrow files, whose rows are read chunk by chunk.
-
-    Needs pyarrow: ``pip install 'lmgp[parquet]'``.
 
     Parameters
     ----------
@@ -52,7 +44,7 @@ def open_dataset(
 
     Returns
     -------
-    Dataset
+    TableSource
         For the first argument of `fit` and `partial_fit`.
 
     Raises
@@ -68,30 +60,21 @@ def open_dataset(
     >>> model = lmgp.SpectralGPRegressor().fit(rows)  # doctest: +SKIP
     """
     _check_names(target, columns, sample_weight, noise_variances)
-    files = _files([path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path))
-    readers = [_File(one) for one in files]
+    paths = _paths([path] if isinstance(path, str) or not isinstance(path, Sequence) else list(path))
+    files = {}
+    for one in paths:
+        with readable(one):
+            files[one] = opened(one)
+    first, known = paths[0], files[paths[0]].schema.names
     roles = [name for name in (target, sample_weight, noise_variances) if name is not None]
-    known = readers[0].types
-    inputs = [name for name in known if name not in roles] if columns is None else list(columns)
-    used = (*inputs, *roles)
-    for name in used:
-        if name not in known:
-            raise DatasetError(f"{files[0]} has no column {name!r}, {nearest_names(name, known)}")
-    if not inputs or len(set(used)) < len(used):
-        told = "no input is left beside the target" if not inputs else f"a column is named twice among {list(used)}"
-        raise DatasetError(f"{files[0]}: {told}. Name each column once, and at least one input.")
-    for reader in readers:
-        reader.check(readers[0], used)
-    return Dataset(readers, tuple(inputs), target, sample_weight, noise_variances, chunk_rows)
+    inputs = choose_inputs(str(first), known, roles, columns)
+    for one, file in files.items():
+        _check_types(one, file.schema, first, files[first].schema, (*inputs, *roles))
+    return TableSource(files, inputs, target, sample_weight, noise_variances, chunk_rows)
 
 
 def _check_names(target: Any, columns: Any, sample_weight: Any, noise_variances: Any) -> None:
-    """Refuse what are no names of columns.
-
-    Raises
-    ------
-    DatasetError
-    """
+    """Refuse what are no names of columns by a DatasetError."""
     for role, name in (("target", target), ("sample_weight", sample_weight), ("noise_variances", noise_variances)):
         if not isinstance(name, str) and (name is not None or role == "target"):
             raise DatasetError(f"{role} must be the name of a column, such as 'height'; got {name!r}.")
@@ -101,7 +84,28 @@ def _check_names(target: Any, columns: Any, sample_weight: Any, noise_variances:
         raise DatasetError(f"columns must be a list of names, such as ['east', 'north']; got {columns!r}.")
 
 
-class Dataset(Source):
+def _check_types(path: Path, schema: Any, first: Path, expected: Any, used: Sequence[str]) -> None:
+    """Refuse columns that are missing, not numeric, or of another type than in the first file."""
+    for name in used:
+        if name not in schema.names:
+            raise DatasetError(
+                f"{path} has no column {name!r}, which {first} has; {nearest_names(name, schema.names)} Mend the file, "
+                "or leave it out."
+            )
+        kind = schema.field(name).type
+        if kind != expected.field(name).type:
+            raise DatasetError(
+                f"{path}: column {name!r} has the type {kind}, in {first} it has {expected.field(name).type}. Write "
+                "both with one type."
+            )
+        if not is_numeric(kind):
+            raise DatasetError(
+                f"{path}: column {name!r} has the type {kind}, which is not numeric. Encode it as numbers, or choose "
+                "the inputs with columns=[...]."
+            )
+
+
+class TableSource(RowSource):
     """Rows of Parquet or Arrow files, see `open_dataset`.
 
     Attributes
@@ -115,7 +119,7 @@ class Dataset(Source):
 
     def __init__(
         self,
-        files: "Sequence[_File]",
+        files: dict[Path, Any],
         names: tuple[str, ...],
         target: str,
         sample_weight: str | None,
@@ -125,174 +129,67 @@ class Dataset(Source):
         self._files, self.names = files, names
         self._roles = target, sample_weight, noise_variances
         self._chunk_rows = checked_chunk_rows(chunk_rows, len(names))
-        self.n_rows = sum(one.n_rows for one in files)
+        self.n_rows = sum(file.count_rows() for file in files.values())
 
     def __repr__(self) -> str:
         return f"<{self.n_rows:,} rows of {', '.join(self.names)} in {len(self._files)} files; y is {self._roles[0]}>"
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:  # noqa: D102
+        from lmgp.parallel import ahead  # here, so that tables are read without torch
+
         return ahead(self._chunks(start))
 
     def _chunks(self, start: int) -> Iterator[Chunk]:
-        waiting: list[Floats] = []
-        n_waiting = 0
-        for table in self._tables(start * self._chunk_rows):
-            waiting.append(table)
-            n_waiting += len(table)
-            while n_waiting >= self._chunk_rows:
-                whole = np.concatenate(waiting) if len(waiting) > 1 else waiting[0]
-                yield self._chunk(whole[: self._chunk_rows])
-                waiting = [whole[self._chunk_rows :]]
-                n_waiting = len(waiting[0])
-        if n_waiting:
-            yield self._chunk(np.concatenate(waiting))
+        waiting = np.empty((0, len(self.names) + 1))
+        for part in self._parts(start * self._chunk_rows):
+            waiting = np.concatenate((waiting, part)) if len(waiting) else part
+            while len(waiting) >= self._chunk_rows:
+                yield self._chunk(waiting[: self._chunk_rows])
+                waiting = waiting[self._chunk_rows :]
+        if len(waiting):
+            yield self._chunk(waiting)
 
     def _chunk(self, table: Floats) -> Chunk:
+        import pandas
+
         d = len(self.names)
         others = iter(table[:, d:].T)
         parts = [None if name is None else np.ascontiguousarray(next(others)) for name in self._roles]
-        return Chunk(NamedColumns.of(np.ascontiguousarray(table[:, :d]), self.names), *parts)
+        return Chunk(pandas.DataFrame(table[:, :d], columns=list(self.names)), *parts)
 
-    def _tables(self, skipped: int) -> Iterator[Floats]:
+    def _parts(self, skipped: int) -> Iterator[Floats]:
         """Yield all columns of the rows after the first `skipped`."""
         used = (*self.names, *(name for name in self._roles if name is not None))
-        for file in self._files:
-            if skipped >= file.n_rows:
-                skipped -= file.n_rows
-                continue
-            yield from file.tables(used, skipped)
-            skipped = 0
-
-
-class _File:
-    """One file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with _readable(path):
-            self._parquet = path.suffix == ".parquet"
-            opened = self._open()
-            schema = opened.schema_arrow if self._parquet else opened.schema
-            if self._parquet:
-                self._sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
-            else:
-                self._sizes = [opened.get_batch(i).num_rows for i in range(opened.num_record_batches)]
-        self.n_rows = sum(self._sizes)
-        self.types: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
-        if len(self.types) < len(schema.names):
-            raise DatasetError(f"{path} has two columns of one name among {', '.join(schema.names)}; rename one.")
-
-    def check(self, first: "_File", used: Sequence[str]) -> None:
-        """Refuse columns that are missing, not numeric, or of another type than in the first file."""
-        from pyarrow import types
-
-        for name in used:
-            if name not in self.types:
-                raise DatasetError(
-                    f"{self.path} has no column {name!r}, which {first.path} has; {nearest_names(name, self.types)} "
-                    "Mend the file, or leave it out."
-                )
-            kind = self.types[name]
-            if kind != first.types[name]:
-                raise DatasetError(
-                    f"{self.path}: column {name!r} has the type {kind}, in {first.path} it has {first.types[name]}. "
-                    "Write both with one type."
-                )
-            numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-            if not any(is_one(kind) for is_one in numeric):
-                raise DatasetError(
-                    f"{self.path}: column {name!r} has the type {kind}, which is not numeric. Encode it as numbers, or "
-                    "choose the inputs with columns=[...]."
-                )
-
-    def _open(self) -> Any:
-        if self._parquet:
-            from pyarrow import parquet
-
-            return parquet.ParquetFile(self.path, buffer_size=BUFFER_BYTES, pre_buffer=False)
-        import pyarrow
-
-        return pyarrow.ipc.open_file(pyarrow.memory_map(str(self.path)))
-
-    def tables(self, used: Sequence[str], skipped: int) -> Iterator[Floats]:
-        """Yield the columns of the rows after the first `skipped`, each of shape (n, len(used)); nulls are NaN."""
-        first = 0
-        while skipped >= self._sizes[first]:
-            skipped -= self._sizes[first]
-            first += 1
-        with _readable(self.path):
-            for batch in self._batches(used, first):
-                if skipped >= batch.num_rows:
-                    skipped -= batch.num_rows
+        for path, file in self._files.items():
+            with readable(path):
+                if skipped >= (n_rows := file.count_rows()):
+                    skipped -= n_rows
                     continue
-                yield _values(batch.slice(skipped), used)
-                skipped = 0
-
-    def _batches(self, used: Sequence[str], first: int) -> Iterator[Any]:
-        opened = self._open()
-        if self._parquet:
-            groups = list(range(first, len(self._sizes)))
-            yield from opened.iter_batches(BATCH_ROWS, row_groups=groups, columns=list(used), use_threads=False)
-            return
-        for i in range(first, len(self._sizes)):
-            yield opened.get_batch(i)
+                for batch in batches(file, used):
+                    yield as_floats(batch.slice(min(skipped, batch.num_rows)), used)
+                    skipped = max(skipped - batch.num_rows, 0)
 
 
-class _readable:  # noqa: N801
-    """Whatever makes a file unreadable becomes a `DatasetError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        try:
-            import pyarrow
-        except ImportError:
-            raise DatasetError(
-                f"{self._path}: Parquet and Arrow files need pyarrow: pip install 'lmgp[parquet]'."
-            ) from None
-        self._errors = pyarrow.ArrowException, OSError, UnicodeError
-
-    def __exit__(self, kind: type | None, error: BaseException | None, *_: object) -> None:
-        if isinstance(error, self._errors) and not isinstance(error, DatasetError):
-            told = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise DatasetError(f"{self._path} could not be read as {self._path.suffix[1:]}: {told}") from error
-
-
-def _values(batch: Any, used: Sequence[str]) -> Floats:
-    import pyarrow
-
-    values = np.empty((batch.num_rows, len(used)))
-    for j, name in enumerate(used):
-        column = batch.column(batch.schema.get_field_index(name))
-        values[:, j] = column.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
-    return values
-
-
-def _files(given: Sequence[PathLike]) -> list[Path]:
-    files: list[Path] = []
+def _paths(given: Sequence[PathLike]) -> list[Path]:
+    """Return the files that are given, and those in folders that are given."""
+    paths: list[Path] = []
     for one in given:
         path = as_path(one)
         if path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-            found = [file for file in inside if not file.relative_to(path).parts[-1].startswith((".", "_"))]
-            if not found:
-                raise DatasetError(f"{path} has no file that ends in {', '.join(SUFFIXES)}; name another folder.")
-            files += found
+            inside = sorted(file for file in path.rglob("*") if file.suffix in FORMATS and file.is_file())
+            shown = [file for file in inside if not file.name.startswith((".", "_"))]
+            if not shown:
+                raise DatasetError(f"{path} has no file that ends in {SUFFIXES}; name another folder.")
+            paths += shown
         elif not path.exists():
             raise DatasetError(f"{path} does not exist; give the path of a Parquet or Arrow file, or of a folder.")
-        elif path.suffix not in SUFFIXES:
+        elif path.suffix not in FORMATS:
             raise DatasetError(
-                f"{path} is no Parquet or Arrow file by its name: expected one that ends in {', '.join(SUFFIXES)}. "
-                "Of a CSV file, read chunks by pandas.read_csv(..., chunksize=100_000)."
+                f"{path} is no Parquet or Arrow file by its name: expected one that ends in {SUFFIXES}. Of a CSV file, "
+                "read chunks by pandas.read_csv(..., chunksize=100_000)."
             )
         else:
-            files.append(path)
-    if not files:
+            paths.append(path)
+    if not paths:
         raise DatasetError("No file is given; give the path of a Parquet or Arrow file, or of a folder.")
-    return files
+    return paths

@@ -31,7 +31,7 @@ class Chunk(NamedTuple):
     noise_variances: Any = None
 
 
-class Source(ABC):
+class RowSource(ABC):
     """Chunks of rows, always the same ones in the same order.
 
     Attributes
@@ -50,7 +50,7 @@ class Source(ABC):
         """Yield the chunks from number `start` on, counted from 0."""
 
 
-class ArraySource(Source):
+class ArraySource(RowSource):
     """The rows of arrays, which may be memory-mapped.
 
     Parameters
@@ -79,7 +79,7 @@ class ArraySource(Source):
             yield Chunk(np.array(self._X[part]), *others)
 
 
-class ChunkSource(Source):
+class ChunkSource(RowSource):
     """The chunks of an iterable, or of what a function without arguments returns.
 
     Parameters
@@ -146,12 +146,12 @@ def source_of(
     chunk_rows: int | None = None,
     *,
     arrays: bool = False,
-) -> Source | None:
+) -> RowSource | None:
     """Return the source that the arguments of `fit` are, or None where they are rows in memory.
 
     Parameters
     ----------
-    X : Source, iterable or callable of chunks, or array-like of shape (n, d)
+    X : RowSource, iterable or callable of chunks, or array-like of shape (n, d)
         A memory-mapped array of more than one chunk is a source.
     y : array-like of shape (n,), optional
     sample_weight, noise_variances : array-like of shape (n,), optional
@@ -182,12 +182,12 @@ def source_of(
                 f"X is a source of chunks, each (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
                 f"noise_variances): {name} belongs into the chunks. Leave it out here; got a {type(X).__name__}.{cure}"
             )
-    return X if isinstance(X, Source) else ChunkSource(X)
+    return X if isinstance(X, RowSource) else ChunkSource(X)
 
 
 def _is_array(X: Any) -> bool:
     """Say whether X are rows, and no chunks of rows."""
-    if isinstance(X, Source | Iterator) or (callable(X) and not hasattr(X, "shape")):
+    if isinstance(X, RowSource | Iterator) or (callable(X) and not hasattr(X, "shape")):
         return False
     if X is None or isinstance(X, str | bytes | dict):
         return True

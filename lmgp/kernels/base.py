@@ -1,57 +1,108 @@
-"""The contract of kernels: values, capabilities and operators."""
+"""The contract of kernels: values, parameters that are learned, capabilities, and operators."""
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
 
 from lmgp.columns import checked_table
+from lmgp.data import as_tensor, checked_scales
 from lmgp.errors import InputError
-from lmgp.inputs import checked_scales
-from lmgp.kernels.capabilities import CAPABILITIES as CAPABILITIES
-from lmgp.kernels.capabilities import require as require
-from lmgp.kernels.capabilities import unsupported as unsupported
-from lmgp.kernels.derivatives import ByAutograd, Pullback
-from lmgp.kernels.parameters import Parametrized
-from lmgp.validation import as_tensor
+from lmgp.kernels.derivatives import Pullback
+from lmgp.lazy import Tensor, torch
+from lmgp.parallel import parallel_map
 
 if TYPE_CHECKING:
-    import gpytorch
-
     from lmgp.kernels.composite import ScaledKernel, SumKernel
     from lmgp.kernels.stationary import GaussianKernel
 
 Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
+# Bytes of a block of kernel values, which stays in the processor's cache while it is computed, and its most columns.
+BLOCK_BYTES, BLOCK_COLUMNS = 2**20, 4096
 
-class Kernel(Parametrized, ABC):
+# The capabilities of kernels: what each is, which kernels have it, and the method that a class overrides to have it.
+CAPABILITIES = {
+    "metric": (
+        "a lengthscale",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and sums, products and multiples with one of them",
+        "metric",
+    ),
+    "prior_variance": (
+        "one prior variance for all rows",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
+        "prior_variance",
+    ),
+    "spectral_density": (
+        "a spectral density",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, their sums and multiples, and products of Gaussians",
+        "spectral_density",
+    ),
+    "frequencies": (
+        "a draw of frequencies",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
+        "sample_frequencies",
+    ),
+    "gaussian_components": (
+        "Gaussian components",
+        "GaussianKernel, and sums, products and multiples of it",
+        "gaussian_components",
+    ),
+}
+
+
+class Parameter(NamedTuple):
+    """One parameter of a kernel.
+
+    Attributes
+    ----------
+    name : str
+        As scikit-learn's `set_params` takes it: ``"lengthscale"``, ``"left__variance"``.
+    value : ndarray of shape () or (d,)
+    bounds : (float, float) or None
+        The least and the largest value that learning may give it, in the units of the value; None leaves them to the
+        learning.
+    fixed : bool
+        Whether learning leaves the parameter as it is.
+    """
+
+    name: str
+    value: Floats
+    bounds: tuple[float, float] | None
+    fixed: bool
+
+
+class Kernel(BaseEstimator, ABC):
     """A positive semi-definite function k(x, z) of rows.
 
     Kernels add up, multiply, and take factors: ``k1 + k2``, ``k1 * k2``, ``3.0 * k1``. They are scikit-learn parameter
     objects: they clone, and a grid search reaches ``kernel__left__lengthscale``. The constructors store what they are
     given; values are checked where the kernel is used.
 
-    A subclass implements `evaluate_at` and `diagonal`, names its numeric parameters in `parameter_names`, and the
-    capabilities that it implements in `_capabilities`.
+    A subclass implements `covariance`, and `checked` where its parameters can be wrong. It names its numeric parameters
+    in `parameter_names`; the constructor parameter ``<name>_bounds`` of each holds its bounds, None or ``"fixed"``. It
+    has the capabilities whose methods it overrides.
     """
+
+    parameter_names: ClassVar[tuple[str, ...]] = ()
 
     # A NumPy number in front of a kernel leaves the product to the kernel.
     __array_ufunc__ = None
 
-    _capabilities: ClassVar[frozenset[str]] = frozenset()
-
     @abstractmethod
-    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Evaluate k(x, z) for given values of the parameters.
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:
+        """Compute k(x, z) for given values of the parameters, differentiably.
 
         Parameters
         ----------
         X : Tensor of shape (..., n, d)
+            Finite float64 rows, not to be changed.
         Z : Tensor of shape (..., m, d)
         values : mapping of str to Tensor
             By the names of `parameters`.
@@ -59,9 +110,19 @@ class Kernel(Parametrized, ABC):
         Returns
         -------
         Tensor of shape (..., n, m)
+            A new one.
         """
 
-    @abstractmethod
+    def checked(self, n_inputs: int) -> Self:
+        """Return the kernel itself, after checking that it fits rows with `n_inputs` columns.
+
+        Raises
+        ------
+        InputError
+            If a parameter of the kernel is out of its range, or does not fit the rows.
+        """
+        return self
+
     def diagonal(self, X: ArrayLike) -> Floats:
         """Evaluate k(x, x) for each row.
 
@@ -78,18 +139,41 @@ class Kernel(Parametrized, ABC):
         InputError
             As `sections`.
         """
+        rows: Floats = checked_table(X)
+        single = as_tensor(rows)[:, None, :]
+        values = self.checked(rows.shape[1]).values(None, single.device)
+        return self.covariance(single, single, values)[:, 0, 0].numpy()
 
-    @abstractmethod
-    def checked(self, n_inputs: int) -> Self:
-        """Return the kernel itself, after checking that it fits rows with `n_inputs` columns.
+    def evaluate_at(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:
+        """Evaluate k(x, z) for given values of the parameters, as `covariance`: of many rows block by block.
 
-        Raises
-        ------
-        InputError
-            If a parameter of the kernel is out of its range, or does not fit the rows.
+        Parameters
+        ----------
+        X : Tensor of shape (..., n, d)
+        Z : Tensor of shape (..., m, d)
+        values : mapping of str to Tensor
+            By the names of `parameters`.
+
+        Returns
+        -------
+        Tensor of shape (..., n, m)
         """
+        few = X.ndim > 2 or Z.ndim > 2 or 8 * len(X) * len(Z) <= BLOCK_BYTES
+        if few or (torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))):
+            return self.covariance(X, Z, values)
+        # Nothing but the result has its size.
+        result = torch.empty((len(X), len(Z)), dtype=X.dtype, device=X.device)
+        width = min(len(Z), BLOCK_COLUMNS)
+        height = BLOCK_BYTES // (8 * width)
 
-    def evaluate(self, X: torch.Tensor, Z: torch.Tensor, theta: torch.Tensor | None = None) -> torch.Tensor:
+        def fill(start: tuple[int, int]) -> None:
+            above, left = (slice(first, first + size) for first, size in zip(start, (height, width), strict=True))
+            result[above, left] = self.covariance(X[above], Z[left], values)
+
+        parallel_map(fill, list(itertools.product(range(0, len(X), height), range(0, len(Z), width))))
+        return result
+
+    def evaluate(self, X: Tensor, Z: Tensor, theta: Tensor | None = None) -> Tensor:
         """Evaluate the kernel between all rows of X and all rows of Z, in batches and differentiably.
 
         Parameters
@@ -108,7 +192,7 @@ class Kernel(Parametrized, ABC):
         """
         return self.evaluate_at(X, Z, self.values(theta, X.device))
 
-    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:
+    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:
         """Evaluate k(X, X), and prepare derivatives of it.
 
         For several weighted sums of one matrix: what their derivatives share is computed once.
@@ -125,8 +209,8 @@ class Kernel(Parametrized, ABC):
         covariance : Tensor of shape (n, n) or (b, n, n)
         pullback : Pullback
         """
-        pullback = ByAutograd(self, X, values)
-        return pullback.covariance, pullback
+        pullback = Pullback(self, X, values)
+        return pullback.covariance.detach(), pullback
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
         """Return the function x ↦ k(x, Z).
@@ -175,6 +259,71 @@ class Kernel(Parametrized, ABC):
         """
         return self.sections(checked_table(X) if Z is None else Z)(X)
 
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """All numeric parameters, those of the parts included, free and fixed."""
+        return tuple(self._parameter(name) for name in self.parameter_names)
+
+    @property
+    def theta(self) -> Floats:
+        """Logarithms of the free parameters, in their order, shape (n_free,)."""
+        return np.log(np.concatenate([np.empty(0), *(one.value.ravel() for one in self._free())]))
+
+    @property
+    def bounds(self) -> Floats:
+        """Logarithms of the bounds of the free parameters, shape (n_free, 2); infinite where there are none."""
+        pairs = [(one.bounds or (0.0, np.inf), one.value.size) for one in self._free()]
+        with np.errstate(divide="ignore"):
+            return np.log(np.array([pair for pair, size in pairs for _ in range(size)]).reshape(-1, 2))
+
+    def with_theta(self, theta: ArrayLike) -> Self:
+        """Return a copy with other values of the free parameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_free,)
+            Their logarithms.
+
+        Returns
+        -------
+        Same type
+        """
+        values = self.values(as_tensor(np.array(theta, dtype=np.float64)), torch.device("cpu"))
+        copy: Self = clone(self)
+        return copy.set_params(
+            **{
+                one.name: float(values[one.name]) if one.value.ndim == 0 else values[one.name].numpy().copy()
+                for one in self._free()
+            }
+        )
+
+    def _parameter(self, name: str) -> Parameter:
+        value = np.asarray(getattr(self, name), dtype=np.float64)
+        bounds: Bounds = getattr(self, f"{name}_bounds")
+        return Parameter(name, value, None if bounds == "fixed" else bounds, bounds == "fixed")
+
+    def _free(self) -> Iterator[Parameter]:
+        return (one for one in self.parameters if not one.fixed)
+
+    def values(self, theta: Tensor | None, device: "torch.device") -> dict[str, Tensor]:
+        """Return the value of each parameter by its name; of the free ones from `theta`, where it is given.
+
+        `theta` has shape (n_free,), or (b, n_free) for values of shape (b, 1, 1) or (b, 1, d): one set for each of b
+        sets of rows.
+        """
+        values, start = {}, 0
+        n_free = sum(one.value.size for one in self._free())
+        if theta is not None and (theta.ndim not in (1, 2) or theta.shape[-1] != n_free):
+            raise InputError(f"theta must have shape ({n_free},) for {self!r}; got {tuple(theta.shape)}.")
+        for one in self.parameters:
+            if theta is None or one.fixed:
+                values[one.name] = as_tensor(np.array(one.value)).to(device)
+            else:
+                part = torch.exp(theta[..., start : start + one.value.size])
+                start += one.value.size
+                values[one.name] = part[:, None, :] if theta.ndim == 2 else part.reshape(one.value.shape)
+        return values
+
     def can(self, capability: str) -> bool:
         """Say whether the kernel has a capability.
 
@@ -182,14 +331,16 @@ class Kernel(Parametrized, ABC):
         ----------
         capability : str
             One of `CAPABILITIES`. Each is what a method needs: ``"metric"`` what `metric` and `scale` do,
-            ``"frequencies"`` what `sample_frequencies` does, ``"gpytorch"`` what `to_gpytorch` does; the others have
-            the name of their method.
+            ``"frequencies"`` what `sample_frequencies` does; the others have the name of their method.
 
         Returns
         -------
         bool
         """
-        return capability in self._capabilities
+        return self._overrides(CAPABILITIES[capability][2], Kernel)
+
+    def _overrides(self, method: str, base: type) -> bool:
+        return getattr(type(self), method) is not getattr(base, method)
 
     def metric(self, n_inputs: int) -> Floats:
         """Return the lengthscale of each column in which distances between rows are measured, shape (n_inputs,).
@@ -321,22 +472,6 @@ class Kernel(Parametrized, ABC):
         """
         raise unsupported(self, "gaussian_components", "This")
 
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":
-        """Make the kernel's counterpart in GPyTorch, in float64, with the same values of the parameters.
-
-        `lmgp.gpytorch.from_gpytorch` leads back.
-
-        Returns
-        -------
-        gpytorch.kernels.Kernel
-
-        Raises
-        ------
-        InputError
-            If GPyTorch has none.
-        """
-        raise unsupported(self, "gpytorch", "This")
-
     def __add__(self, other: "Kernel") -> "SumKernel":
         from lmgp.kernels.composite import SumKernel
 
@@ -360,3 +495,48 @@ def same_columns(X: Floats, Z: Floats) -> Floats:
     if X.shape[1] != Z.shape[1]:
         raise InputError(f"X and Z must have the same number of columns; got {X.shape[1]} and {Z.shape[1]}.")
     return X
+
+
+def require(kernel: Kernel, capability: str, who: str) -> None:
+    """Check that a kernel has the capability that a map or solver needs.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    capability : str
+        One of `CAPABILITIES`.
+    who : str
+        The name of what needs it.
+
+    Raises
+    ------
+    InputError
+        If it has not; the message names the kernels that have.
+    """
+    if not kernel.can(capability):
+        raise unsupported(kernel, capability, who)
+
+
+def unsupported(kernel: Kernel, capability: str, who: str) -> InputError:
+    """Make the error that `require` raises."""
+    what, which, _ = CAPABILITIES[capability]
+    shown = " ".join(repr(kernel).split())
+    return InputError(f"{who} needs {what} of the kernel; {shown} has none. Kernels that can: {which}.")
+
+
+def check_bounds(name: str, bounds: Any) -> None:
+    """Check that the bounds of a parameter are None, "fixed", or two positive numbers, the lower one first.
+
+    Raises
+    ------
+    InputError
+        If they are not; `name` is the parameter's name in the message.
+    """
+    if bounds is None or (isinstance(bounds, str) and bounds == "fixed"):
+        return
+    try:
+        low, high = (float(bound) for bound in bounds)
+    except (TypeError, ValueError):
+        low = high = 0.0
+    if not 0.0 < low < high < np.inf:
+        raise InputError(f"{name} must be two positive numbers, the lower one first, 'fixed' or None; got {bounds!r}.")

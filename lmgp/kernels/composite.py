@@ -1,4 +1,4 @@
-"""Kernels made from kernels: sums, products and multiples."""
+"""Kernels of inner products, and kernels made from kernels: sums, products, multiples, exponentials, modulations."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -6,28 +6,22 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.columns import checked_table
+from lmgp.data import as_tensor, checked_scales
 from lmgp.errors import InputError
-from lmgp.kernels.base import CAPABILITIES, Kernel, require, unsupported
+from lmgp.kernels.base import Kernel, Parameter, require, unsupported
 from lmgp.kernels.derivatives import Pullback
-from lmgp.kernels.parameters import Parameter
-from lmgp.memory import chunks
-from lmgp.parallel import parallel_map
+from lmgp.lazy import Tensor, torch
 
 if TYPE_CHECKING:
-    import gpytorch
-
     from lmgp.kernels.stationary import GaussianKernel
 
 Floats = NDArray[np.float64]
-
-# Bytes of a block of kernel values.
-BLOCK_BYTES = 4 * 2**20
+Function = Callable[[Floats], Floats]
 
 
 class ComposedKernel(Kernel):
@@ -66,31 +60,13 @@ class ComposedKernel(Kernel):
         return type(self)(**{**self.get_params(deep=False), **scaled})
 
     def can(self, capability: str) -> bool:  # noqa: D102
-        return capability in self._capabilities and all(part.can(capability) for part in self.parts)
+        enough = any if capability == "metric" else all
+        return super().can(capability) and enough(part.can(capability) for part in self.parts)
 
-    def _part_values(
-        self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]
-    ) -> Iterator[torch.Tensor]:
+    def _part_values(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Iterator[Tensor]:
         """Evaluate each part, with its own values of the parameters."""
         for name, part in zip(self._part_names, self.parts, strict=True):
-            yield part.evaluate_at(X, Z, _of_part(name, values))
-
-    def _joined_sections(self, Z: ArrayLike, join: np.ufunc) -> Callable[[ArrayLike], Floats]:
-        """Join the sections of two parts block by block: nothing but the result has its size."""
-        other = checked_table(Z, "Z")
-        left, right = (part.sections(other) for part in self.parts)
-
-        def section(X: ArrayLike) -> Floats:
-            rows = checked_table(X)
-            found = np.empty((len(rows), len(other)))
-
-            def fill(part: slice) -> None:
-                join(left(rows[part]), right(rows[part]), out=found[part])
-
-            parallel_map(fill, list(chunks(len(rows), max(1, len(other)), BLOCK_BYTES)))
-            return found
-
-        return section
+            yield part.covariance(X, Z, _of_part(name, values))
 
     def _metrics(self, n_inputs: int) -> list[Floats]:
         metrics = [part.metric(n_inputs) for part in self.parts if part.can("metric")]
@@ -113,34 +89,21 @@ class SumKernel(ComposedKernel):
     array([[2.   , 0.607]])
     """
 
-    _capabilities = frozenset(CAPABILITIES)
-
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
 
-    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left + right
 
-    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
+    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:  # noqa: D102
         parts = {
             name: part.with_pullback(X, _of_part(name, values))
             for name, part in zip(self._part_names, self.parts, strict=True)
         }
         left, right = (covariance for covariance, _ in parts.values())
-        return left + right, _OfSum({name: pullback for name, (_, pullback) in parts.items()})
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        return self._joined_sections(Z, np.add)
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        left, right = (part.diagonal(X) for part in self.parts)
-        return left + right
-
-    def can(self, capability: str) -> bool:  # noqa: D102
-        some = any if capability == "metric" else all
-        return some(part.can(capability) for part in self.parts)
+        return left + right, SumPullback({name: pullback for name, (_, pullback) in parts.items()})
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.minimum.reduce(self._metrics(n_inputs))
@@ -164,25 +127,20 @@ class SumKernel(ComposedKernel):
         require(self, "gaussian_components", "This")
         return tuple(component for part in self.parts for component in part.gaussian_components())
 
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
-        require(self, "gpytorch", "This")
-        left, right = (part.to_gpytorch() for part in self.parts)
-        return left + right
 
-
-class _OfSum(Pullback):
+class SumPullback(Pullback):
     """Derivatives of a sum of kernels, from those of its parts, by their names."""
 
     def __init__(self, parts: Mapping[str, Pullback]) -> None:
         self._parts = parts
 
-    def of_matrix(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
+    def of_matrix(self, weights: Tensor) -> dict[str, Tensor]:  # noqa: D102
         return self._named({name: part.of_matrix(weights) for name, part in self._parts.items()})
 
-    def of_products(self, u: torch.Tensor, V: torch.Tensor) -> dict[str, torch.Tensor]:
+    def of_products(self, u: Tensor, V: Tensor) -> dict[str, Tensor]:  # noqa: D102
         return self._named({name: part.of_products(u, V) for name, part in self._parts.items()})
 
-    def _named(self, found: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    def _named(self, found: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
         return {f"{part}__{name}": slope for part, slopes in found.items() for name, slope in slopes.items()}
 
 
@@ -200,26 +158,15 @@ class ProductKernel(ComposedKernel):
     array([[36.]])
     """
 
-    _capabilities = frozenset(CAPABILITIES)
-
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
 
-    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left * right
 
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        return self._joined_sections(Z, np.multiply)
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        left, right = (part.diagonal(X) for part in self.parts)
-        return left * right
-
     def can(self, capability: str) -> bool:  # noqa: D102
-        if capability == "metric":
-            return any(part.can("metric") for part in self.parts)
         # The transform of a product is a convolution, with a closed form for Gaussians alone.
         return super().can("gaussian_components" if capability == "spectral_density" else capability)
 
@@ -246,11 +193,6 @@ class ProductKernel(ComposedKernel):
         left, right = (part.gaussian_components() for part in self.parts)
         return tuple(one.times(other) for one in left for other in right)
 
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
-        require(self, "gpytorch", "This")
-        left, right = (part.to_gpytorch() for part in self.parts)
-        return left * right
-
 
 class ScaledKernel(ComposedKernel):
     """The multiple c k(x, z).
@@ -268,27 +210,19 @@ class ScaledKernel(ComposedKernel):
     array([[3.]])
     """
 
-    _capabilities = frozenset(CAPABILITIES)
     _part_names = ("kernel",)
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
 
-    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         (part,) = self._part_values(X, Z, values)
         return float(self.factor) * part
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         checked_factor(self.factor)
         return super().checked(n_inputs)
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        factor, section = checked_factor(self.factor), self._part.sections(Z)
-        return lambda X: factor * section(X)
-
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        return checked_factor(self.factor) * self._part.diagonal(X)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return self._part.metric(n_inputs)
@@ -307,18 +241,116 @@ class ScaledKernel(ComposedKernel):
         components = self._part.gaussian_components() if factor else ()
         return tuple(clone(one).set_params(variance=factor * float(one.variance)) for one in components)
 
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
-        from lmgp.kernels.gpytorch import scaled
-
-        return scaled(self._part.to_gpytorch(), checked_factor(self.factor), learned=False)
-
     @property
     def _part(self) -> Kernel:
         (part,) = self.parts
         return part
 
 
-def _of_part(name: str, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+class LinearKernel(Kernel):
+    """The linear kernel k(x, z) = xᵀAz.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (d, d), optional
+        A, symmetric and positive semi-definite; the identity if not given.
+
+    References
+    ----------
+    C. De Sa, *Kernels and Feature Extraction*, CS4787 lecture 18, Cornell University: the table of constructions.
+
+    Examples
+    --------
+    >>> from lmgp import LinearKernel
+    >>> LinearKernel([[2.0, 0.0], [0.0, 1.0]])([[1.0, 1.0]], [[3.0, 4.0]])
+    array([[10.]])
+    """
+
+    def __init__(self, matrix: ArrayLike | None = None) -> None:
+        self.matrix = matrix
+
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        weighted = Z if self.matrix is None else Z @ as_tensor(np.asarray(self.matrix, dtype=np.float64)).to(Z.device)
+        return X @ weighted.mT
+
+    def checked(self, n_inputs: int) -> Self:  # noqa: D102
+        if self.matrix is not None:
+            checked_matrix(self.matrix, n_inputs)
+        return self
+
+    def rescaled(self, scales: ArrayLike) -> "LinearKernel":  # noqa: D102
+        factors = checked_scales(scales)
+        matrix = np.eye(len(factors)) if self.matrix is None else checked_matrix(self.matrix, len(factors))
+        return LinearKernel(matrix / factors / factors[:, None])
+
+
+class ModulatedKernel(ComposedKernel):
+    """The modulation f(x) k(x, z) f(z).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    function : callable
+        f: takes rows as an array of shape (n, d), gives one finite number a row, shape (n,). To pickle the kernel it
+        must be a function of a module.
+
+    Examples
+    --------
+    >>> from lmgp import LinearKernel, ModulatedKernel
+    >>> ModulatedKernel(LinearKernel(), lambda X: X[:, 0] ** 2)([[3.0]], [[2.0]])
+    array([[216.]])
+    """
+
+    _part_names = ("kernel",)
+
+    def __init__(self, kernel: Kernel, function: Function) -> None:
+        self.kernel = kernel
+        self.function = function
+
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        (part,) = self._part_values(X, Z, values)
+        return self._at(X)[..., :, None] * part * self._at(Z)[..., None, :]
+
+    def rescaled(self, scales: ArrayLike) -> Kernel:
+        """Refuse: what the function makes of other units is not known."""
+        return Kernel.rescaled(self, scales)
+
+    def _at(self, X: Tensor) -> Tensor:
+        values = as_tensor(row_values(self.function, X.reshape(-1, X.shape[-1]).cpu().numpy()))
+        return values.reshape(X.shape[:-1]).to(X.device)
+
+
+class ExponentialKernel(ComposedKernel):
+    """The exponential exp(k(x, z)), which has no finite feature map.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Examples
+    --------
+    The Gaussian kernel is f(x) exp(xᵀz) f(z) with f(x) = exp(−‖x‖²/2):
+
+    >>> import numpy as np
+    >>> from lmgp import GaussianKernel
+    >>> from lmgp import ExponentialKernel, LinearKernel, ModulatedKernel
+    >>> kernel = ModulatedKernel(ExponentialKernel(LinearKernel()), lambda X: np.exp(-0.5 * (X**2).sum(axis=1)))
+    >>> X = [[0.3, 1.0], [-0.5, 0.2]]
+    >>> bool(np.allclose(kernel(X), GaussianKernel()(X)))
+    True
+    """
+
+    _part_names = ("kernel",)
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        (part,) = self._part_values(X, Z, values)
+        return torch.exp(part)
+
+
+def _of_part(name: str, values: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the values of the parameters of one part, by their names in that part."""
     prefix = f"{name}__"
     return {key.removeprefix(prefix): value for key, value in values.items() if key.startswith(prefix)}
@@ -338,3 +370,45 @@ def checked_factor(factor: Any) -> float:
     if not isinstance(factor, Real) or not 0.0 <= float(factor) < math.inf:
         raise InputError(f"factor must be a non-negative finite number; got {factor!r}.")
     return float(factor)
+
+
+def checked_matrix(matrix: ArrayLike, n_inputs: int) -> Floats:
+    """Return the matrix of a linear kernel as an array.
+
+    Raises
+    ------
+    InputError
+        If it is not symmetric and positive semi-definite, up to rounding, with one row and column an input column.
+    """
+    checked: Floats = check_array(matrix, dtype=np.float64, input_name="matrix")
+    if checked.shape != (n_inputs, n_inputs):
+        raise InputError(f"matrix must have shape ({n_inputs}, {n_inputs}) for these rows; got {checked.shape}.")
+    tolerance = 1e-12 * n_inputs * np.abs(checked).max()
+    if np.abs(checked - checked.T).max() > tolerance:
+        raise InputError("matrix must be symmetric; got one that is not. Use (A + A.T)/2.")
+    smallest = np.linalg.eigvalsh(checked)[0]
+    if smallest < -tolerance:
+        raise InputError(f"matrix must be positive semi-definite; got one with the eigenvalue {smallest:.3g}.")
+    return checked
+
+
+def row_values(function: Any, X: ArrayLike) -> Floats:
+    """Evaluate a function of rows.
+
+    Raises
+    ------
+    InputError
+        If it does not give one finite number for each row.
+    """
+    if not callable(function):
+        raise InputError(f"function must be callable, (n, d) rows to (n,) values; got {function!r}.")
+    rows = checked_table(X)
+    values = np.asarray(function(rows))
+    if values.shape != (len(rows),) or values.dtype.kind not in "biuf":
+        raise InputError(
+            f"function must give one number a row, shape ({len(rows)},) for these rows; got shape {values.shape} of "
+            f"{values.dtype}."
+        )
+    if not np.isfinite(values).all():
+        raise InputError(f"function must give finite numbers; row {int(np.argmin(np.isfinite(values)))} has another.")
+    return values.astype(np.float64)

@@ -1,26 +1,153 @@
-"""Derivatives of several weighted sums of one kernel matrix: what they share is computed once."""
+"""Squared distances between rows, and derivatives of weighted sums of a kernel matrix: what they share is done once."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import torch
+from scipy.spatial.distance import cdist
 
-from lmgp.kernels.distances import CLOSE, squared_distances
+from lmgp.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from lmgp.kernels.base import Kernel
     from lmgp.kernels.stationary import StationaryKernel
 
-Values = Mapping[str, torch.Tensor]
+Values = Mapping[str, Tensor]
+
+# The gradient of a squared distance below this multiple of the mean square of a row is made of differences.
+CLOSE = 1e-10
+
+# Batches of at least this number of columns take products of matrices, which are quicker from there on.
+COLUMNS = 10
+
+# Products lose the digits of a square below this multiple of ‖z‖²: such squares are made of differences.
+CANCELLED = 1e-6
 
 
-class Pullback(ABC):
-    """Derivatives of weighted sums of the entries of a matrix k(X, X), by the logarithm of each parameter."""
+def _squares(X: Tensor, Z: Tensor) -> Tensor:
+    batched = max(X.ndim, Z.ndim) > 2
+    return _by_products(X, Z) if batched and X.shape[-1] >= COLUMNS else _by_differences(X, Z)
 
-    @abstractmethod
-    def of_matrix(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:
+
+def _by_differences(X: Tensor, Z: Tensor) -> Tensor:
+    if X.ndim == 2 and Z.ndim == 2 and X.device.type == "cpu":
+        return torch.from_numpy(cdist(X.numpy(), Z.numpy(), "sqeuclidean"))
+    # Column by column: no tensor of all differences is held.
+    squares = torch.zeros((), dtype=X.dtype, device=X.device)
+    left = X.mT.contiguous()
+    right = left if Z is X else Z.mT.contiguous()
+    for x, z in zip(left.unbind(-2), right.unbind(-2), strict=True):
+        difference = x[..., :, None] - z[..., None, :]
+        squares = difference.square_() if squares.ndim == 0 else squares.addcmul_(difference, difference)
+    return squares
+
+
+def _by_products(X: Tensor, Z: Tensor) -> Tensor:
+    """Return ‖x‖² + ‖z‖² − 2 xᵀz of rows about their mean; for pairs of close rows, differences."""
+    centre = Z.mean(dim=-2, keepdim=True)
+    left = X - centre
+    right = left if Z is X else Z - centre
+    own, other = left.square().sum(dim=-1, keepdim=True), right.square().sum(dim=-1).unsqueeze(-2)
+    squares = ((-2.0 * left) @ right.mT).add_(own).add_(other)
+    close = ~(squares >= CANCELLED * other)  # also what is no number: products of infinite rows
+    if Z is X:
+        squares.diagonal(dim1=-2, dim2=-1).zero_()
+        close.diagonal(dim1=-2, dim2=-1).fill_(False)
+    if close.any():
+        *batch, i, j = close.nonzero(as_tuple=True)
+        own_X, own_Z = (rows.expand(*squares.shape[:-2], *rows.shape[-2:]) for rows in (X, Z))
+        squares[(*batch, i, j)] = (own_X[(*batch, i)] - own_Z[(*batch, j)]).square_().sum(dim=-1)
+    return squares
+
+
+@cache
+def _squared_distances() -> Any:
+    """Return the function of torch, whose base class loads it."""
+
+    class _SquaredDistances(torch.autograd.Function):
+        """Forward by differences; backward by matrix products, and by differences for pairs of close rows."""
+
+        @staticmethod
+        def forward(ctx: Any, X: Tensor, Z: Tensor) -> Tensor:
+            squares = _squares(X, Z)
+            ctx.save_for_backward(X, Z, squares)
+            return squares
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
+            (gradient,) = gradients
+            X, Z, squares = ctx.saved_tensors
+            # About the mean, so that the difference of two products keeps its digits far from the origin.
+            centre = Z.mean(dim=-2, keepdim=True)
+            X, Z = X - centre, Z - centre
+            # A rough kernel's derivative by the square has no bound as two rows approach: products would lose it.
+            close = ((squares < CLOSE * Z.square().sum(dim=-1).mean()) & (gradient != 0.0)).nonzero(as_tuple=True)
+            near = gradient[close]
+            if len(near):
+                gradient = gradient.index_put(close, torch.zeros_like(near))
+                *batch, i, j = close
+                own_X, own_Z = (rows.expand(*gradient.shape[:-2], *rows.shape[-2:]) for rows in (X, Z))
+                near = 2.0 * near[:, None] * (own_X[(*batch, i)] - own_Z[(*batch, j)])
+            by_X = by_Z = None
+            if ctx.needs_input_grad[0]:
+                by_X = 2.0 * (X * gradient.sum(dim=-1, keepdim=True) - gradient @ Z)
+                if len(near):
+                    by_X.index_put_((*batch, i), near, accumulate=True)
+            if ctx.needs_input_grad[1]:
+                by_Z = 2.0 * (Z * gradient.sum(dim=-2).unsqueeze(-1) - gradient.mT @ X)
+                if len(near):
+                    by_Z.index_put_((*batch, j), -near, accumulate=True)
+            return by_X, by_Z
+
+    return _SquaredDistances
+
+
+def squared_distances(X: Tensor, Z: Tensor) -> Tensor:
+    """Return ‖x − z‖² for all pairs of rows, once differentiable.
+
+    Inner products of rows far from the origin lose the distances between close ones: these are made of differences.
+
+    Parameters
+    ----------
+    X : Tensor of shape (..., n, d)
+    Z : Tensor of shape (..., m, d)
+
+    Returns
+    -------
+    Tensor of shape (..., n, m)
+    """
+    if not (torch.is_grad_enabled() and (X.requires_grad or Z.requires_grad)):
+        return _squares(X, Z)  # `apply` costs more than the distances of a hundred rows
+    squares: Tensor = _squared_distances().apply(X, Z)
+    return squares
+
+
+class Pullback:
+    """Derivatives of weighted sums of the entries of a matrix k(X, X), by the logarithm of each parameter.
+
+    Of any kernel, by automatic differentiation; subclasses have closed forms.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : Tensor of shape (n, d) or (b, n, d)
+    values : mapping of str to Tensor
+        See `Kernel.with_pullback`.
+
+    Attributes
+    ----------
+    covariance : Tensor of shape (n, n) or (b, n, n)
+        k(X, X).
+    """
+
+    def __init__(self, kernel: "Kernel", X: Tensor, values: Values) -> None:
+        self._values = values
+        self._leaves = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
+        with torch.enable_grad():
+            self.covariance = kernel.covariance(X, X, self._leaves)
+
+    def of_matrix(self, weights: Tensor) -> dict[str, Tensor]:
         """Differentiate Σ G ∘ k(X, X).
 
         Parameters
@@ -33,8 +160,13 @@ class Pullback(ABC):
         dict of str to Tensor
             Of the shape of each parameter's values.
         """
+        if not self._leaves:
+            return {}
+        leaves = list(self._leaves.values())
+        slopes = torch.autograd.grad(self.covariance, leaves, weights, retain_graph=True, materialize_grads=True)
+        return {name: slope * self._values[name] for name, slope in zip(self._leaves, slopes, strict=True)}
 
-    def of_products(self, u: torch.Tensor, V: torch.Tensor) -> dict[str, torch.Tensor]:
+    def of_products(self, u: Tensor, V: Tensor) -> dict[str, Tensor]:
         """Differentiate uᵀ k(X, X) v for several v.
 
         Parameters
@@ -66,24 +198,24 @@ class Gradient:
 
     pullback: Pullback
     names: list[str]
-    theta: torch.Tensor
+    theta: Tensor
 
-    def of_matrix(self, weights: torch.Tensor) -> torch.Tensor:
+    def of_matrix(self, weights: Tensor) -> Tensor:
         """Differentiate Σ G ∘ k(X, X) for symmetric weights G of its shape: the result has the shape of theta."""
         return self._joined(self.pullback.of_matrix(weights))
 
-    def of_products(self, u: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    def of_products(self, u: Tensor, V: Tensor) -> Tensor:
         """Differentiate uᵀ k(X, X) v for c vectors v, see `Pullback`: shape (c, n_free) or (c, b, n_free)."""
         return self._joined(self.pullback.of_products(u, V), len(V))
 
-    def _joined(self, found: Values, *first: int) -> torch.Tensor:
+    def _joined(self, found: Values, *first: int) -> Tensor:
         shape = (*first, *self.theta.shape[:-1])
         return torch.cat(
             [self.theta.new_empty(*shape, 0), *(found[name].reshape(*shape, -1) for name in self.names)], -1
         )
 
 
-def with_gradient(kernel: "Kernel", X: torch.Tensor, theta: torch.Tensor) -> tuple[torch.Tensor, Gradient]:
+def with_gradient(kernel: "Kernel", X: Tensor, theta: Tensor) -> tuple[Tensor, Gradient]:
     """Evaluate k(X, X), and prepare derivatives of it by `theta`.
 
     Parameters
@@ -102,32 +234,10 @@ def with_gradient(kernel: "Kernel", X: torch.Tensor, theta: torch.Tensor) -> tup
     return covariance, Gradient(pullback, [one.name for one in kernel.parameters if not one.fixed], theta)
 
 
-class ByAutograd(Pullback):
-    """Derivatives of any kernel, by automatic differentiation."""
-
-    def __init__(self, kernel: "Kernel", X: torch.Tensor, values: Values) -> None:
-        self._values = values
-        self._own = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
-        with torch.enable_grad():
-            self._covariance = kernel.evaluate_at(X, X, self._own)
-
-    @property
-    def covariance(self) -> torch.Tensor:
-        """k(X, X)."""
-        return self._covariance.detach()
-
-    def of_matrix(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:  # noqa: D102
-        if not self._own:
-            return {}
-        own = list(self._own.values())
-        slopes = torch.autograd.grad(self._covariance, own, weights, retain_graph=True, materialize_grads=True)
-        return {name: slope * self._values[name] for name, slope in zip(self._own, slopes, strict=True)}
-
-
-class OfStationary(Pullback):
+class StationaryPullback(Pullback):
     """Derivatives of a function of the distance in lengthscales: by products of matrices."""
 
-    def __init__(self, kernel: "StationaryKernel", X: torch.Tensor, values: Values) -> None:
+    def __init__(self, kernel: "StationaryKernel", X: Tensor, values: Values) -> None:
         self._batched, lengthscale = X.ndim > 2, values["lengthscale"]
         self._shared = lengthscale.ndim == 0 or lengthscale.shape[-1] < X.shape[-1]
         scaled = X / lengthscale
@@ -147,7 +257,7 @@ class OfStationary(Pullback):
         for name, other in others.items():
             self._linear[name] = values["variance"] * values[name] * other
 
-    def of_matrix(self, weights: torch.Tensor) -> dict[str, torch.Tensor]:  # noqa: D102
+    def of_matrix(self, weights: Tensor) -> dict[str, Tensor]:  # noqa: D102
         batched, centred = self._batched, self._centred
         pulled = weights * self._slope
         by_column = centred.square() * pulled.sum(dim=-1, keepdim=True) - centred * (pulled @ centred)
@@ -157,7 +267,7 @@ class OfStationary(Pullback):
             found[name] = (weights * slope).sum(dim=(-2, -1), keepdim=batched)
         return found
 
-    def of_products(self, u: torch.Tensor, V: torch.Tensor) -> dict[str, torch.Tensor]:
+    def of_products(self, u: Tensor, V: Tensor) -> dict[str, Tensor]:
         """Differentiate uᵀ k(X, X) v for several v, without matrices of weights; see `Pullback.of_products`."""
         centred, left, right = self._centred, u.unsqueeze(-1), V.movedim(0, -1)
         # Σᵢⱼ uᵢ Sᵢⱼ vⱼ (xᵢ − xⱼ)² of each column, with the square multiplied out.

@@ -1,34 +1,24 @@
 """Stationary kernels: functions of the distance between two rows, in lengthscales."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
+from scipy.special import gammaln, kve
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from lmgp.columns import checked_table
+from lmgp.data import checked_scales
 from lmgp.errors import InputError
-from lmgp.inputs import checked_scales
-from lmgp.kernels.base import CAPABILITIES, Kernel, same_columns
-from lmgp.kernels.derivatives import OfStationary, Pullback
-from lmgp.kernels.distances import squared_distances
-from lmgp.kernels.parameters import Bounds, check_bounds
-from lmgp.parallel import parallel_map
-from lmgp.validation import as_tensor
-
-if TYPE_CHECKING:
-    import gpytorch
+from lmgp.kernels.base import Bounds, Kernel, check_bounds, require
+from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
+from lmgp.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
-
-# Bytes of a block of kernel values: it stays in the processor's cache while it is computed.
-BLOCK_BYTES = 2**20
 
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36
@@ -40,7 +30,8 @@ VAST = 1e6
 class StationaryKernel(Kernel):
     """k(x, z) = variance · correlation(r²) with r² = Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ².
 
-    A subclass implements `correlation`, `_scaled_density`, `_mixing` and `to_gpytorch`.
+    A subclass implements `correlation`; and `scaled_density` and `mixing`, without which it has no spectral density and
+    no frequencies.
 
     Parameters
     ----------
@@ -53,14 +44,13 @@ class StationaryKernel(Kernel):
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
-    _capabilities = frozenset(CAPABILITIES) - {"gaussian_components"}
 
     lengthscale: float | ArrayLike
     variance: float
     lengthscale_bounds: Bounds
 
     @abstractmethod
-    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:
         """Evaluate k/variance.
 
         Parameters
@@ -76,8 +66,8 @@ class StationaryKernel(Kernel):
         """
 
     def correlation_and_slopes(
-        self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
-    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        self, squares: Tensor, values: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """Evaluate k/variance and its derivatives: here by torch, in a kernel's own class in closed form.
 
         Parameters
@@ -102,51 +92,49 @@ class StationaryKernel(Kernel):
             slope, *others = torch.autograd.grad(correlation.sum(), [leaf, *pairs.values()])
         return correlation.detach(), slope, dict(zip(names, others, strict=True))
 
-    @abstractmethod
-    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
-        """Return the spectral density for lengthscale 1 and variance 1 at ‖ξ‖² of shape (m,), in cycles²."""
+    def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+        """Evaluate the spectral density for lengthscale 1 and variance 1, see `spectral_density`.
 
-    @abstractmethod
-    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw factors of Gaussian frequencies, shape (size,): the kernel is a mixture of Gaussian kernels."""
+        Parameters
+        ----------
+        squares : ndarray of shape (m,)
+            ‖ξ‖², in squared cycles per lengthscale.
+        n_inputs : int
 
-    def evaluate_at(self, X: torch.Tensor, Z: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+        Returns
+        -------
+        ndarray of shape (m,)
+        """
+        raise NotImplementedError
+
+    def mixing(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw what multiplies Gaussian frequencies: a kernel is a mixture of Gaussian kernels of many lengthscales.
+
+        Parameters
+        ----------
+        size : int
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        ndarray of shape (size,)
+        """
+        raise NotImplementedError
+
+    def can(self, capability: str) -> bool:  # noqa: D102
+        needed = {"spectral_density": "scaled_density", "frequencies": "mixing"}.get(capability)
+        return super().can(capability) if needed is None else self._overrides(needed, StationaryKernel)
+
+    def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left = X / values["lengthscale"]
         right = left if Z is X else Z / values["lengthscale"]
-        needs_gradient = torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))
-        if needs_gradient:
-            return values["variance"] * self.correlation(squared_distances(left, right), values)
-        if X.ndim == Z.ndim == 2 and len(X) * len(Z) * 8 > BLOCK_BYTES:
-            return self._in_blocks(left, right, values)
-        return self.correlation(squared_distances(left, right), values).mul_(values["variance"])
+        correlation, variance = self.correlation(squared_distances(left, right), values), values["variance"]
+        learned = correlation.requires_grad or variance.requires_grad
+        return variance * correlation if learned else correlation.mul_(variance)
 
-    def with_pullback(self, X: torch.Tensor, values: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, Pullback]:  # noqa: D102
-        pullback = OfStationary(self, X, values)
+    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:  # noqa: D102
+        pullback = StationaryPullback(self, X, values)
         return pullback.covariance, pullback
-
-    def _in_blocks(self, left: torch.Tensor, right: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
-        """Evaluate the kernel of scaled rows, block by block: nothing but the result has its size."""
-        covariance = torch.empty((len(left), len(right)), dtype=left.dtype, device=left.device)
-        size = max(1, BLOCK_BYTES // (8 * max(1, len(right))))
-
-        def fill(start: int) -> None:
-            part = slice(start, start + size)
-            covariance[part] = self.correlation(squared_distances(left[part], right), values)
-            covariance[part].mul_(values["variance"])
-
-        parallel_map(fill, range(0, len(left), size))
-        return covariance
-
-    def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:  # noqa: D102
-        rows: Floats = checked_table(Z, "Z")
-        lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
-        right, values = as_tensor(rows / lengthscale), self.values(None, torch.device("cpu"))
-
-        def section(X: ArrayLike) -> Floats:
-            left = same_columns(checked_table(X), rows) / lengthscale
-            return self._in_blocks(as_tensor(left), right, values).numpy()
-
-        return section
 
     def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
         rows: Floats = checked_table(X)
@@ -192,15 +180,17 @@ class StationaryKernel(Kernel):
         return clone(self).set_params(lengthscale=scaled if scaled.ndim else float(scaled), lengthscale_bounds=bounds)
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
+        require(self, "spectral_density", "This")
         rows: Floats = check_array(frequencies, dtype=np.float64)
         lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
         squares = np.square(rows * lengthscale).sum(axis=1)
-        return float(self.variance) * np.prod(lengthscale) * self._scaled_density(squares, rows.shape[1])
+        return float(self.variance) * np.prod(lengthscale) * self.scaled_density(squares, rows.shape[1])
 
     def sample_frequencies(self, directions: ArrayLike, rng: np.random.Generator) -> Floats:  # noqa: D102
+        require(self, "frequencies", "This")
         rows: Floats = check_array(directions, dtype=np.float64)
         lengthscale = self.checked(rows.shape[1]).metric(rows.shape[1])
-        return rows / lengthscale * self._mixing(len(rows), rng)[:, None]
+        return rows / lengthscale * self.mixing(len(rows), rng)[:, None]
 
 
 class GaussianKernel(StationaryKernel):
@@ -232,8 +222,6 @@ class GaussianKernel(StationaryKernel):
     array([[1.104, 3.   ]])
     """
 
-    _capabilities = frozenset(CAPABILITIES)
-
     def __init__(
         self,
         lengthscale: float | ArrayLike = 1.0,
@@ -247,19 +235,19 @@ class GaussianKernel(StationaryKernel):
         self.lengthscale_bounds = lengthscale_bounds
         self.variance_bounds = variance_bounds
 
-    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
 
     def correlation_and_slopes(  # noqa: D102
-        self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
-    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        self, squares: Tensor, values: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         correlation = squares.mul(-0.5).exp_()
         return correlation, -0.5 * correlation, {}
 
-    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+    def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:  # noqa: D102
         return (2.0 * np.pi) ** (n_inputs / 2.0) * np.exp(-2.0 * np.pi**2 * squares)
 
-    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
+    def mixing(self, size: int, rng: np.random.Generator) -> Floats:  # noqa: D102
         return np.ones(size)
 
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
@@ -271,11 +259,6 @@ class GaussianKernel(StationaryKernel):
         lengthscale = np.asarray((squares[0] + squares[1]) ** -0.5)
         variance = float(self.variance) * float(other.variance)
         return GaussianKernel(lengthscale if lengthscale.ndim else float(lengthscale), variance)
-
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
-        from lmgp.kernels.gpytorch import counterpart
-
-        return counterpart("RBFKernel", self)
 
 
 class MaternKernel(StationaryKernel):
@@ -323,7 +306,7 @@ class MaternKernel(StationaryKernel):
         self.lengthscale_bounds = lengthscale_bounds
         self.variance_bounds = variance_bounds
 
-    def correlation(self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]) -> torch.Tensor:  # noqa: D102
+    def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         scaled = 2.0 * self.smoothness * squares
         if not (torch.is_grad_enabled() and squares.requires_grad):
             return self._correlation_in_place(scaled.clamp_max_(VAST))
@@ -333,7 +316,7 @@ class MaternKernel(StationaryKernel):
             return decay
         return (1.0 + r) * decay if self.smoothness == 1.5 else (1.0 + r + r.square() / 3.0) * decay
 
-    def _correlation_in_place(self, squares: torch.Tensor) -> torch.Tensor:
+    def _correlation_in_place(self, squares: Tensor) -> Tensor:
         """Evaluate k/variance at 2ν r² without a gradient, in the memory of these: nearest rows need billions."""
         r = squares.sqrt_()
         decay = torch.neg(r).exp_()
@@ -342,8 +325,8 @@ class MaternKernel(StationaryKernel):
         return decay.mul_(r.add_(1.0) if self.smoothness == 1.5 else r.square().div_(3.0).add_(r).add_(1.0))
 
     def correlation_and_slopes(  # noqa: D102
-        self, squares: torch.Tensor, values: Mapping[str, torch.Tensor]
-    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, torch.Tensor]]:
+        self, squares: Tensor, values: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         r = squares.mul(2.0 * self.smoothness).clamp_(TINY, VAST).sqrt_()
         decay = torch.neg(r).exp_()
         if self.smoothness == 0.5:
@@ -361,15 +344,77 @@ class MaternKernel(StationaryKernel):
             )
         return super().checked(n_inputs)
 
-    def _scaled_density(self, squares: Floats, n_inputs: int) -> Floats:
+    def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:  # noqa: D102
         nu, power = float(self.smoothness), float(self.smoothness) + n_inputs / 2.0
         log_constant = n_inputs * np.log(2.0 * np.sqrt(np.pi)) + gammaln(power) - gammaln(nu) + nu * np.log(2.0 * nu)
         return np.asarray(np.exp(log_constant - power * np.log(2.0 * nu + 4.0 * np.pi**2 * squares)))
 
-    def _mixing(self, size: int, rng: np.random.Generator) -> Floats:
+    def mixing(self, size: int, rng: np.random.Generator) -> Floats:  # noqa: D102
         return np.sqrt(2.0 * self.smoothness / rng.chisquare(2.0 * self.smoothness, size))
 
-    def to_gpytorch(self) -> "gpytorch.kernels.Kernel":  # noqa: D102
-        from lmgp.kernels.gpytorch import counterpart
 
-        return counterpart("MaternKernel", self, nu=float(self.smoothness))
+class RationalQuadraticKernel(StationaryKernel):
+    """The rational quadratic kernel k(x, z) = variance · (1 + r²/(2 alpha))^{−alpha}, r the distance in lengthscales.
+
+    A mixture of Gaussian kernels of many lengthscales; for large `alpha` a `GaussianKernel`.
+
+    Parameters
+    ----------
+    lengthscale : float or array-like of shape (d,), default=1.0
+        In the units of the inputs: one for all columns (isotropic), or one a column.
+    variance : float, default=1.0
+        The prior variance k(x, x), in squared units of the target.
+    alpha : float, default=1.0
+        Positive: the smaller, the more widely the lengthscales are spread.
+    lengthscale_bounds, variance_bounds, alpha_bounds : (float, float), "fixed" or None, default=None
+        See `GaussianKernel`.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 4.19.
+
+    Examples
+    --------
+    >>> from lmgp import RationalQuadraticKernel
+    >>> RationalQuadraticKernel(2.0, alpha=0.5)([[0.0]], [[0.0], [2.0]]).round(3)
+    array([[1.   , 0.707]])
+    """
+
+    parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "alpha")
+
+    def __init__(
+        self,
+        lengthscale: float | ArrayLike = 1.0,
+        variance: float = 1.0,
+        alpha: float = 1.0,
+        *,
+        lengthscale_bounds: Bounds = None,
+        variance_bounds: Bounds = None,
+        alpha_bounds: Bounds = None,
+    ) -> None:
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.alpha = alpha
+        self.lengthscale_bounds = lengthscale_bounds
+        self.variance_bounds = variance_bounds
+        self.alpha_bounds = alpha_bounds
+
+    def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
+        alpha = values["alpha"]
+        return torch.exp(-alpha * torch.log1p(squares / (2.0 * alpha)))
+
+    def scaled_density(self, squares: Floats, n_inputs: int) -> Floats:  # noqa: D102
+        # The mean of the Gaussian density over its precision τ ~ Gamma(alpha, rate alpha): a modified Bessel function.
+        alpha, order = float(self.alpha), float(self.alpha) - n_inputs / 2.0
+        rate = 2.0 * np.pi**2 * squares
+        constant = alpha * np.log(alpha) - gammaln(alpha) + n_inputs / 2.0 * np.log(2.0 * np.pi)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            argument = 2.0 * np.sqrt(alpha * rate)
+            logarithm = np.log(2.0 * kve(order, argument)) - argument + order / 2.0 * np.log(rate / alpha)
+        at_zero = gammaln(order) - order * np.log(alpha) if order > 0.0 else np.inf
+        # Close to zero the Bessel function overflows, and there the density has its limit; far away it has no digits.
+        limit = np.where(argument < 1.0, at_zero, -np.inf)
+        return np.asarray(np.exp(constant + np.where(np.isfinite(logarithm), logarithm, limit)))
+
+    def mixing(self, size: int, rng: np.random.Generator) -> Floats:  # noqa: D102
+        return np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.data import Rows
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
-from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -12,8 +12,7 @@ from sklearn.base import clone
 
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.rational_quadratic import RationalQuadraticKernel
-from lmgp.kernels.stationary import GaussianKernel, MaternKernel, StationaryKernel
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
 
 Indices = NDArray[np.intp]
 Ard = bool | Literal["auto"]

@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.inference.likelihood import sharing
-from lmgp.inference.nearest import NearestPosterior
+from lmgp.data import Noise, Rows
 from lmgp.kernels.base import Kernel
-from lmgp.noise import Noise
-from lmgp.validation import Rows
+from lmgp.posteriors.nearest import NearestPosterior
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -75,7 +73,7 @@ class HeldOut:
     @classmethod
     def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> list[Self]:
         """Leave out rows, and then further neighbourhoods in place of those; see `HeldOut.of`."""
-        n_more = LEAVING.n_more if len(rows.y) <= LEAVING.most_rows else 0
+        n_more = LEAVING.n_more if len(rows) <= LEAVING.most_rows else 0
         return [cls.of(rows, scales, rng), *(cls.of(rows, scales, rng, n_alone=0) for _ in range(n_more))]
 
     @classmethod
@@ -91,7 +89,7 @@ class HeldOut:
         n_alone : int
             The number of rows drawn at random, at most.
         """
-        n = len(rows.y)
+        n = len(rows)
         order = rng.permutation(n)
         n_alone = min(n_alone, int(LEAVING.share * n))
         least = np.sqrt(n)
@@ -146,14 +144,10 @@ class HeldOut:
         return np.bincount(self.region, each)[counts > 0] / counts[counts > 0]
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
-        total = np.zeros(len(rows.y))
-        for rest, part in zip(sharing(self.rest), sharing(rows), strict=True):
-            targets = rest.y.reshape(len(rest.y), -1)
-            first = Rows(rest.X, targets[:, 0], rest.weights, rest.noise_variances)
-            nearest = NearestPosterior(kernel, first, Noise(noise_variance), LEAVING.n_neighbors, share=False)
-            means, variance = nearest.with_targets(targets).predict_targets(part.X)
-            assert variance is not None  # for the type checker
-            variance = variance + (noise_variance if part.noise_variances is None else part.noise_variances)
-            squares = np.square(part.y.reshape(means.shape) - means) / variance[:, None]
-            total -= 0.5 * (np.log(2.0 * np.pi * variance)[:, None] + squares).sum(axis=1)
-        return total
+        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors, share=False)
+        means, variances = nearest.predict(rows.X)
+        assert variances is not None  # they were asked for
+        variances = variances + (noise_variance if rows.noise_variances is None else rows.noise_variances)
+        squares = np.square(rows.Y - means) / variances[:, None]
+        density: Floats = -0.5 * (np.log(2.0 * np.pi * variances)[:, None] + squares).sum(axis=1)
+        return density

@@ -24,7 +24,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """How the search goes.
 
     Attributes
@@ -93,4 +93,4 @@ class Plan:
     rows_per_parameter: int = 3
 
 
-PLAN = Plan()
+PLAN = SearchPlan()

@@ -7,7 +7,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.inference.learning import Hyperparameters
+from lmgp.kernels.base import Kernel
 
 Floats = NDArray[np.float64]
 
@@ -138,7 +138,7 @@ class Learning(Sequence[Trial]):
 
 
 @dataclass(frozen=True)
-class Learned(Hyperparameters):
+class Learned:
     """What `lmgp.learn` found.
 
     Attributes
@@ -147,11 +147,17 @@ class Learned(Hyperparameters):
     noise_variance : float
         In squared units of y.
     log_marginal_likelihood : float
-        Of all rows, in nats: exact where the exact likelihood was used, otherwise the Vecchia estimate.
+        In nats and in the caller's units of y: of all rows, exact where there are at most `max_learning_rows` or where
+        the exact likelihood of all decided, otherwise the Vecchia estimate. Of a kernel that is given, or has no
+        lengthscale, the exact one of the sample of at most `max_learning_rows` rows.
     converged : bool
-        Whether the optimiser reached an optimum.
+        Whether the search came to an optimum; True where nothing was searched for.
     learning : Learning
         What was tried.
     """
 
+    kernel: Kernel
+    noise_variance: float
+    log_marginal_likelihood: float
+    converged: bool
     learning: Learning = field(default_factory=Learning, compare=False)

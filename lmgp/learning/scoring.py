@@ -8,12 +8,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
 
-from lmgp.inference.density import NotPositiveDefiniteError
-from lmgp.inference.likelihood import ExactLikelihood
-from lmgp.inference.vecchia import VecchiaLikelihood
+from lmgp.data import Rows
 from lmgp.learning.space import Space
-from lmgp.validation import Rows
+from lmgp.posteriors.likelihood import ExactLikelihood, NotPositiveDefiniteError, noise_and_weights
+from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +48,9 @@ class Damping:
 
 
 DAMPING = Damping()
+
+# Of the differences in place of derivatives, in logarithms.
+STEP = 1e-4
 
 
 class Optimum(NamedTuple):
@@ -110,7 +113,7 @@ class Point:
         return self.of_information()
 
 
-class Sample:
+class VecchiaObjective:
     """The Vecchia likelihood of a sample of positions, with the prior.
 
     Parameters
@@ -134,24 +137,26 @@ class Sample:
         return Point(value.total + prior, self.space.gradient(value.gradient) + slope, value.terms, lambda: information)
 
 
-class Exact:
-    """The exact likelihood of some rows, with the prior; its information is that of a Vecchia likelihood.
+class ExactObjective:
+    """The exact likelihood of some rows, with the prior.
 
     Parameters
     ----------
     rows : Rows
     space : Space
-    sample : VecchiaLikelihood
-        Of these rows.
+    sample : VecchiaLikelihood, optional
+        Of these rows: its information stands for that of the exact likelihood. If not given, as for kernels without a
+        metric, the information is that of all rows, at 2n³ operations for each free number.
     """
 
-    def __init__(self, rows: Rows, space: Space, sample: VecchiaLikelihood) -> None:
-        self.likelihood, self.space, self.near = ExactLikelihood(rows), space, Sample(sample, space)
-        self.scale = len(rows.y) / sample.n_positions
+    def __init__(self, rows: Rows, space: Space, sample: VecchiaLikelihood | None = None) -> None:
+        self.likelihood, self.rows, self.space = ExactLikelihood(rows), rows, space
+        self.near = None if sample is None else VecchiaObjective(sample, space)
 
     def moved_to(self, free: Floats) -> bool:
         """Look for neighbours; the likelihood is the same."""
-        self.near.moved_to(free)
+        if self.near is not None:
+            self.near.moved_to(free)
         return False
 
     def __call__(self, free: Floats) -> Point:
@@ -162,11 +167,26 @@ class Exact:
             value, gradient = np.nan, np.zeros(len(self.space.index) + 1)
         prior, slope = self.space.log_prior(free)
         return Point(
-            value + prior,
-            self.space.gradient(gradient) + slope,
-            np.array([value]),
-            lambda: self.near(free).information * self.scale,
+            value + prior, self.space.gradient(gradient) + slope, np.array([value]), lambda: self._information(free)
         )
+
+    def _information(self, free: Floats) -> Floats:
+        if self.near is not None:
+            return self.near(free).information * (len(self.rows) / self.near.likelihood.n_positions)
+        # ½ tr C⁻¹ ∂ᵢC C⁻¹ ∂ⱼC for each target: differences are near enough for the length of a step.
+        factor = cho_factor(self._covariance(free), lower=True)
+        changes = [
+            cho_solve(factor, self._covariance(free + step) - self._covariance(free - step)) / (2.0 * STEP)
+            for step in STEP * np.eye(len(free))
+        ]
+        traces = np.array([[np.vdot(left, right.T) for right in changes] for left in changes])
+        n_targets = self.rows.n_targets
+        return 0.5 * n_targets * traces - self.space.log_prior_curvature
+
+    def _covariance(self, free: Floats) -> Floats:
+        """Return the covariance of the targets, noise included."""
+        noise, weights = noise_and_weights(self.rows, self.space.noise_variance(free))
+        return self.space.kernel(free)(self.rows.X) + np.diag((noise / weights).numpy())
 
 
 class Climb:

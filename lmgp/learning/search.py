@@ -11,18 +11,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.data import Rows
 from lmgp.errors import NumericalError
-from lmgp.inference.likelihood import log_likelihood
-from lmgp.inference.vecchia import VecchiaLikelihood
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form, make_form
 from lmgp.learning.plan import PLAN, Round
 from lmgp.learning.record import Trial
-from lmgp.learning.scoring import Climb, Exact, Optimum, Sample, climb
+from lmgp.learning.scoring import Climb, ExactObjective, Optimum, VecchiaObjective, climb
 from lmgp.learning.space import Space, Units
 from lmgp.parallel import parallel_map, single_threaded
+from lmgp.posteriors.likelihood import log_likelihood
+from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.progress import tried_kernel
-from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 Likelihood = Literal["auto", "exact", "vecchia"]
@@ -88,7 +88,7 @@ class Search:
     _done: dict[Round, dict[tuple[str, bool], Found]] = field(default_factory=lambda: {PLAN.first: {}, PLAN.second: {}})
 
     def __post_init__(self) -> None:
-        order = np.random.default_rng(self.seeds[0]).permutation(len(self.rows.y))
+        order = np.random.default_rng(self.seeds[0]).permutation(len(self.rows))
         self._sample = self.rows.take(order[: PLAN.max_rows])
         self._likelihoods = {one: self._likelihood(self._sample, one) for one in (PLAN.first, PLAN.second)}
         self._likelihoods[PLAN.first].look_for_neighbours(self.units.columns)  # of all kernels with one lengthscale
@@ -153,7 +153,7 @@ class Search:
         best = self._climb_back(self._likelihood(rows, one), found, one)
         optima = [best]
         for n_neighbors, n_positions in PLAN.closer if closer else ():
-            if best.trial.n_neighbors >= len(rows.y) - 1:
+            if best.trial.n_neighbors >= len(rows) - 1:
                 break
             nearer = Round(n_positions, n_neighbors, one.n_steps, 1, one.tolerance)
             likelihood = self._likelihood(rows, nearer)
@@ -188,9 +188,9 @@ class Search:
 
     def by_exact_likelihood(self, found: Sequence[Found], rows: Rows, sample: bool = False) -> list[Found]:
         """Maximise the exact likelihood of all rows, or of a sample: only the best forms of a round go on."""
-        few, rounds = len(rows.y) <= PLAN.beside and len(found) > 1, (PLAN.sample,) if sample else PLAN.exact
+        few, rounds = len(rows) <= PLAN.beside and len(found) > 1, (PLAN.sample,) if sample else PLAN.exact
         climbs = [
-            Climb(Exact(rows, one.space, self._likelihood(rows, rounds[0])), one.space, one.optimum.free)
+            Climb(ExactObjective(rows, one.space, self._likelihood(rows, rounds[0])), one.space, one.optimum.free)
             for one in found
         ]
 
@@ -200,13 +200,22 @@ class Search:
                 climb.go_on(one.n_steps, one.tolerance)
 
         def worth(climb: Climb) -> float:
-            return _worth(climb.optimum.value / len(rows.y), len(rows.y), len(climb.space.bounds))
+            return _worth(climb.optimum.value / len(rows), len(rows), len(climb.space.bounds))
 
         best = climbs
         for one in rounds:
             parallel_map(partial(go_on, one), best)
             best = sorted(best, key=worth, reverse=True)[: one.n_kept]
-        return [self._record(each.space, each.optimum, "exact", len(rows.y), 0, 0.0, each.seconds) for each in climbs]
+        return [self._record(each.space, each.optimum, "exact", len(rows), 0, 0.0, each.seconds) for each in climbs]
+
+    def by_exact_likelihood_alone(self, form: Form) -> Found:
+        """Maximise the exact likelihood of all rows, of a kernel whose lengthscales cannot tell which rows are near."""
+        space = self.space(form)
+        climb = Climb(ExactObjective(self.rows, space), space, space.median)
+        climb.go_on(PLAN.last.n_steps, PLAN.exact[-1].tolerance)
+        found = self._record(space, climb.optimum, "exact", len(self.rows), 0, 0.0, climb.seconds)
+        self.trials.append(found)
+        return found
 
     def exact_value(self, found: Found, rows: Rows) -> Found:
         """Return an optimum with the exact likelihood of some rows, or of all.
@@ -214,7 +223,7 @@ class Search:
         By chance, k parameters gain k/m nats of each of the m rows that they were learned from. Of rows of which a
         random share of m/n is among these, that is k/n a row; where all m are among s rows, k/s.
         """
-        start, n_rows = perf_counter(), len(rows.y)
+        start, n_rows = perf_counter(), len(rows)
         try:
             value = log_likelihood(rows, *found.hyperparameters) / n_rows
         except NumericalError:
@@ -223,17 +232,17 @@ class Search:
         optimum = found.optimum._replace(value=value * n_rows)
         value_of = self._record(found.space, optimum, "exact", n_rows, 0, 0.0, seconds)
         by_sample = found.trial.likelihood.startswith("exact")  # whose rows are among any larger one's
-        return value_of if by_sample else value_of._replace(n_drawn=len(self.rows.y))
+        return value_of if by_sample else value_of._replace(n_drawn=len(self.rows))
 
     def not_far_behind(self, candidates: Sequence[Found], rows: Rows) -> list[Found]:
         """Return the candidates that the exact likelihood of half the rows leaves: in an eighth of the time of all."""
         if len(candidates) < 2:
             return list(candidates)
-        n = len(rows.y)
+        n = len(rows)
         half = rows.take(np.sort(np.random.default_rng(self.seeds[2]).permutation(n)[: (n + 1) // 2]))
         values = [self.exact_value(one, half) for one in candidates]
         self.trials += values
-        least = max(value.worth for value in values) - PLAN.close / len(half.y)
+        least = max(value.worth for value in values) - PLAN.close / len(half)
         return [one for one, value in zip(candidates, values, strict=True) if value.worth >= least]
 
     def _run(self, forms: Sequence[Form], one: Round) -> list[Found]:
@@ -269,9 +278,11 @@ class Search:
             return [space.median]
         parts = [self._done[PLAN.first][_key(part)] for part in self._parts(form, PLAN.first)]
         # The lengthscales of a single part are where this form's own start.
-        if parts:
-            return [_spread(space, parts, factor) for factor in (PLAN.apart if len(parts) > 1 else (1.0,))]
-        return [
+        starts = [_spread(space, parts, factor) for factor in (PLAN.apart if len(parts) > 1 else (1.0,)) if parts]
+        # What columns share as they are says nothing of columns in units of their own.
+        if parts and not (form.ard and np.any(self.units.columns != self.units.shared)):
+            return starts
+        return starts + [
             space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
             + np.where(space.kinds == "noise", np.log(noise) - space.median, 0.0)
             for lengthscale in PLAN.start_lengthscales
@@ -292,7 +303,7 @@ class Search:
 
     def _climb(self, likelihood: VecchiaLikelihood, space: Space, start: Floats, one: Round) -> Found:
         began, likelihood = perf_counter(), copy(likelihood)  # which holds the neighbours of this climb
-        optimum = climb(Sample(likelihood, space), space, start, steps=one.n_steps, tolerance=one.tolerance)
+        optimum = climb(VecchiaObjective(likelihood, space), space, start, steps=one.n_steps, tolerance=one.tolerance)
         error = likelihood.standard_error(optimum.terms)
         return self._record(
             space, optimum, "vecchia", likelihood.n_positions, likelihood.n_neighbors, error, perf_counter() - began

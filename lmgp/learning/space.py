@@ -8,13 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.data import Rows, column_deviations, column_scales
 from lmgp.errors import InputError
-from lmgp.inference.scales import RANGES, deviation, scales_of
-from lmgp.inference.scales import Units as RowUnits
-from lmgp.inputs import column_deviations, column_scales
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.composite import ExponentialKernel, ProductKernel
 from lmgp.learning.forms import Form
-from lmgp.validation import Rows
 
 Floats = NDArray[np.float64]
 
@@ -42,6 +40,87 @@ class Priors:
 
 
 PRIORS = Priors()
+
+# Bounds of the parameters of each kind, in their units, where the kernel gives none: far outside of what data can tell
+# apart, well inside of what float64 can factorise. A factor is a variance without a unit.
+RANGES = {
+    "lengthscale": (1e-4, 1e4),
+    "variance": (1e-6, 1e6),
+    "factor": (1e-6, 1e6),
+    "noise": (1e-8, 1e3),
+    "other": (1e-2, 1e3),
+}
+
+# Of X and y. Beyond these magnitudes, the squares that learning computes leave the range of float64.
+SMALLEST, LARGEST = 1e-100, 1e100
+
+
+def deviation(values: Floats, name: str) -> float:
+    """Return the standard deviation of values; InputError where its square leaves the range of float64."""
+    largest = float(np.max(np.abs(values)))
+    if largest > LARGEST:
+        raise InputError(
+            f"{name} has values up to {largest:.3g}. Hyper-parameters are learned from squares, which overflow float64 "
+            f"for values above {LARGEST:g}. Divide {name} by {largest:.0e}."
+        )
+    deviation = float(np.std(values / largest)) * largest if largest > 0.0 else 0.0
+    if 0.0 < deviation < SMALLEST:
+        raise InputError(
+            f"{name} has a standard deviation of {deviation:.3g}, whose square underflows in float64. Multiply {name} "
+            f"by {1.0 / deviation:.0e}."
+            if deviation > 1e-300
+            else f"{name} has values of at most {largest:.3g}, whose squares underflow in float64. Multiply {name} by "
+            "1e+300."
+        )
+    return deviation
+
+
+def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[Floats, list[str]]:
+    """Say what each free number of a kernel is measured in.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    columns : ndarray of shape (d,)
+        The unit of each column; a lengthscale that all columns share is measured in their mean.
+    variance : float
+        Of y.
+
+    Returns
+    -------
+    units : ndarray of shape (n_theta,)
+        In the order of `kernel.theta`.
+    kinds : list of str
+        Keys of `RANGES`.
+    """
+    factors = set(_factors(kernel))
+    units: list[float] = []
+    kinds: list[str] = []
+    for parameter in kernel.parameters:
+        if parameter.fixed:
+            continue
+        if parameter.name.endswith("lengthscale"):
+            kind, of_parameter = "lengthscale", columns.tolist() if parameter.value.ndim else [float(np.mean(columns))]
+        elif parameter.name in factors:
+            kind, of_parameter = "factor", [1.0]
+        elif parameter.name.endswith("variance"):
+            kind, of_parameter = "variance", [variance]
+        else:
+            kind, of_parameter = "other", [1.0] * parameter.value.size
+        units += of_parameter
+        kinds += [kind] * len(of_parameter)
+    return np.array(units), kinds
+
+
+def _factors(kernel: Kernel, carries: bool = True) -> list[str]:
+    """Name the variances that are not in squared units of y: those of all factors of a product but the first."""
+    names = [] if carries else [name for name in kernel.parameter_names if name.endswith("variance")]
+    for name, part in kernel.get_params(deep=False).items():
+        if isinstance(part, Kernel):
+            inner = carries and not (isinstance(kernel, ProductKernel) and name == "right")
+            inner = inner and not isinstance(kernel, ExponentialKernel)
+            names += [f"{name}__{each}" for each in _factors(part, inner)]
+    return names
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +159,7 @@ class Units:
         InputError
             If X or y has no spread, or one beyond the range of float64.
         """
-        spread = deviation(rows.y, "y")
+        spread = deviation(rows.Y, "y")
         if spread == 0.0:
             raise InputError("y is constant: no kernel can be learned from it. Give kernel and noise_variance.")
         if not any([deviation(column - column[0], "X") for column in rows.X.T]):
@@ -108,23 +187,17 @@ class Space:
         self.form, self.units, self.log_noise = form, units, log_noise
         self._learns_noise = log_noise is None
         self.index = np.append(form.ties, form.n_free) if self._learns_noise else form.ties
-        log_units, kinds, log_bounds = self._of_kernel()
+        columns = units.columns if form.ard else units.shared
+        of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
+        log_units, kinds = np.log(of_theta), np.array(of_kind)
         self._log_units = np.append(log_units, math.log(units.variance)) if self._learns_noise else log_units
+        given = form.kernel.bounds - log_units[:, None]
+        log_bounds = np.where(np.isfinite(given), given, np.log([RANGES[kind] for kind in of_kind]))
         # Of numbers that share a free one, the first says what it is.
         _, first = np.unique(form.ties, return_index=True)
         self.kinds = np.append(kinds[first], "noise") if self._learns_noise else kinds[first]
-        noise = np.log([[PRIORS.least_noise, RANGES.noise[1]]] * self._learns_noise).reshape(-1, 2)
+        noise = np.log([[PRIORS.least_noise, RANGES["noise"][1]]] * self._learns_noise).reshape(-1, 2)
         self.bounds = np.vstack((log_bounds[first], noise))
-
-    def _of_kernel(self) -> tuple[Floats, NDArray[np.str_], Floats]:
-        """Return the logarithm of the unit of each entry of theta, its kind, and its bounds in the unit."""
-        form, units = self.form, self.units
-        columns = units.columns if form.ard else units.shared
-        scales = scales_of(form.kernel, RowUnits(float(np.mean(columns)), columns, units.variance))
-        log_units = np.log([scale.unit for scale in scales])
-        given = form.kernel.bounds - log_units[:, None]
-        log_bounds = np.where(np.isfinite(given), given, np.log([scale.bounds for scale in scales]))
-        return log_units, np.array([scale.kind for scale in scales]), log_bounds
 
     @cached_property
     def median(self) -> Floats:

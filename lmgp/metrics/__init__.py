@@ -1,6 +1,5 @@
-"""Divergences and scores of univariate Gaussian predictions, and scorers of predictive distributions."""
+"""Divergences and scores of univariate Gaussian predictions, scorers, and proved bounds on kernel approximations."""
 
-from lmgp.metrics.gaussian import coverage, crps, kl_divergence, nlpd, rmse
-from lmgp.metrics.scorers import DensityScorer, crps_scorer, nlpd_scorer
+import lazy_loader
 
-__all__ = ["DensityScorer", "coverage", "crps", "crps_scorer", "kl_divergence", "nlpd", "nlpd_scorer", "rmse"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,8 +4,6 @@ Each function draws on the axes it is given, or on those of a new figure, and re
 colour vision, and on a narrow screen.
 """
 
-from lmgp.plots.fields import band, centroids, map
-from lmgp.plots.learned import allocation, kl_over_size, relevance
-from lmgp.plots.scores import calibration, prediction
+import lazy_loader
 
-__all__ = ["allocation", "band", "calibration", "centroids", "kl_over_size", "map", "prediction", "relevance"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

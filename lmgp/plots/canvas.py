@@ -1,5 +1,9 @@
-"""What all figures share: their look, the axes they are on, and the rows and predictions they show."""
+"""What all figures share: their look and fonts, the axes they are on, and the rows and predictions they show."""
 
+import io
+import logging
+import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,17 +11,33 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
+from matplotlib.text import Text
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lmgp.columns import NamedColumns
 from lmgp.errors import InputError
-from lmgp.experiments.drawing import BLACK, BLUE, GREEN, ORANGE, PINK, SKY, plain
+from lmgp.grids import with_names
 
 Floats = NDArray[np.float64]
 AxesArray = NDArray[Any]  # of Axes
+
+_LOG = logging.getLogger(__name__)
+
+# Distinct in colour and, through their lightness, in grey; for people with any colour vision.
+BLACK, BLUE, ORANGE, GREEN, PINK, SKY = "#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9"
+
+# The font that matplotlib brings, and fonts for characters that it lacks: those of Chinese, Japanese and Korean that
+# are common on Linux, Windows and macOS, and then any other script.
+FONTS = (
+    "DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans SC", "Source Han Sans SC", "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei", "Droid Sans Fallback", "Microsoft YaHei", "SimHei", "MS Gothic", "Yu Gothic",
+    "Malgun Gothic", "PingFang SC", "Hiragino Sans", "Apple SD Gothic Neo", "Noto Sans", "Arial Unicode MS",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,6 +79,63 @@ class Look:
 
 
 LOOK = Look()
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Make an empty figure, in inches, with a canvas of its own: no global state of matplotlib is touched."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def plain(text: str) -> str:
+    """Escape what matplotlib would read as mathematics: for the names of a user's columns and files."""
+    return text.replace("$", r"\$")
+
+
+def render(figure: Figure, form: str, **options: Any) -> bytes:
+    """Draw a figure, with fonts that have the characters of its text as far as such fonts are installed.
+
+    Parameters
+    ----------
+    figure : Figure
+    form : {"png", "pdf"}
+    **options
+        Of `Figure.savefig`, such as ``dpi``.
+
+    Returns
+    -------
+    bytes
+        The content of the file. Characters that no installed font has are drawn as boxes, and named in the log.
+    """
+    content, missing = _saved(figure, form, options)
+    if missing:
+        installed = set(fontManager.get_font_names())
+        for text in figure.findobj(Text):
+            text.set_fontfamily([name for name in FONTS if name in installed])
+        content, missing = _saved(figure, form, options)
+    if missing:
+        _LOG.warning(
+            "no installed font has the characters %s, which are drawn as boxes; install one that has, such as Noto "
+            "Sans CJK",
+            missing if len(missing) <= 20 else f"{missing[:20]} and {len(missing) - 20} more",
+        )
+    return content
+
+
+def _saved(figure: Figure, form: str, options: dict[str, Any]) -> tuple[bytes, str]:
+    """Draw a figure, and return the characters that its fonts lack."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message="Glyph .* missing from font")
+        figure.savefig(buffer, format=form, **options)
+    glyphs = set()
+    for warning in caught:
+        if found := re.match(r"Glyph (\d+) .*missing", str(warning.message)):
+            glyphs.add(int(found[1]))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return buffer.getvalue(), "".join(map(chr, sorted(glyphs)))
 
 
 def axes_for(ax: Axes | None, height: float = LOOK.height) -> Axes:
@@ -172,12 +249,7 @@ def predict(model: Any, rows: Floats, X: Any, include_noise: bool) -> tuple[Floa
     InputError
         If the model has no such predictions.
     """
-    names = getattr(model, "feature_names_in_", None)
-    given: Any = rows
-    if hasattr(X, "iloc"):
-        given = type(X)(rows, columns=X.columns)
-    elif names is not None:
-        given = NamedColumns.of(np.ascontiguousarray(rows), tuple(map(str, names)))
+    given = type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else with_names(model, rows)
     try:
         mean, std = model.predict(given, return_std=True, include_noise=include_noise)
     except TypeError as error:

@@ -1,26 +1,26 @@
 """What was learned and chosen: the relevance of columns, divergences over size, and columns of a map by degree."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from lmgp.errors import InputError
-from lmgp.experiments.drawing import plain
-from lmgp.experiments.report import by_line
-from lmgp.experiments.results import ResultsFile
-from lmgp.methods import METHODS
-from lmgp.plots.canvas import LOOK, Floats, axes_for, final_step, legend_below, legend_columns
-from lmgp.selection.search import Selection, Trial
+from lmgp.plots.canvas import LOOK, axes_for, final_step, legend_below, legend_columns, plain
+from lmgp.selection.methods import METHODS
+from lmgp.selection.search import RecipeTrial, Selection
 
 # Divergences below it, zero among them, are drawn there: the axis is logarithmic.
 LEAST = 1e-12
+# What is known of each divergence; `bound` says whether it is a lower bound.
+COLUMNS = ["label", "size", "kl", "bound"]
 # Names of columns are cut after these characters.
 LONGEST = 24
 
@@ -153,17 +153,6 @@ def _degree_counts(model: Any) -> list[NDArray[np.intp]]:
     return found
 
 
-class Curve(NamedTuple):
-    """Divergences over size: the mean, least and greatest value at each; where they are only lower bounds."""
-
-    label: str
-    sizes: Floats
-    middle: Floats
-    low: Floats
-    high: Floats
-    bound: NDArray[np.bool_]
-
-
 def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the divergence from the exact GP over size, one line a method and threshold.
 
@@ -193,66 +182,32 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     >>> ax.get_xscale(), ax.get_yscale()
     ('log', 'log')
     """
-    curves, selection = _gathered(results)
+    measured, selection = _measured(results)
     ax = axes_for(ax, LOOK.height * kl_height(results))
-    for number, curve in enumerate(curves):
-        _draw(ax, number, curve)
+    for number, (label, line) in enumerate(measured.groupby("label", sort=False)):
+        at = line.groupby("size").agg(kl=("kl", "mean"), low=("kl", "min"), high=("kl", "max"), bound=("bound", "any"))
+        look: dict[str, Any] = {
+            "color": LOOK.colours[number % len(LOOK.colours)],
+            "marker": LOOK.markers[number % len(LOOK.markers)],
+            "markersize": 5,
+        }
+        ax.errorbar(
+            at.index, at.kl, [at.kl - at.low, at.high - at.kl] if (at.low < at.high).any() else None, label=label,
+            linestyle=LOOK.dashes[number % len(LOOK.dashes)], linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
+            **look,
+        )  # fmt: skip
+        if at.bound.any():
+            hollow = at.kl[at.bound]
+            ax.plot(hollow.index, hollow, zorder=3.5, markerfacecolor="white", linestyle="none", **look)
     if selection is not None:
         ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")
         chosen = selection.chosen
         if _drawn(chosen):
             ax.plot(
-                _size(chosen), max(chosen.kl, LEAST), "o", markersize=13, markerfacecolor="none", zorder=4,
+                chosen.n_features, max(chosen.kl, LEAST), "o", markersize=13, markerfacecolor="none", zorder=4,
                 markeredgecolor="black", label="chosen", linestyle="none",
             )  # fmt: skip
-    _finish(ax, curves)
-    return ax
-
-
-def kl_height(results: Any) -> float:
-    """Return the height that `kl_over_size` needs with its legend, as a multiple of the usual one."""
-    curves, selection = _gathered(results)
-    labels = [curve.label for curve in curves] + ["other"] * (1 if selection is None else 3)
-    return 0.95 + 0.06 * -(-len(labels) // legend_columns(labels))
-
-
-def _gathered(results: Any) -> tuple[list[Curve], Selection | None]:
-    """Return the lines of what `kl_over_size` is given, and the selection that they are of."""
-    chooser = getattr(results, "regressor_", results)  # of a model of a transformed target
-    selection = results if isinstance(results, Selection) else getattr(chooser, "selection_", None)
-    if isinstance(results, Mapping):
-        curves = [_given(str(label), *pair) for label, pair in results.items()]
-    elif isinstance(results, str | os.PathLike):
-        curves = _of_file(Path(results))
-    elif selection is not None:
-        curves = _of_trials(selection.trials)
-    else:
-        raise InputError(
-            "Divergences over size are those of a fitted GPRegressor, its selection_, a results.csv of lmgp compare, "
-            f"or {{label: (sizes, divergences)}}; got {type(results).__name__}."
-        )
-    if not curves:
-        raise InputError("There are no divergences over size: nothing with a size was measured. So few rows need none.")
-    return curves, selection
-
-
-def _draw(ax: Axes, number: int, curve: Curve) -> None:
-    colour, marker = LOOK.colours[number % len(LOOK.colours)], LOOK.markers[number % len(LOOK.markers)]
-    spread = np.array([curve.middle - curve.low, curve.high - curve.middle])
-    ax.errorbar(
-        curve.sizes, curve.middle, spread if spread.any() else None, color=colour, marker=marker, markersize=5,
-        linestyle=LOOK.dashes[number % len(LOOK.dashes)], linewidth=1.5, elinewidth=0.8, capsize=2, label=curve.label,
-        zorder=3,
-    )  # fmt: skip
-    if curve.bound.any():
-        ax.plot(
-            curve.sizes[curve.bound], curve.middle[curve.bound], marker, color=colour, markersize=5, zorder=3.5,
-            markerfacecolor="white", linestyle="none",
-        )  # fmt: skip
-
-
-def _finish(ax: Axes, curves: list[Curve]) -> None:
-    sizes = sorted({float(size) for curve in curves for size in curve.sizes})
+    sizes = np.unique(measured["size"])
     ax.set(xscale="log", yscale="log", xlabel="size: columns of the map, or nearest rows")
     ax.set_ylabel("KL from the exact GP\nnats a row")
     if len(sizes) <= 8:
@@ -260,13 +215,44 @@ def _finish(ax: Axes, curves: list[Curve]) -> None:
         ax.set_xticks([], minor=True)
     ax.grid(axis="y", alpha=0.25)
     handles, labels = ax.get_legend_handles_labels()
-    if any(curve.bound.any() for curve in curves):
+    if measured.bound.any():
         handles.append(Line2D([], [], marker="o", color=LOOK.grey, markerfacecolor="white", linestyle="none"))
         labels.append("hollow: at least")
     legend_below(ax, handles, labels)
+    return ax
 
 
-def _given(label: str, sizes: ArrayLike, values: ArrayLike) -> Curve:
+def kl_height(results: Any) -> float:
+    """Return the height that `kl_over_size` needs with its legend, as a multiple of the usual one."""
+    measured, selection = _measured(results)
+    labels = [*measured.label.unique(), *["other"] * (1 if selection is None else 3)]
+    return 0.95 + 0.06 * -(-len(labels) // legend_columns(labels))
+
+
+def _measured(results: Any) -> tuple[pd.DataFrame, Selection | None]:
+    """Return a table of divergences, with the label of each one's line, and the selection that they are of."""
+    chooser = getattr(results, "regressor_", results)  # of a model of a transformed target
+    selection = results if isinstance(results, Selection) else getattr(chooser, "selection_", None)
+    if isinstance(results, Mapping):
+        lines = [_given(str(label), *pair) for label, pair in results.items()]
+        measured = pd.concat(lines) if lines else pd.DataFrame()
+    elif isinstance(results, str | os.PathLike):
+        measured = _of_file(Path(results))
+    elif selection is not None:
+        trials = filter(_drawn, selection.trials)
+        lines = [(_label(one.method, one.threshold), one.n_features, one.kl, not one.measured) for one in trials]
+        measured = pd.DataFrame(lines, columns=COLUMNS)
+    else:
+        raise InputError(
+            "Divergences over size are those of a fitted GPRegressor, its selection_, a results.csv of lmgp compare, "
+            f"or {{label: (sizes, divergences)}}; got {type(results).__name__}."
+        )
+    if measured.empty:
+        raise InputError("There are no divergences over size: nothing with a size was measured. So few rows need none.")
+    return measured.assign(label=measured.label.map(plain), kl=measured.kl.clip(lower=LEAST)), selection
+
+
+def _given(label: str, sizes: ArrayLike, values: ArrayLike) -> pd.DataFrame:
     """Check the sizes and divergences of one line."""
     x, kl = np.asarray(sizes, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or kl.ndim not in (1, 2) or len(x) != len(kl) or not kl.size:
@@ -276,59 +262,32 @@ def _given(label: str, sizes: ArrayLike, values: ArrayLike) -> Curve:
         )
     if not (np.all(x > 0.0) and np.all(kl >= 0.0) and np.isfinite(x).all() and np.isfinite(kl).all()):
         raise InputError(f"{label!r} needs positive sizes and finite divergences that are not negative.")
-    order = np.argsort(x, kind="stable")
-    return _curve(label, x[order], [np.atleast_1d(of_size) for of_size in kl[order]])
+    sizes = np.repeat(x, kl.size // len(x))
+    return pd.DataFrame({"label": label, "size": sizes, "kl": kl.ravel(), "bound": False})
 
 
-def _curve(label: str, sizes: Iterable[float], groups: Iterable[Floats], bound: Iterable[bool] | None = None) -> Curve:
-    x, every = np.asarray(list(sizes), dtype=np.float64), [np.maximum(group, LEAST) for group in groups]
-    middle, low, high = (np.array([function(group) for group in every]) for function in (np.mean, np.min, np.max))
-    return Curve(plain(label), x, middle, low, high, np.zeros(len(x), bool) if bound is None else np.array(list(bound)))
-
-
-def _of_file(path: Path) -> list[Curve]:
+def _of_file(path: Path) -> pd.DataFrame:
     """Read the lines of a results file; of several settings, those that were measured last."""
     if not path.is_file():
         raise InputError(f"There is no file {path}; give the results.csv that lmgp compare wrote.")
-    rows = ResultsFile(path).rows
-    rows = tuple(row for row in rows if row.settings == rows[-1].settings)
-    lines: dict[tuple[str, float | None], dict[float, Floats]] = {}
-    for (size, method, threshold), group in by_line(rows).items():
-        values = np.array([row.kl for row in group if row.kl is not None and np.isfinite(row.kl)])
-        if size is not None and len(values):
-            lines.setdefault((method, threshold), {})[float(size)] = values
-    return [
-        _curve(_label(method, threshold), sorted(of_line), [of_line[size] for size in sorted(of_line)])
-        for (method, threshold), of_line in lines.items()
-    ]
+    try:
+        rows = pd.read_csv(path)[["settings", "method", "n_features", "threshold", "kl"]]
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{path} is not a results.csv of lmgp compare: {error}") from error
+    rows = rows[rows.settings == rows.settings.iloc[-1]] if len(rows) else rows
+    rows = rows[rows.n_features.notna() & np.isfinite(rows.kl)]
+    labels = [_label(method, threshold) for method, threshold in zip(rows.method, rows.threshold, strict=True)]
+    return rows.assign(label=labels, size=rows.n_features, bound=False)
 
 
-def _of_trials(trials: Iterable[Trial]) -> list[Curve]:
-    lines: dict[tuple[str, float | None], list[Trial]] = {}
-    for trial in trials:
-        if _drawn(trial):
-            lines.setdefault((trial.method, trial.threshold), []).append(trial)
-    curves = []
-    for (method, threshold), of_line in lines.items():
-        ordered = sorted(of_line, key=_size)
-        values = [np.array([trial.kl]) for trial in ordered]
-        bound = [not trial.measured for trial in ordered]
-        curves.append(_curve(_label(method, threshold), [_size(trial) for trial in ordered], values, bound))
-    return curves
-
-
-def _drawn(trial: Trial) -> bool:
+def _drawn(trial: RecipeTrial) -> bool:
     """Say whether a trial has a size and a divergence; the exact GP is its own reference."""
-    return trial.method != "exact" and trial.n_features > 0 and np.isfinite(trial.kl)
-
-
-def _size(trial: Trial) -> float:
-    return float(trial.n_features)
+    return trial.method != "exact" and trial.n_features > 0 and bool(np.isfinite(trial.kl))
 
 
 def _label(method: str, threshold: float | None) -> str:
     name = METHODS[method].label if method in METHODS else method
-    return name + ("" if threshold is None else f", T = {threshold:g}")
+    return name + ("" if threshold is None or np.isnan(threshold) else f", T = {threshold:g}")
 
 
 def short(name: str) -> str:

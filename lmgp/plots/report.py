@@ -1,17 +1,15 @@
 """The page about a fitted model: its scores first, then its figures, then what was tried to make it."""
 
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from lmgp.errors import InputError
-from lmgp.experiments import html
-from lmgp.experiments.drawing import new_figure, render
 from lmgp.grids import predicted
-from lmgp.plots.canvas import LOOK, Floats, final_step
+from lmgp.plots import html
+from lmgp.plots.canvas import LOOK, Floats, final_step, new_figure, render
 from lmgp.plots.fields import band, centroids, map
 from lmgp.plots.learned import allocation, kl_height, kl_over_size, relevance, short
 from lmgp.plots.scores import calibration, prediction
@@ -106,25 +104,12 @@ def page(about: About) -> bytes:
     bytes
         HTML in UTF-8, with its images. What cannot be drawn is said, with the reason.
     """
-    parts = [f"<h1>{escape(about.title)}</h1>", '<h2 id="scores">Scores</h2>']
-    if about.scores:
-        parts.append(html.facts(dict(about.scores), numbers=True))
-        parts.append(
-            "<p>RMSE and CRPS are in the units of the target, NLPD in nats a row; lower is better. Intervals should "
-            "hold the share of rows that is their level.</p>"
-        )
-    else:
-        parts.append("<p>None: scores need a table that has the target, as in <code>lmgp plot MODEL TABLE</code>.</p>")
-    parts += ['<h2 id="model">The model</h2>', html.facts(dict(about.facts))]
-    parts += ['<h2 id="figures">Figures</h2>', '<div class="cards">', *_drawn(about), "</div>"]
-    if reasons := list(_left_out(about)):
-        parts += ['<h2 id="not-drawn">Not drawn</h2>', *html.paragraphs(reasons)]
-    for title, table in about.tables.items():
-        parts += [f"<h2>{escape(title)}</h2>", f"<pre>{escape(table)}</pre>"]
-    return html.page(about.title, parts)
+    return html.page(
+        "model.html", title=about.title, about=about, drawn=list(_drawn(about)), left_out=list(_left_out(about))
+    )
 
 
-def _drawn(about: About) -> Iterator[str]:
+def _drawn(about: About) -> Iterator[tuple[Card, bytes]]:
     for card in _cards(about):
         height = LOOK.height * card.height * card.panels * (0.9 if card.panels > 1 else 1.0)
         figure = new_figure(LOOK.width, height)
@@ -132,8 +117,7 @@ def _drawn(about: About) -> Iterator[str]:
             card.draw(figure.subplots(card.panels, 1))
         except InputError:  # of this model there is no such thing
             continue
-        image = html.figure(card.name, f"{card.title}. {card.text}", render(figure, "png", dpi=DPI), narrowest=0.0)
-        yield f"<section><h3>{escape(card.title)}</h3>{image}<p>{escape(card.text)}</p></section>"
+        yield card, render(figure, "png", dpi=DPI)
 
 
 def _cards(about: About) -> Iterator[Card]:
@@ -167,7 +151,7 @@ def _as_gaussian(model: Any, found: Predicted) -> Predicted:
     """Return predictions where they are Gaussian: of a model of log y, those of log y. Calibration is the same."""
     if not hasattr(model, "scale_"):
         return found
-    mean, std = predicted(model.regressor_, found.X, spread=True, include_noise=True)
+    mean, std = predicted(model.regressor_, found.X, include_noise=True).values()
     return Predicted(found.X, model.scale_.forward(found.y), mean, std)
 
 

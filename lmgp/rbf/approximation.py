@@ -1,37 +1,46 @@
-"""What all approximations of a kernel expansion share: prediction, and a check of every row."""
+"""Approximations of fitted RBF models, whose predictions take a time that does not grow with the support vectors."""
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from copy import copy
-from dataclasses import dataclass
+from functools import lru_cache
+from math import comb, prod
+from numbers import Real
 from os import PathLike
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from scipy.special import gammainccinv
 from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import ClassifierTags, RegressorTags, Tags, get_tags
-from sklearn.utils._param_validation import HasMethods
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns import refuse_other_than_numbers
+from lmgp.data import as_tensor, validated
 from lmgp.errors import InputError, ValidityWarning
-from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
-from lmgp.memory import chunks
+from lmgp.features.index_sets import total_degree
+from lmgp.features.moments import Step, monomials, plan
+from lmgp.fitted import Fitted, forget
+from lmgp.memory import check_memory, chunks
+from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.rbf.estimators import check_kind, rbf_expansion
-from lmgp.rbf.expansion import RBFExpansion, has_decision
-from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression
-from lmgp.validation import validated
-
-Floats = NDArray[np.float64]
+from lmgp.rbf.expansion import Classification, Floats, OneClass, RBFExpansion, Readout
+from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
 
 # A row at the bound is within it, whatever its norm is rounded to: so are all rows of a model trained at gamma_max.
 ROUNDING = 1e-12
+# With more columns, neither the plan of the monomials nor a prediction is fast.
+MOST_MONOMIALS = 100_000
+# A support vector is left out where its part at every row is below this share of its coefficient.
+NEGLIGIBLE = 1e-12
 
 
 class Sizes(NamedTuple):
@@ -59,123 +68,29 @@ class Sizes(NamedTuple):
         return 8 * self.exact, 8 * self.approximate
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ApproximationFit(ABC):
-    """What an approximation learns in `fit`; none of its arrays is shared with the model.
-
-    Attributes
-    ----------
-    readout : Regression, OneClass or Classification
-        What the outputs mean.
-    gamma : ndarray of shape () or (d,)
-    intercept : ndarray of shape (n_outputs,)
-    n_features_in : int
-        The number of input columns, d.
-    names : ndarray of shape (d,) or None
-        Of the columns, where the model knows them.
-    n_exact : int
-        Numbers that a prediction of the model reads.
-    radius : float
-        In lengthscales: how far from its centre a row may be for the bound to hold.
-    error, advice : str
-        What holds within the radius, and how more rows come to be within it.
-    """
-
-    readout: Readout
-    gamma: Floats
-    intercept: Floats
-    n_features_in: int
-    names: NDArray[Any] | None
-    n_exact: int
-    radius: float
-    error: str
-    advice: str
-
-    @property
-    def classes(self) -> NDArray[Any]:
-        """The classes in ascending order, of a classifier."""
-        if not isinstance(self.readout, Classification):
-            raise AttributeError("Only classifiers have classes.")
-        return self.readout.classes
-
-    @property
-    def feature_names_in(self) -> NDArray[Any]:
-        """The names of the columns, where the model knows them."""
-        if self.names is None:
-            raise AttributeError("The model was fitted to columns without names.")
-        return self.names
-
-    @property
-    def scale(self) -> Floats:
-        """√(2γ): differences times this are in lengthscales."""
-        return np.sqrt(2.0 * self.gamma)
-
-    @property
-    @abstractmethod
-    def row_size(self) -> int:
-        """How many numbers are held for a row while it is evaluated."""
-
-    @property
-    @abstractmethod
-    def arrays(self) -> tuple[Floats, ...]:
-        """What is kept beside gamma, the intercept and the radius."""
-
-    @abstractmethod
-    def evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return outputs without the intercept, and distances to the centre in lengthscales."""
-
-
-def template(model: Any) -> Any:
-    """Return a clone of a fitted estimator, which has learned nothing; None of a file or an expansion."""
-    return clone(model) if isinstance(model, BaseEstimator) else None
-
-
-def _kind(approximation: "ApproximateRBF") -> str | None:
-    """Say what the approximated model is: that of the fit, or of the estimator to be fitted."""
-    if hasattr(approximation, "readout"):
-        return approximation.readout.kind
-    kind: str | None = get_tags(approximation.estimator).estimator_type if _has_tags(approximation) else None
-    return kind
-
-
-def _has_tags(approximation: "ApproximateRBF") -> bool:
-    return hasattr(approximation.estimator, "__sklearn_tags__")
-
-
-def _decides(approximation: "ApproximateRBF") -> bool:
-    if hasattr(approximation, "readout"):
-        return has_decision(approximation)
-    return hasattr(approximation.estimator, "decision_function")
-
-
-def _detects(approximation: "ApproximateRBF") -> bool:
-    return _kind(approximation) == "outlier_detector"
-
-
-def _scores(approximation: "ApproximateRBF") -> bool:
-    return _kind(approximation) in ("classifier", "regressor")
+def _is(*kinds: str) -> Any:
+    """Offer a method only where what is approximated is of one of some kinds."""
+    return available_if(lambda approximation: approximation._kind in kinds)
 
 
 class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
     """An approximation of the outputs of a fitted model, which keeps none of its support vectors.
 
-    Subclasses implement `_expand`.
+    Subclasses implement `_expand`, `_row_size` and `_evaluate`, and name the arrays that they keep.
     """
 
+    _arrays: ClassVar[tuple[str, ...]]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         "center": [str, "array-like"],
     }
 
     estimator: Any
-
-    readout = OfFit[Readout]()
-    n_features_in_ = OfFit[int]()
-    feature_names_in_ = OfFit[NDArray[Any]]()
-    classes_ = OfFit[NDArray[Any]]()
-    gamma_ = OfFit[Floats]()
-    intercept_ = OfFit[Floats]()
-    radius_ = OfFit[float]()
+    readout_: Readout
+    gamma_: Floats
+    intercept_: Floats
+    n_features_in_: int
+    radius_: float
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, **fit_params: Any) -> Self:
         """Fit a clone of the estimator, and approximate it; the clone itself is not kept.
@@ -213,8 +128,31 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         refuse_other_than_numbers(X, "X")
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
-        with unchanged_on_failure(self):
-            return self._approximate(clone(self.estimator).fit(X, y, **fit_params))
+        return self._approximate(clone(self.estimator).fit(X, y, **fit_params))
+
+    @classmethod
+    def from_estimator(cls, model: Any, *parameters: Any, **named: Any) -> Self:
+        """Approximate a fitted model.
+
+        Parameters
+        ----------
+        model
+            See `lmgp.rbf.rbf_expansion`.
+        *parameters, **named
+            Those of the class after the estimator.
+
+        Returns
+        -------
+        QuadraticRBF or TaylorRBF
+            Its `estimator` is a clone of the model, without what it has learned; None of a file or an expansion.
+
+        Raises
+        ------
+        InputError
+            If the model is not supported, or a parameter does not fit it.
+        """
+        unfitted = clone(model) if isinstance(model, BaseEstimator) else None
+        return cls(unfitted, *parameters, **named)._approximate(model)
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return where metadata such as ``sample_weight`` go: to `fit` of the estimator."""
@@ -222,19 +160,35 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
 
     def _approximate(self, model: Any) -> Self:
-        """Approximate a fitted model."""
+        """Approximate a fitted model; nothing of it is shared."""
         self._validate_params()
         expansion = rbf_expansion(model)
-        taken_over = {
-            "readout": expansion.readout,
-            "gamma": np.array(expansion.gamma, dtype=np.float64),
-            "intercept": expansion.intercept.copy(),
-            "n_features_in": expansion.vectors.shape[1],
-            "names": copy(getattr(model, "feature_names_in_", None)),
-            "n_exact": expansion.n_numbers,
-        }
-        self._fitted = self._expand(expansion, taken_over)
+        learned = self._expand(expansion)
+        forget(self)
+        self.readout_ = expansion.readout
+        self.gamma_ = np.array(expansion.gamma, dtype=np.float64)
+        self.intercept_ = expansion.intercept.copy()
+        self.n_features_in_ = expansion.vectors.shape[1]
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = copy(model.feature_names_in_)
+        self._n_exact = expansion.n_numbers
+        self.__dict__.update(learned)
         return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "radius_" in vars(self)
+
+    @property
+    def _kind(self) -> str | None:
+        """What the approximated model is: that of the fit, or of the estimator to be fitted."""
+        if "readout_" in vars(self):
+            return self.readout_.kind
+        return get_tags(self.estimator).estimator_type if hasattr(self.estimator, "__sklearn_tags__") else None
+
+    @property
+    def _scale(self) -> Floats:
+        """√(2γ): differences times this are in lengthscales."""
+        return np.sqrt(2.0 * self.gamma_)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write what was fitted to a file, which `lmgp.load` reads; without the estimator, from which nothing is read.
@@ -242,7 +196,7 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         Parameters
         ----------
         path : path
-            See `lmgp.saving.files.Savable.save`. The loaded model has ``estimator=None``.
+            See the method of the same name of `lmgp.ExactGPRegressor`. The loaded model has ``estimator=None``.
         """
         check_is_fitted(self)
         without = copy(self)
@@ -253,8 +207,8 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
     def sizes(self) -> Sizes:
         """Numbers kept before and after."""
         check_is_fitted(self)
-        fit: ApproximationFit = self._fitted
-        return Sizes(fit.n_exact, 1 + sum(array.size for array in (fit.gamma, fit.intercept, *fit.arrays)))
+        learned = ("gamma_", "intercept_", "radius_", *self._arrays)
+        return Sizes(self._n_exact, sum(np.size(getattr(self, name)) for name in learned))
 
     def predict(
         self, Z: ArrayLike, return_valid: bool = False
@@ -285,10 +239,10 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
             If rows are outside the bound.
         """
         outputs, valid = self._outputs(Z)
-        predictions = self.readout.predict(outputs)
+        predictions = self.readout_.predict(outputs)
         return (predictions, valid) if return_valid else predictions
 
-    @available_if(_scores)
+    @_is("classifier", "regressor")
     def score(self, Z: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of the predictions, or R² of a regressor's.
 
@@ -302,10 +256,10 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         -------
         float
         """
-        measure = accuracy_score if _kind(self) == "classifier" else r2_score
-        return float(measure(y, self.readout.predict(self._outputs(Z)[0]), sample_weight=sample_weight))
+        measure = accuracy_score if self._kind == "classifier" else r2_score
+        return float(measure(y, self.readout_.predict(self._outputs(Z)[0]), sample_weight=sample_weight))
 
-    @available_if(_decides)
+    @_is("classifier", "outlier_detector")
     def decision_function(self, Z: ArrayLike, return_valid: bool = False) -> Floats | tuple[Floats, NDArray[np.bool_]]:
         """Approximate the model's decision values; for classifiers and outlier detectors.
 
@@ -332,11 +286,10 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
             If rows are outside the bound.
         """
         outputs, valid = self._outputs(Z)
-        assert not isinstance(self.readout, Regression)  # for the type checker: there is no such method then
-        values = self.readout.decision(outputs)
+        values = self.readout_.decision(outputs)  # type: ignore[union-attr]  # not of a regressor
         return (values, valid) if return_valid else values
 
-    @available_if(_detects)
+    @_is("outlier_detector")
     def score_samples(self, Z: ArrayLike) -> Floats:
         """Approximate the model's scores, decision values plus `offset_`; for outlier detectors.
 
@@ -352,46 +305,355 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         return self._outputs(Z)[0][:, 0] + self.offset_
 
     @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes in ascending order, of a classifier."""
+        readout = vars(self).get("readout_")
+        if not isinstance(readout, Classification):
+            raise AttributeError("Only fitted classifiers have classes.")
+        return readout.classes
+
+    @property
     def offset_(self) -> float:
         """The score at which decision values of an outlier detector are zero."""
-        if not isinstance(self.readout, OneClass):
+        if not isinstance(self.readout_, OneClass):
             raise AttributeError("Only outlier detectors have an offset.")
         return -float(self.intercept_[0])
 
     def _outputs(self, Z: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
         check_is_fitted(self)
-        fit: ApproximationFit = self._fitted
         rows = validated(self, Z, accept_sparse="csr", reset=False)
         n_rows = rows.shape[0]
-        outputs, distances = np.empty((n_rows, len(fit.intercept))), np.empty(n_rows)
+        outputs, distances = np.empty((n_rows, len(self.intercept_))), np.empty(n_rows)
         # A row too far away for its square in float64 is infinitely far, which is what it should be.
         with np.errstate(over="ignore", under="ignore"):
-            for part in chunks(n_rows, fit.row_size):
-                some = rows[part].toarray() if issparse(rows) else rows[part]
-                outputs[part], distances[part] = fit.evaluate(some)
-        outputs += fit.intercept
-        valid = distances <= fit.radius * (1.0 + ROUNDING)
+            for part in chunks(n_rows, self._row_size()):
+                dense = rows[part].toarray() if issparse(rows) else rows[part]
+                outputs[part], distances[part] = self._evaluate(dense)
+        outputs += self.intercept_
+        valid = distances <= self.radius_ * (1.0 + ROUNDING)
         if not valid.all():
             warnings.warn(
-                f"{np.count_nonzero(~valid)} of {len(valid)} rows are outside the bound within which {fit.error}: "
-                f"{fit.radius:.3g} lengthscales 1/√(2 gamma) from the centre; the farthest row is at "
-                f"{distances.max():.3g}. {fit.advice}",
+                f"{np.count_nonzero(~valid)} of {len(valid)} rows are outside the bound within which {self._error}: "
+                f"{self.radius_:.3g} lengthscales 1/√(2 gamma) from the centre; the farthest row is at "
+                f"{distances.max():.3g}. {self._advice}",
                 ValidityWarning,
                 stacklevel=3,
             )
         return outputs, valid
 
     @abstractmethod
-    def _expand(self, expansion: RBFExpansion, taken_over: dict[str, Any]) -> ApproximationFit:
-        """Return the record of an expansion; `taken_over` are its fields up to the radius."""
+    def _expand(self, expansion: RBFExpansion) -> dict[str, Any]:
+        """Return what is learned of an expansion.
+
+        That is `radius_`, the arrays, what holds within the radius (`_error`), and how more rows come to be within it
+        (`_advice`).
+        """
+
+    @abstractmethod
+    def _row_size(self) -> int:
+        """Return how many numbers are held for a row while it is evaluated."""
+
+    @abstractmethod
+    def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Return outputs without the intercept, and distances to the centre in lengthscales."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        kind = tags.estimator_type = _kind(self)
-        tags.classifier_tags = ClassifierTags() if kind == "classifier" else None
-        tags.regressor_tags = RegressorTags() if kind == "regressor" else None
+        tags.estimator_type = self._kind
+        tags.classifier_tags = ClassifierTags() if self._kind == "classifier" else None
+        tags.regressor_tags = RegressorTags() if self._kind == "regressor" else None
         tags.input_tags.sparse = True
-        if _has_tags(self):
+        if hasattr(self.estimator, "__sklearn_tags__"):
             of_estimator = get_tags(self.estimator)
             tags.target_tags, tags.input_tags.sparse = of_estimator.target_tags, of_estimator.input_tags.sparse
         return tags
+
+
+class QuadraticRBF(ApproximateRBF):
+    """The quadratic approximation f(z) ≈ e^{−γ‖z‖²}(c + vᵀz + zᵀMz) + b of a fitted RBF model.
+
+    Here z is the difference to the point of expansion. A prediction takes O(d²) operations for each output, whatever
+    the number of support vectors; none of them is kept.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        What `fit` clones, fits and approximates: SVC, NuSVC, SVR, NuSVR, OneClassSVM, KernelRidge,
+        GaussianProcessRegressor or `lmgp.ExactGPRegressor` with a Gaussian kernel. The fitted clone is not kept. For a
+        model that is fitted, or a file, there is `from_estimator`.
+    center : {"origin", "mean"} or array-like of shape (d,), default="origin"
+        What to expand around: the origin as in the paper, the mean of the support vectors, or a point, such as the mean
+        of all training rows. The bound holds for more rows if this point lies amid the data.
+
+    Attributes
+    ----------
+    c_ : ndarray of shape (n_outputs,)
+        Σᵢ wᵢ with wᵢ = αᵢ e^{−γ‖xᵢ‖²}.
+    v_ : ndarray of shape (n_outputs, d)
+        2γ Σᵢ wᵢ xᵢ.
+    M_ : ndarray of shape (n_outputs, d, d)
+        2γ² Σᵢ wᵢ xᵢxᵢᵀ: half the Hessian at the point of expansion, without the factor e^{−γ‖z‖²}.
+    expansion_point_ : ndarray of shape (d,)
+        The point that `center` stands for.
+    gamma_ : ndarray of shape () or (d,)
+    intercept_ : ndarray of shape (n_outputs,)
+        b.
+    radius_ : float
+        In lengthscales 1/√(2γ). Rows at most this far from the point of expansion are within the bound
+        ‖x_M‖‖z‖ ≤ 1/(4γ), where x_M is the support vector farthest from it. There every term of the sum errs by less
+        than 3.05%.
+    classes_ : ndarray of shape (n_classes,)
+        Of classifiers.
+    n_features_in_ : int
+        The number of input columns, d.
+    sizes : Sizes
+        Numbers kept before and after.
+
+    Notes
+    -----
+    The bound is on each term, not on their sum. Where large terms of both signs cancel, the relative error of the sum
+    can be larger, and labels near a decision boundary can change. The bound is a worst case: beyond it there is no
+    guarantee, but the approximation is often as good.
+
+    References
+    ----------
+    M. Claesen, F. De Smet, J. A. K. Suykens and B. De Moor, *Fast Prediction with SVM Models Containing RBF Kernels*,
+    2014, eq. 3.7, 3.8 and 3.11.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.svm import SVC
+    >>> from lmgp.rbf import QuadraticRBF, gamma_max
+    >>> X = np.random.default_rng(0).uniform(-1, 1, size=(500, 3))
+    >>> y = X[:, 0] ** 2 + X[:, 1] > 0
+    >>> fast = QuadraticRBF(SVC(gamma=gamma_max(X), C=100)).fit(X, y)
+    >>> fast.score(X, y) > 0.95, fast.sizes.ratio > 10
+    (True, True)
+
+    Of a model that is fitted:
+
+    >>> model = SVC(gamma=gamma_max(X), C=100).fit(X, y)
+    >>> labels, valid = QuadraticRBF.from_estimator(model).predict(X, return_valid=True)
+    >>> bool(valid.all()), bool(np.mean(labels != model.predict(X)) < 0.01)
+    (True, True)
+    """
+
+    _arrays = ("c_", "v_", "M_", "expansion_point_")
+
+    def __init__(self, estimator: Any = None, *, center: str | ArrayLike = "origin") -> None:
+        self.estimator = estimator
+        self.center = center
+
+    def _expand(self, expansion: RBFExpansion) -> dict[str, Any]:
+        n_sv, n_inputs = expansion.vectors.shape
+        n_outputs = len(expansion.intercept)
+        point = resolve_center(self.center, expansion.vectors)
+        c, v, M = np.zeros(n_outputs), np.zeros((n_outputs, n_inputs)), np.zeros((n_outputs, n_inputs, n_inputs))
+        slope, farthest = 2.0 * np.asarray(expansion.gamma), 0.0
+        for part in chunks(n_sv, n_inputs):
+            shifted = expansion.vectors[part] - point
+            squares = np.square(shifted * expansion.scale).sum(axis=1)
+            farthest = max(farthest, float(squares.max()) ** 0.5)
+            weights = expansion.coefficients[part] * np.exp(-squares / 2.0)[:, None]
+            shifted *= slope
+            c += weights.sum(axis=0)
+            v += weights.T @ shifted
+            for matrix, weight in zip(M, weights.T, strict=True):
+                matrix += (0.5 * weight * shifted.T) @ shifted
+        return {
+            "c_": c,
+            "v_": v,
+            "M_": M,
+            "expansion_point_": point,
+            "radius_": 0.5 / farthest if farthest else math.inf,
+            "_error": "each term of the sum errs by less than 3.05%",
+            "_advice": "Expand around the data (center), train with gamma at most gamma_max(X, center=...), or use "
+            "TaylorRBF with a higher degree or a threshold.",
+        }
+
+    def _row_size(self) -> int:
+        return self.n_features_in_ + len(self.intercept_)
+
+    def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
+        shifted = rows - self.expansion_point_
+        squares = np.square(shifted * self._scale).sum(axis=1)
+        # Damped before they are squared: far from the centre the quadratic form alone overflows.
+        root = np.exp(-squares / 4.0)[:, None]
+        shifted *= root
+        outputs = root * (root * self.c_ + shifted @ self.v_.T)
+        for output, matrix in zip(outputs.T, self.M_, strict=True):
+            output += np.einsum("ij,ij->i", shifted @ matrix, shifted)
+        return outputs, np.sqrt(squares)
+
+
+class TaylorRBF(ApproximateRBF):
+    """The Taylor approximation of any degree of a fitted RBF model, around one centre or around many.
+
+    The outputs become linear in the C(d + p, p) monomials e^{−γ‖z‖²} zᵃ up to a total degree p, where z is the
+    difference to the centre: suited to few input columns. `QuadraticRBF` is degree 2, and faster.
+
+    Parameters
+    ----------
+    estimator : estimator, optional
+        What `fit` clones, fits and approximates; see `QuadraticRBF`.
+    degree : int, default=4
+        p, at least 0.
+    center : {"origin", "mean"} or array-like of shape (d,), default="origin"
+        As for `QuadraticRBF`; not for use with a threshold.
+    threshold : float, optional
+        In lengthscales 1/√(2γ). Expand around many centroids, so that every support vector is closer than this to one
+        of them. A row uses the expansion around its nearest centroid, to which all support vectors within reach
+        contribute. The model grows with the number of centroids, but can be accurate everywhere.
+    tolerance : float, default=PAPER_TOLERANCE
+        The largest error of a kernel value within the bound: relative with one centre (by default 3.05%, the paper's
+        for degree 2); absolute with a threshold, where k(x, x) = 1.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_centers, n_monomials, n_outputs)
+        Of the monomials zᵃ/√(a!), z in lengthscales, in the order of `lmgp.features.index_sets.total_degree`.
+    centers_ : ndarray of shape (n_centers, d)
+    expansion_point_ : ndarray of shape (d,)
+        The only centre; with several, there is no such attribute.
+    gamma_ : ndarray of shape () or (d,)
+    intercept_ : ndarray of shape (n_outputs,)
+    radius_ : float
+        In lengthscales: the bound holds for rows no farther than this from their centre.
+    classes_ : ndarray of shape (n_classes,)
+        Of classifiers.
+    n_features_in_ : int
+        The number of input columns, d.
+    sizes : Sizes
+        Numbers kept before and after.
+
+    Notes
+    -----
+    A support vector is left out of an expansion where its part is below 1e-12 of its coefficient at every row.
+
+    References
+    ----------
+    M. Claesen, F. De Smet, J. A. K. Suykens and B. De Moor, *Fast Prediction with SVM Models Containing RBF Kernels*,
+    2014: degree 2 around the origin.
+
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022: many centres.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.svm import SVR
+    >>> from lmgp.rbf import TaylorRBF
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(400, 1))
+    >>> model = SVR(gamma=1.0, epsilon=0.01).fit(X, np.sin(3 * X[:, 0]))
+    >>> fast = TaylorRBF(SVR(gamma=1.0, epsilon=0.01), degree=12, threshold=1.0).fit(X, np.sin(3 * X[:, 0]))
+    >>> predictions, valid = fast.predict(X, return_valid=True)
+    >>> bool(valid.all()), bool(np.abs(predictions - model.predict(X)).max() < 1e-4)
+    (True, True)
+    """
+
+    _arrays = ("weights_", "centers_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ApproximateRBF._parameter_constraints,
+        "threshold": [Interval(Real, 0, None, closed="neither"), None],
+        "tolerance": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        degree: int = 4,
+        *,
+        center: str | ArrayLike = "origin",
+        threshold: float | None = None,
+        tolerance: float = PAPER_TOLERANCE,
+    ) -> None:
+        self.estimator = estimator
+        self.degree = degree
+        self.center = center
+        self.threshold = threshold
+        self.tolerance = tolerance
+
+    @property
+    def expansion_point_(self) -> Floats:
+        """The only centre."""
+        if len(self.centers_) > 1:
+            raise AttributeError("There are many points of expansion: see centers_.")
+        return self.centers_[0]
+
+    def _expand(self, expansion: RBFExpansion) -> dict[str, Any]:
+        degree, n_inputs = check_degree(self.degree), expansion.vectors.shape[1]
+        n_monomials = comb(n_inputs + degree, degree)
+        if n_monomials > MOST_MONOMIALS:
+            raise InputError(
+                f"Degree {degree} of {n_inputs} columns has {n_monomials:,} monomials, more than "
+                f"{MOST_MONOMIALS:,}. Use a lower degree, or QuadraticRBF."
+            )
+        centers, bound = self._around(expansion, degree)
+        weights = _weights(expansion, degree, centers)
+        return {"_degree": degree, "weights_": weights, "centers_": centers, **bound}
+
+    def _around(self, expansion: RBFExpansion, degree: int) -> tuple[Floats, dict[str, Any]]:
+        """Return the centres, and what holds around them: the radius, the error and the advice."""
+        scale = expansion.scale
+        if self.threshold is None:
+            centers = resolve_center(self.center, expansion.vectors)[None, :]
+            farthest = float(np.linalg.norm((expansion.vectors - centers) * scale, axis=1).max())
+            return centers, {
+                "radius_": largest_exponent(degree, self.tolerance) / farthest if farthest else math.inf,
+                "_error": f"each term of the sum errs by less than {self.tolerance:.3%}",
+                "_advice": "Expand around the data (center), train with gamma at most "
+                f"gamma_max(X, center=..., degree={degree}), or use a higher degree or a threshold.",
+            }
+        if not isinstance(self.center, str) or self.center != "origin":
+            raise InputError(f"center={self.center!r} and threshold={self.threshold!r} cannot both be given.")
+        return farthest_point_clustering(expansion.vectors * scale, self.threshold) / scale, {
+            "radius_": largest_distance(degree, self.tolerance),
+            "_error": f"each kernel value errs by less than {self.tolerance:.3g}",
+            "_advice": "Use a smaller threshold or a higher degree; rows far from all support vectors stay outside.",
+        }
+
+    def _row_size(self) -> int:
+        return int(self.weights_.shape[1])
+
+    def _evaluate(self, rows: Floats) -> tuple[Floats, Floats]:
+        nearest = nearest_centroids(rows * self._scale, self.centers_ * self._scale)
+        # Rows of one centre side by side, so that each centre takes one product.
+        order = np.argsort(nearest, kind="stable")
+        nearest = nearest[order]
+        shifted = (rows[order] - self.centers_[nearest]) * self._scale
+        features = monomials(as_tensor(shifted), _steps(self.n_features_in_, self._degree), 0.5).numpy()
+        outputs, distances = np.empty((len(rows), len(self.intercept_))), np.empty(len(rows))
+        distances[order] = np.linalg.norm(shifted, axis=1)
+        starts = np.flatnonzero(np.diff(nearest, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+            outputs[order[start:stop]] = features[:, start:stop].T @ self.weights_[nearest[start]]
+        return outputs, distances
+
+
+def _weights(expansion: RBFExpansion, degree: int, centers: Floats) -> Floats:
+    """Return the weights of the monomials around each centre, shape (n_centers, n_monomials, n_outputs)."""
+    n_inputs = expansion.vectors.shape[1]
+    steps = _steps(n_inputs, degree)
+    shape = len(centers), comb(n_inputs + degree, degree), len(expansion.intercept)
+    check_memory(
+        8.0 * prod(shape),
+        f"The weights of {shape[1]:,} monomials at {shape[0]:,} centroids for {shape[2]} output(s)",
+        "Use a larger threshold or a lower degree.",
+    )
+    # No row has features of norm above 1, and those of a support vector at distance r have the squared norm
+    # Q(p + 1, r²). Their inner product is the support vector's part at the row.
+    reach = gammainccinv(degree + 1, NEGLIGIBLE**2) ** 0.5
+    all_weights = np.zeros(shape)
+    for weights, center in zip(all_weights, centers, strict=True):
+        shifted = (expansion.vectors - center) * expansion.scale
+        within = np.flatnonzero(np.square(shifted).sum(axis=1) <= reach**2)
+        for part in chunks(len(within), shape[1]):
+            features = monomials(as_tensor(shifted[within[part]]), steps, 0.5).numpy()
+            weights += features @ expansion.coefficients[within[part]]
+    return all_weights
+
+
+@lru_cache(maxsize=8)
+def _steps(n_inputs: int, degree: int) -> list[Step]:
+    """Return how the monomials are evaluated, which no model needs to keep."""
+    return plan(total_degree(n_inputs, degree))

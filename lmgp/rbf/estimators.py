@@ -1,7 +1,7 @@
 """Reads the kernel expansion out of fitted estimators."""
 
-from collections.abc import Callable
 from copy import copy
+from functools import singledispatch
 from os import PathLike
 from typing import Any
 
@@ -18,11 +18,10 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.errors import InputError
+from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.models.exact import ExactGPRegressor
-from lmgp.rbf.expansion import RBFExpansion
+from lmgp.rbf.expansion import Classification, OneClass, RBFExpansion, Regression, one_vs_one
 from lmgp.rbf.libsvm import read_libsvm
-from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression, one_vs_one
 
 Floats = NDArray[np.float64]
 SUPPORTED = (
@@ -39,7 +38,7 @@ def rbf_expansion(model: Any) -> RBFExpansion:
     ----------
     model : fitted estimator, RBFExpansion, str or path-like
         SVC, NuSVC, SVR, NuSVR, OneClassSVM, KernelRidge, GaussianProcessRegressor, `lmgp.ExactGPRegressor`, or the path
-        of a LIBSVM model file (`lmgp.rbf.libsvm.read_libsvm`). An `RBFExpansion` is returned as it is.
+        of a LIBSVM model file (`lmgp.rbf.read_libsvm`). An `RBFExpansion` is returned as it is.
 
     Returns
     -------
@@ -55,7 +54,7 @@ def rbf_expansion(model: Any) -> RBFExpansion:
     --------
     >>> import numpy as np
     >>> from sklearn.svm import SVC
-    >>> from lmgp.rbf.estimators import rbf_expansion
+    >>> from lmgp.rbf import rbf_expansion
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> model = SVC().fit(X, X[:, 0] * X[:, 1] > 0)
     >>> expansion = rbf_expansion(model)
@@ -70,13 +69,13 @@ def rbf_expansion(model: Any) -> RBFExpansion:
         raise InputError("Give the last step of a Pipeline, model[-1], and rows as that step sees them, model[:-1].")
     if hasattr(model, "best_estimator_"):
         raise InputError(f"Give the model that {type(model).__name__} has found: its best_estimator_.")
-    extract = _extractor(model)
+    check_kind(model)
     # scikit-learn's Gaussian process counts as fitted from the start: it predicts from its prior.
     try:
         check_is_fitted(model, ["X_train_"] if isinstance(model, GaussianProcessRegressor) else None)
     except NotFittedError as error:
         raise InputError(f"{type(model).__name__} is not fitted: fit it first.") from error
-    return extract(model)
+    return _read(model)
 
 
 def check_kind(estimator: Any) -> None:
@@ -86,20 +85,20 @@ def check_kind(estimator: Any) -> None:
     ------
     InputError
     """
+    kind = type(estimator).__name__
     if isinstance(estimator, Pipeline | BaseSearchCV):
-        kind = type(estimator).__name__
         raise InputError(
             f"The estimator must be the model itself; got a {kind}. Put the approximation into the {kind}, as its "
             "last step or the estimator that it varies: parameters are then named estimator__C, say."
         )
-    _extractor(estimator)
+    if _read.dispatch(type(estimator)) is _read.dispatch(object):
+        raise InputError(f"No kernel expansion is known of {kind}. Supported: {SUPPORTED}.")
 
 
-def _extractor(model: Any) -> Callable[[Any], RBFExpansion]:
-    for kinds, extract in EXTRACTORS.items():
-        if isinstance(model, kinds):
-            return extract
-    raise InputError(f"No kernel expansion is known of {type(model).__name__}. Supported: {SUPPORTED}.")
+@singledispatch
+def _read(model: Any) -> RBFExpansion:
+    """Read the expansion of a fitted model of a kind that `check_kind` accepts."""
+    raise NotImplementedError
 
 
 def _dense(array: Any) -> Floats:
@@ -124,7 +123,9 @@ def _gamma(model: Any) -> float:
     return {"scale": model._gamma, "auto": 1.0 / model.n_features_in_}.get(model.gamma, model.gamma)
 
 
-def _from_classifier(model: Any) -> RBFExpansion:
+@_read.register(SVC)
+@_read.register(NuSVC)
+def _read_classifier(model: Any) -> RBFExpansion:
     if model.break_ties and model.decision_function_shape == "ovo":
         raise InputError("break_ties must be False where decision_function_shape is 'ovo'; the model cannot predict.")
     vectors, dual, intercept = _support_vectors(model), _dense(model.dual_coef_), model.intercept_
@@ -134,12 +135,16 @@ def _from_classifier(model: Any) -> RBFExpansion:
     return RBFExpansion(vectors, one_vs_one(dual, model.n_support_), intercept, _gamma(model), readout)
 
 
-def _from_one_output(model: Any) -> RBFExpansion:
-    readout: Readout = OneClass() if isinstance(model, OneClassSVM) else Regression()
+@_read.register(SVR)
+@_read.register(NuSVR)
+@_read.register(OneClassSVM)
+def _read_one_output(model: Any) -> RBFExpansion:
+    readout = OneClass() if isinstance(model, OneClassSVM) else Regression()
     return RBFExpansion(_support_vectors(model), _dense(model.dual_coef_).T, model.intercept_, _gamma(model), readout)
 
 
-def _from_kernel_ridge(model: Any) -> RBFExpansion:
+@_read.register
+def _read_kernel_ridge(model: KernelRidge) -> RBFExpansion:
     _check_rbf(model)
     vectors = _dense(model.X_fit_)
     weights = model.dual_coef_.reshape(len(vectors), -1)
@@ -147,7 +152,8 @@ def _from_kernel_ridge(model: Any) -> RBFExpansion:
     return RBFExpansion(vectors, weights, np.zeros(weights.shape[1]), gamma, Regression(model.dual_coef_.ndim == 1))
 
 
-def _from_sklearn_gp(model: Any) -> RBFExpansion:
+@_read.register
+def _read_sklearn_gp(model: GaussianProcessRegressor) -> RBFExpansion:
     variance, lengthscale = _gaussian(model.kernel_)
     X = model.X_train_
     # Where the kernel vanishes, the prediction is the prior: what `normalize_y` subtracted and divided by.
@@ -177,26 +183,16 @@ def _gaussian(kernel: Kernel) -> tuple[float, float | Floats]:
 
 def _is_white(kernel: Kernel) -> bool:
     match kernel:
-        case WhiteKernel():
-            return True
         case Product(k1=ConstantKernel(), k2=other) | Product(k1=other, k2=ConstantKernel()):
             return _is_white(other)
-    return False
+    return isinstance(kernel, WhiteKernel)
 
 
-def _from_exact_gp(model: ExactGPRegressor) -> RBFExpansion:
+@_read.register
+def _read_exact_gp(model: ExactGPRegressor) -> RBFExpansion:
     kernel: Any = model.kernel_
     if not isinstance(kernel, GaussianKernel):
         raise InputError(f"ExactGPRegressor has the kernel {kernel!r}. Supported: {SUPPORTED}.")
     X, alpha = model.dual_coefficients()
     gamma = 0.5 / np.square(np.asarray(kernel.lengthscale, dtype=np.float64))
     return RBFExpansion(X, float(kernel.variance) * alpha[:, None], np.array([model.center_]), gamma)
-
-
-EXTRACTORS: dict[tuple[type, ...], Callable[[Any], RBFExpansion]] = {
-    (SVC, NuSVC): _from_classifier,
-    (SVR, NuSVR, OneClassSVM): _from_one_output,
-    (KernelRidge,): _from_kernel_ridge,
-    (GaussianProcessRegressor,): _from_sklearn_gp,
-    (ExactGPRegressor,): _from_exact_gp,
-}

@@ -1,43 +1,27 @@
-"""Read the model files of LIBSVM."""
+"""Read the model files of LIBSVM.
+
+The package `libsvm-official` does not serve here: its reader takes a file that is truncated, or has words where numbers
+belong, for a model without these support vectors or with zeros, and says nothing.
+"""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from numbers import Integral
 from os import PathLike
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.errors import InputError
 from lmgp.memory import check_memory
-from lmgp.rbf.expansion import RBFExpansion
-from lmgp.rbf.readouts import Classification, OneClass, Readout, Regression, one_vs_one
+from lmgp.rbf.expansion import Classification, Floats, OneClass, RBFExpansion, Readout, Regression, one_vs_one
 
-
-@dataclass(frozen=True)
-class Format:
-    """The words of a model file.
-
-    Attributes
-    ----------
-    classifiers, others : tuple of str
-        Values of the field svm_type.
-    fields, ignored : tuple of str
-        Names of fields; the ignored ones have no part in the decision values.
-    """
-
-    classifiers: tuple[str, ...] = ("c_svc", "nu_svc")
-    others: tuple[str, ...] = ("one_class", "epsilon_svr", "nu_svr")
-    fields: tuple[str, ...] = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
-    ignored: tuple[str, ...] = ("degree", "coef0", "probA", "probB", "prob_density_marks")
-
-
-FORMAT = Format()
-TYPES = (*FORMAT.classifiers, *FORMAT.others)
-FIELDS = (*FORMAT.fields, *FORMAT.ignored)
+CLASSIFIERS = ("c_svc", "nu_svc")
+TYPES = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")
+FIELDS = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
+WITHOUT_EFFECT = ("degree", "coef0", "probA", "probB", "prob_density_marks")  # on decision values
 
 
 def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> RBFExpansion:
@@ -70,6 +54,7 @@ def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> 
     Examples
     --------
     >>> import tempfile, pathlib
+    >>> from lmgp.rbf import read_libsvm
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.model"
     >>> _ = path.write_text('''svm_type c_svc
     ... kernel_type rbf
@@ -93,110 +78,106 @@ def read_libsvm(path: str | PathLike[str], *, n_features: int | None = None) -> 
         lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
     except (OSError, TypeError, UnicodeDecodeError) as error:
         raise InputError(f"The model file {path} cannot be read: {error}.") from error
-    return _Model(str(path), lines).expansion(n_features)
+    return _LibsvmText(str(path), lines).expansion(n_features)
 
 
-class _Model:
+def _finite(text: str) -> float:
+    value = float(text)
+    if "_" in text or not math.isfinite(value):  # Python's digit separators are not LIBSVM's
+        raise ValueError
+    return value
+
+
+def _whole(text: str) -> int:
+    if not abs(_finite(text)) < 2**31:  # LIBSVM has 32 bits
+        raise ValueError
+    return int(text)
+
+
+class _LibsvmText:
     """The lines of a model file: one field of the header each, then one support vector each."""
 
-    def __init__(self, path: str, lines: list[str]) -> None:
+    def __init__(self, path: str, lines: Sequence[str]) -> None:
         self.path = path
-        self.lines = lines
         self.fields: dict[str, tuple[int, list[str]]] = {}
+        known = FIELDS + WITHOUT_EFFECT
         for number, line in enumerate(lines, start=1):
             name, *values = line.split() or [""]
             if name == "SV":
-                self.n_header = number
+                self.n_header, self.body = number, "\n".join(lines[number:]).rstrip().splitlines()
                 return
-            if name not in FIELDS:
-                self.fail(number, f"{name!r} is no field of a LIBSVM model; known: {', '.join(FIELDS)}, SV")
+            if name not in known:
+                self.fail(number, f"{name!r} is no field of a LIBSVM model; known: {', '.join(known)}, SV")
             if name in self.fields:
                 self.fail(number, f"{name} is there twice")
             self.fields[name] = (number, values)
         self.fail(max(1, len(lines)), "the file ends before the line 'SV'; it is truncated, or no LIBSVM model")
 
-    def fail(self, number: int, what: str) -> NoReturn:
-        raise InputError(f"{self.path}, line {number}: {what}.")
+    def fail(self, line: int, what: str) -> NoReturn:
+        raise InputError(f"{self.path}, line {line}: {what}.")
 
-    def number(self, at: int, text: str, convert: Callable[[str], Any] = float) -> Any:
-        try:
-            value = convert(text)
-        except ValueError:
-            value = math.nan
-        # Python's own digit separators are not LIBSVM's, and its whole numbers are 32-bit ones.
-        if "_" in text or not (abs(value) < 2**31 if convert is int else math.isfinite(value)):
-            self.fail(at, f"{text[:40]!r} is not a {'whole' if convert is int else 'finite'} number")
-        return value
+    def check(self, holds: Any, name: str, what: str) -> None:
+        if not holds:
+            self.fail(self.fields[name][0], what)
 
-    def values(self, name: str, count: int, convert: Callable[[str], Any] = float) -> list[Any]:
-        """Return the values of a field; there must be `count` of them."""
+    def values(self, name: str, count: int, convert: Callable[[str], Any]) -> list[Any]:
         if name not in self.fields:
             self.fail(self.n_header, f"the field {name} is missing above this line")
-        at, texts = self.fields[name]
-        if len(texts) != count:
-            self.fail(at, f"{name} needs {count} value(s), got {len(texts)}")
-        return [text if convert is str else self.number(at, text, convert) for text in texts]
+        line, texts = self.fields[name]
+        self.check(len(texts) == count, name, f"{name} needs {count} value(s), got {len(texts)}")
+        try:
+            return [convert(text) for text in texts]
+        except ValueError:
+            kind = "whole" if convert is _whole else "finite"
+            self.fail(line, f"{name} must be {count} {kind} number(s), got {' '.join(texts)[:60]!r}")
 
-    def positive(self, name: str, convert: Callable[[str], Any], least: float = 0) -> Any:
-        value = self.values(name, 1, convert)[0]
-        if value <= least:
-            self.fail(self.fields[name][0], f"{name} must be above {least}, got {value}")
+    def above(self, least: int, name: str, convert: Callable[[str], Any]) -> Any:
+        (value,) = self.values(name, 1, convert)
+        self.check(value > least, name, f"{name} must be above {least}, got {value}")
         return value
 
     def expansion(self, n_features: int | None) -> RBFExpansion:
-        kind, kernel = self.values("svm_type", 1, str)[0], self.values("kernel_type", 1, str)[0]
-        if kind not in TYPES:
-            self.fail(self.fields["svm_type"][0], f"svm_type must be one of {', '.join(TYPES)}; got {kind!r}")
-        if kernel != "rbf":
-            self.fail(self.fields["kernel_type"][0], f"kernel_type must be rbf; got {kernel!r}")
-        gamma = self.positive("gamma", float)
-        n_sv = self.positive("total_sv", int)
-        n_classes = self.positive("nr_class", int, least=1) if kind in FORMAT.classifiers else 2
-        rho = self.values("rho", n_classes * (n_classes - 1) // 2)
-        counts, readout = np.array([n_sv, 0]), self.readout(kind, n_classes)
-        if isinstance(readout, Classification):
-            counts = np.array(self.values("nr_sv", n_classes, int))
-            if counts.min() < 0 or counts.sum() != n_sv:
-                self.fail(self.fields["nr_sv"][0], f"nr_sv must add up to total_sv = {n_sv}, got {counts.tolist()}")
+        (kind,), (kernel,) = self.values("svm_type", 1, str), self.values("kernel_type", 1, str)
+        self.check(kind in TYPES, "svm_type", f"svm_type must be one of {', '.join(TYPES)}; got {kind!r}")
+        self.check(kernel == "rbf", "kernel_type", f"kernel_type must be rbf; got {kernel!r}")
+        gamma, n_sv = self.above(0, "gamma", _finite), self.above(0, "total_sv", _whole)
+        n_classes, counts = 2, [n_sv, 0]
+        readout: Readout = OneClass() if kind == "one_class" else Regression()
+        if kind in CLASSIFIERS:
+            n_classes = self.above(1, "nr_class", _whole)
+            labels, counts = self.values("label", n_classes, _whole), self.values("nr_sv", n_classes, _whole)
+            self.check(len(set(labels)) == n_classes, "label", f"labels must differ, got {labels}")
+            fitting = min(counts) >= 0 and sum(counts) == n_sv
+            self.check(fitting, "nr_sv", f"nr_sv must add up to total_sv = {n_sv}, got {counts}")
+            readout = Classification(np.array(labels))
+        rho = self.values("rho", n_classes * (n_classes - 1) // 2, _finite)
         dual, vectors = self.support_vectors(n_sv, n_classes - 1, n_features)
-        return RBFExpansion(vectors, one_vs_one(dual.T, counts), -np.array(rho), gamma, readout)
+        return RBFExpansion(vectors, one_vs_one(dual.T, np.array(counts)), -np.array(rho), gamma, readout)
 
-    def readout(self, kind: str, n_classes: int) -> Readout:
-        if kind not in FORMAT.classifiers:
-            return OneClass() if kind == "one_class" else Regression()
-        labels = np.array(self.values("label", n_classes, int))
-        if len(np.unique(labels)) < n_classes:
-            self.fail(self.fields["label"][0], f"labels must differ, got {labels.tolist()}")
-        return Classification(labels)
-
-    def support_vectors(
-        self, n_sv: int, n_coefficients: int, n_features: int | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def support_vectors(self, n_sv: int, n_coefficients: int, n_features: int | None) -> tuple[Floats, Floats]:
         """Return the dual coefficients, one column for each on a line, and the support vectors."""
-        body = self.lines[self.n_header :]
-        while body and not body[-1].strip():
-            body.pop()
-        if len(body) != n_sv:
-            self.fail(self.n_header + len(body), f"total_sv is {n_sv}, but there are {len(body)} support vectors")
-        dual = np.empty((n_sv, n_coefficients))
-        rows, columns, values = [], [], []
-        for i, line in enumerate(body):
-            at, texts = self.n_header + 1 + i, line.split()
-            if len(texts) < n_coefficients or any(":" in text for text in texts[:n_coefficients]):
-                self.fail(at, f"expected {n_coefficients} coefficient(s), then index:value pairs; got {line[:60]!r}")
-            dual[i] = [self.number(at, text) for text in texts[:n_coefficients]]
-            last = 0
-            for text in texts[n_coefficients:]:
-                index_text, colon, value_text = text.partition(":")
-                if not colon:
-                    self.fail(at, f"expected index:value, got {text!r}")
-                index = self.number(at, index_text, int)
-                if index <= last:
-                    self.fail(at, f"indices must start at 1 and ascend, got {index} after {last}")
-                last = index
-                rows.append(i)
-                columns.append(index - 1)
-                values.append(self.number(at, value_text))
+        if len(self.body) != n_sv:
+            line = self.n_header + len(self.body)
+            self.fail(line, f"total_sv is {n_sv}, but there are {len(self.body)} support vectors")
+        dual, rows, columns, entries = np.empty((n_sv, n_coefficients)), [], [], []
+        for i, text in enumerate(self.body):
+            words = text.split()
+            try:
+                dual[i] = [_finite(word) for word in words[:n_coefficients]]
+                pairs = [word.split(":") for word in words[n_coefficients:]]
+                indices = [_whole(index) for index, _ in pairs]
+                ascend = all(before < here for before, here in pairwise([0, *indices]))
+                if len(words) < n_coefficients or not ascend:
+                    raise ValueError
+                entries += [_finite(value) for _, value in pairs]
+            except ValueError:
+                self.fail(
+                    self.n_header + 1 + i,
+                    f"expected {n_coefficients} finite coefficient(s), then pairs index:value of whole indices that "
+                    f"ascend from 1 and finite values; got {text[:60]!r}",
+                )
+            rows += [i] * len(indices)
+            columns += [index - 1 for index in indices]
         largest = max(columns, default=0) + 1
         if n_features is not None and n_features < largest:
             raise InputError(
@@ -208,5 +189,5 @@ class _Model:
             "Is the largest index right?",
         )
         vectors = np.zeros((n_sv, n_features or largest))
-        vectors[rows, columns] = values
+        vectors[rows, columns] = entries
         return dual, vectors

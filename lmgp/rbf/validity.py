@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_array
 
 from lmgp.columns import checked_table
 from lmgp.errors import InputError
-from lmgp.features.moments import RANGE
 
 Floats = NDArray[np.float64]
 
 # The relative error of 1 + t + t²/2 at t = −1/2, 3.05%: what the bound of the paper allows (eq. A.2).
 PAPER_TOLERANCE = 0.625 * math.exp(0.5) - 1.0
+# Powers of a higher degree do not stay within float64.
+HIGHEST_DEGREE = 400
 
 
 def check_degree(degree: int) -> int:
@@ -26,10 +27,10 @@ def check_degree(degree: int) -> int:
     Raises
     ------
     InputError
-        If it is not a whole number from 0 to 400, `lmgp.features.moments.RANGE`.
+        If it is not a whole number from 0 to 400.
     """
-    if isinstance(degree, bool) or not isinstance(degree, Integral) or not 0 <= degree <= RANGE.degree:
-        raise InputError(f"degree must be a whole number from 0 to {RANGE.degree}; got {degree!r}.")
+    if isinstance(degree, bool) or not isinstance(degree, Integral) or not 0 <= degree <= HIGHEST_DEGREE:
+        raise InputError(f"degree must be a whole number from 0 to {HIGHEST_DEGREE}; got {degree!r}.")
     return int(degree)
 
 
@@ -182,7 +183,7 @@ def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin", degree: int =
 
     Examples
     --------
-    >>> from lmgp.rbf.validity import gamma_max
+    >>> from lmgp.rbf import gamma_max
     >>> X = [[1.0, 1.0], [3.0, 1.0]]
     >>> round(gamma_max(X), 6), round(gamma_max(X, center="mean"), 6), round(gamma_max(X, degree=4), 6)
     (0.025, 0.25, 0.054001)

@@ -1,22 +1,43 @@
-"""Saving fitted models and maps, and loading them."""
+"""Saving fitted models and maps, and loading them: arrays and JSON, without pickle.
 
+A file is one of safetensors, which any of its readers opens. Its metadata have one entry, `ENTRY`: a digest of all that
+follows and of the arrays, and JSON with what stands beside the model and the tree of its objects (`lmgp.saving.tree`).
+The arrays are ``a0``, ``a1`` and so on. Files of version 0.3, of format 1, are zip archives of ``model.json`` and one
+``.npy`` file for each array.
+"""
+
+import hashlib
+import io
+import json
 import sys
+import zipfile
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
 from lmgp.errors import ModelFileError
-from lmgp.saving.container import damaged, read_archive, write_archive
-from lmgp.saving.decode import Decoder
-from lmgp.saving.encode import Encoder
-from lmgp.saving.names import class_of
 from lmgp.saving.output import PathLike, as_path, whole_file
+from lmgp.saving.tree import Decoder, Encoder
+
+Arrays = Sequence[NDArray[Any]]
+
+# Of the format that is written. Files of this version and of those before it are read.
+VERSION = 2
+ENTRY = "lmgp model"
+# How files start: safetensors with the length of its header, zip with four bytes and 26 of the first member.
+START = b"." * 8 + f'{{"__metadata__":{{"{ENTRY}":'.encode()
+START_OF_VERSION_1 = b"PK\x03\x04" + b"." * 26 + b"model.json"
+
+# Where arrays begin in memory. Products of matrices may round otherwise elsewhere.
+ALIGNMENT = 64
 
 # What of other packages may change a result, in its last digits or more.
 PACKAGES = {"numpy": "numpy", "scipy": "scipy", "torch": "torch", "scikit-learn": "sklearn"}
-
-# What a header says beside the model.
-BESIDE: dict[str, type] = {"lmgp": str, "packages": dict, "class": str, "rows_kept": int, "notes": dict}
 
 # What making parts of wrong kinds raises; NotFittedError is an AttributeError.
 DO_NOT_FIT = (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, MemoryError)
@@ -55,19 +76,15 @@ def save_with_notes(model: Savable, path: PathLike, notes: dict[str, Any]) -> No
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
-    name = type(model).__name__
-    encoder = Encoder(name)
-    tree = encoder.encode(model)
     packages = {name: sys.modules[module].__version__ for name, module in PACKAGES.items() if module in sys.modules}
-    header = {"lmgp": version("lmgp"), "packages": packages, "class": name, "rows_kept": encoder.rows_kept}
-    with whole_file(path) as stream:
-        write_archive(stream, {**header, "notes": notes, "model": tree}, encoder.arrays)
+    name = type(model).__name__
+    write_file(path, model, name, {"class": name, "packages": packages, "notes": notes})
 
 
 def load(path: PathLike) -> Any:
     """Read a fitted model or map that its method `save` wrote.
 
-    Nothing of the file is run: it has numbers and text, and the names of classes of this package.
+    Nothing of the file is run: it has numbers and text, and the tags of classes of this package.
 
     Parameters
     ----------
@@ -104,56 +121,162 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
     model : fitted model or map
     header : dict
         ``lmgp`` and ``packages``, the versions that wrote the file; ``class``; ``rows_kept``, the number of training
-        rows in it; ``notes``, what `lmgp fit` says of the data; ``as_written``, whether the file holds what a
-        `save` of this version wrote, so that its parts fit together.
+        rows in it; ``notes``, what `lmgp fit` says of the data; ``as_written``, whether this version of the package
+        wrote the file, so that its parts fit together.
     """
-    from sklearn.utils.validation import check_is_fitted
+    model, header = read_file(path)
+    if header.get("class") == "checkpoint":
+        raise ModelFileError(
+            f"{path} is a checkpoint of a fit to a stream that has not ended, and no model. Go on with "
+            f"{str(header.get('of'))[:40]}.fit(..., checkpoint=...)."
+        )
+    if not isinstance(model, Savable):
+        raise damaged(path, "it holds no model")
+    return model, header
 
+
+def write_file(path: PathLike, value: Any, whole: str, beside: dict[str, Any]) -> None:
+    """Write a value to a file, which takes its place when all of it is written.
+
+    Parameters
+    ----------
+    path : path
+    value
+        Of what `lmgp.saving.tree` writes.
+    whole : str
+        What the value is, for messages.
+    beside : dict
+        What JSON has, for the header.
+
+    Raises
+    ------
+    InputError
+        If a part cannot be written.
+    OutputError
+        If the file cannot be written.
+    """
+    encoder = Encoder(whole)
+    tree = encoder.encode(value)
+    header = {"version": VERSION, "lmgp": version("lmgp"), **beside, "rows_kept": encoder.rows_kept, "model": tree}
+    with whole_file(path) as stream:
+        stream.write(to_bytes(header, encoder.arrays))
+
+
+def read_file(path: PathLike) -> tuple[Any, dict[str, Any]]:
+    """Read what `write_file` wrote: the value, and the header with ``as_written``, see `load_with_header`.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no such file, it is of another kind, is damaged, or is of a later version of the format or of an
+        earlier one of the package whose objects are no longer known.
+    """
     file = as_path(path)
     try:
         if file.is_dir() or not file.exists():
             what = "is a folder" if file.is_dir() else "does not exist"
             raise ModelFileError(f"{file} {what}; give the path of a file that model.save(path) wrote.")
-        header, arrays = read_archive(file)
-        _check_header(file, header)
+        with file.open("rb") as stream:
+            start = stream.read(max(len(START), len(START_OF_VERSION_1)))
+        if start[8:].startswith(START[8:]):
+            header, arrays = _read(file)
+        elif start[:4] == START_OF_VERSION_1[:4] and start[30:40] == START_OF_VERSION_1[30:]:
+            header, arrays = _read_version_1(file)
+        else:
+            raise _foreign(file, start)
+    except ModelFileError:
+        raise
     except OSError as error:
-        if isinstance(error, ModelFileError) or error.strerror is None:
-            raise
-        raise ModelFileError(f"{file} cannot be read: {error.strerror}.") from error
-    if header.get("class") == "checkpoint":
-        raise ModelFileError(
-            f"{file} is a checkpoint of a fit to a stream that has not ended, and no model. Go on with "
-            f"{str(header.get('of'))[:40]}.fit(..., checkpoint=...)."
-        )
-    try:
-        tree = header.pop("model")
-        if not issubclass(class_of(tree["class"]), Savable):
-            raise ModelFileError("it holds no model")
-        model = Decoder(arrays).decode(tree)
-        check_is_fitted(model)
-    except ModelFileError as error:
-        raise _unfit(file, header, str(error)) from error
-    except DO_NOT_FIT as error:
-        told = f"its parts do not fit together ({type(error).__name__}: {error})"
-        raise _unfit(file, header, told) from error
-    header["as_written"] = header["as_written"] and header.get("lmgp") == version("lmgp")
-    return model, header
-
-
-def _check_header(file: Path, header: dict[str, Any]) -> None:
-    for name, kind in BESIDE.items():
-        if type(value := header.get(name, kind())) is not kind:
-            raise damaged(file, f"its {name} is {str(value)[:80]!r}")
-    if type(n_rows := header.get("notes", {}).get("rows", 0)) is not int:
-        raise damaged(file, f"its number of rows is {str(n_rows)[:80]!r}")
-
-
-def _unfit(file: Path, header: dict[str, Any], what: str) -> ModelFileError:
-    """Make the error of a file that is whole, but holds other parts than it should."""
+        raise ModelFileError(f"{file} cannot be read: {error.strerror or error}.") from error
+    except (*DO_NOT_FIT, EOFError, RuntimeError, zipfile.BadZipFile, safetensors.SafetensorError) as error:
+        # RuntimeError: an encryption or a compression of zip that Python does not know.
+        raise damaged(file, str(error)) from error
     wrote, reads = str(header.get("lmgp"))[:40], version("lmgp")
-    if wrote == reads:
-        return damaged(file, what)
-    return ModelFileError(
-        f"{file} was written by lmgp {wrote} and is not read by lmgp {reads}: {what}. Fit the model again, or use that "
-        "version."
+    header["as_written"] = header["version"] == VERSION and wrote == reads
+    try:
+        return Decoder(arrays).decode(header.pop("model")), header
+    except (ModelFileError, *DO_NOT_FIT) as error:
+        told = f"its parts do not fit together ({type(error).__name__}: {error})"
+        what = str(error) if isinstance(error, ModelFileError) else told
+        if header["as_written"]:
+            raise damaged(file, what) from error
+        raise ModelFileError(
+            f"{file} was written by lmgp {wrote} and is not read by lmgp {reads}: {what}. Fit the model again, or use "
+            "that version."
+        ) from error
+
+
+def damaged(path: PathLike, what: str) -> ModelFileError:
+    """Make the error of a model file that cannot be read to its end."""
+    reason = what.rstrip(".") or "it ends too early"
+    cure = "Copy it again, or save the model again."
+    return ModelFileError(f"{path} is a model file of lmgp that is damaged or incomplete: {reason}. {cure}")
+
+
+def to_bytes(header: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return the content of a file."""
+    text = json.dumps(header, allow_nan=False)
+    named = {f"a{number}": array for number, array in enumerate(arrays)}
+    return safetensors.numpy.save(named, {ENTRY: f"{_digest(text, arrays)} {text}"})
+
+
+def _digest(text: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256(text.encode())
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
+
+
+def _read(file: Path) -> tuple[dict[str, Any], Arrays]:
+    """Read a file of this version of the format: no more than its own size, which safetensors checks."""
+    with safetensors.safe_open(file, framework="np") as content:
+        digest, _, text = content.metadata()[ENTRY].partition(" ")
+        arrays = [_aligned(content.get_tensor(f"a{number}")) for number in range(len(content.keys()))]
+    if digest != _digest(text, arrays):
+        raise damaged(file, "its digest is of other content")
+    header = json.loads(text)
+    if header["version"] > VERSION:
+        raise ModelFileError(
+            f"{file} was written by lmgp {header.get('lmgp')} in version {header['version']} of the format; this lmgp "
+            f"reads versions up to {VERSION}. Upgrade lmgp, or save the model with this one."
+        )
+    return header, arrays
+
+
+def _read_version_1(file: Path) -> tuple[dict[str, Any], Arrays]:
+    """Read a file of version 0.3, whose members have checksums."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        # Members that overlap could be of more bytes than the file.
+        stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+        if not stored or sum(member.file_size for member in members) > file.stat().st_size:
+            raise damaged(file, "its members are compressed, or larger than the file")
+        arrays = [_npy(archive.read(f"a{number}.npy")) for number in range(len(members) - 1)]
+        return json.loads(archive.read("model.json")), arrays
+
+
+def _npy(content: bytes) -> NDArray[Any]:
+    stream = io.BytesIO(content)
+    np.lib.format.read_magic(stream)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    return _aligned(np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape))
+
+
+def _aligned(array: NDArray[Any]) -> NDArray[Any]:
+    memory = np.empty(array.nbytes + ALIGNMENT, dtype=np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    aligned: NDArray[Any] = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    aligned[...] = array
+    return aligned
+
+
+def _foreign(file: Path, start: bytes) -> ModelFileError:
+    """Make the error of a file that is no model file."""
+    pickled = start[:1] == b"\x80" or start[:2] in (b"\x1f\x8b", b"x\x9c")
+    cure = (
+        "If joblib or pickle wrote it, load it with joblib.load, which runs code of the file: only if you trust it."
+        if pickled
+        else "Model files are written by model.save(path)."
     )
+    return ModelFileError(f"{file} {'is not a model file of lmgp' if start else 'is empty'}. {cure}")

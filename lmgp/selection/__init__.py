@@ -1,1 +1,1 @@
-"""Choosing a model by measurement: candidates, their expected seconds, held-out rows to try them on, and the search."""
+"""Choosing a model by measurement: candidates, what they cost, held-out rows to try them on, and the search."""

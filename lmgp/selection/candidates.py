@@ -1,22 +1,24 @@
-"""Which models are tried."""
+"""Which recipes are tried."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count, pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import gammainccinv
 
+from lmgp.data import Rows
 from lmgp.errors import InputError, MemoryLimitError, nearest_names
 from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
-from lmgp.inference.function_space import max_rows_within
-from lmgp.inference.weight_space import check_model
 from lmgp.kernels.base import Kernel
-from lmgp.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
-from lmgp.noise import Approximation
-from lmgp.selection.families import Candidate, Choice, Family
-from lmgp.selection.prices import Prices
+from lmgp.posteriors.exact import max_rows_within
+from lmgp.posteriors.weights import check_model
+from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
+from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +64,7 @@ class Limits:
     quick : float
         In multiplications: where the exact GP of n rows takes fewer, n²(n/3 + n_predict), no search can save much.
     affordable : float
-        In seconds: what any model may take.
+        In nominal seconds, as all others below: what any model may take.
     neighbours : int
         A model may also take as long as predictions from this number of nearest rows.
     residual_neighbours : tuple of int
@@ -70,9 +72,9 @@ class Limits:
     residual_block : int
         Of the same.
     residual_trial : float
-        In seconds: what the trial of one may take.
+        What the trial of one may take.
     negligible : float
-        In seconds: a size is left out if the next larger one takes less. It cannot save what its trial takes.
+        A size is left out if the next larger one takes less. It cannot save what its trial takes.
     """
 
     thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
@@ -97,6 +99,9 @@ class Limits:
 
 
 POWERS, LIMITS = Powers(), Limits()
+
+# The share of rows within reach of a centroid is estimated from the distances between this many rows and centroids.
+SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
 
 
 # All methods that can be named, and those that are tried if none are.
@@ -126,6 +131,83 @@ def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
     return names
 
 
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A recipe, and its nominal time; see `lmgp.posteriors.costs`.
+
+    Attributes
+    ----------
+    method : str
+        The name of its method.
+    size : int
+        The number of columns asked for; of a model without a map, the number of rows.
+    recipe : Recipe
+    seconds : float
+        Of conditioning it on all rows, and predicting as many as the user will.
+    trial_seconds : float
+        Of conditioning it on all rows but the probes, and predicting these.
+    """
+
+    method: str
+    size: int
+    recipe: Recipe
+    seconds: float
+    trial_seconds: float = 0.0
+
+
+@dataclass
+class Family:
+    """Candidates that differ in their size, and what is known of them.
+
+    Attributes
+    ----------
+    candidates : list of Candidate
+        In ascending order of size.
+    power : float
+        The divergence is assumed to fall no faster than size^(−power).
+    rival : Family or None
+        Another family of the same sizes and costs. Of the two, the one with the larger divergence at the largest size
+        that both have tried is given up.
+    seen : dict of int to (float, bool)
+        By size: the divergence, and whether it was measured. Where it was not, it is a lower bound.
+    """
+
+    candidates: list[Candidate]
+    power: float
+    rival: "Family | None" = None
+    seen: dict[int, tuple[float, bool]] = field(default_factory=dict)
+
+    @property
+    def least(self) -> float:
+        """The least divergence that the largest candidate can have.
+
+        It falls no faster than `power` allows, and its power of the size no more than doubles with the size. The
+        divergence of a map that converges geometrically in the size is exp(−c · size): its power does double.
+        """
+        if not self.seen:
+            return 0.0
+        sizes = sorted(self.seen)
+        divergence = self.seen[sizes[-1]][0]
+        doublings = math.log2(self.candidates[-1].size / sizes[-1])
+        powers = [
+            math.log2(self.seen[before][0] / self.seen[after][0]) / math.log2(after / before)
+            for before, after in pairwise(sizes)
+            # A lower bound and a divergence cannot be compared.
+            if self.seen[before][1] == self.seen[after][1] and min(self.seen[before][0], self.seen[after][0]) > 0.0
+        ]
+        least_power = max(1.0, *powers) if powers else math.inf
+        growth = 2.0 ** (doublings + 1.0) - 2.0  # 2 + 4 + 8 + …, one for each doubling
+        fall = min(self.power * doublings, least_power * growth if growth > 0.0 else 0.0)
+        return divergence * 2.0**-fall
+
+    @property
+    def behind(self) -> bool:
+        """Whether the rival has the smaller divergence."""
+        rivals = {} if self.rival is None else self.rival.seen
+        common = [size for size in self.seen if size in rivals and rivals[size][1]]
+        return bool(common) and rivals[max(common)][0] < self.seen[max(common)][0]
+
+
 @dataclass(frozen=True)
 class Allowed:
     """What the user allows.
@@ -136,7 +218,6 @@ class Allowed:
         Names of methods.
     max_features : int
         The largest number of columns, and of nearest rows.
-    approximation : {"dtc", "sor", "fitc"}
     max_memory_gib : float
         Models whose matrices need more are left out.
     max_neighbours : int
@@ -145,7 +226,6 @@ class Allowed:
 
     methods: Sequence[str] = TRIED
     max_features: int = 2048
-    approximation: Approximation = "fitc"
     max_memory_gib: float = 4.0
     max_neighbours: int = 2048
 
@@ -165,15 +245,64 @@ def sizes(max_features: int) -> list[int]:
     return sorted(halves) or [max_features]
 
 
-def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[float], Floats]) -> list[Family]:
-    """List the candidates, with the seconds expected of each.
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a model is chosen for.
+
+    Attributes
+    ----------
+    rows : Rows
+        Those that candidates are tried on.
+    n_rows : int
+        The number of those that the chosen one is fitted to.
+    kernel : Kernel
+    share : float
+        The share of its prior variance below which a row is left out of a model, see
+        `lmgp.neighbours.placement.negligible_share`.
+    n_predict, n_probes : int
+        The number of rows to predict, and of those on which candidates are tried.
+    """
+
+    rows: Rows
+    n_rows: int
+    kernel: Kernel
+    share: float
+    n_predict: int
+    n_probes: int
+
+    @property
+    def n_tried(self) -> int:
+        """The number of rows that candidates are tried on."""
+        return len(self.rows)
+
+    @property
+    def n_inputs(self) -> int:
+        """The number of their columns, d."""
+        return self.rows.X.shape[1]
+
+    def candidate(self, method: str, size: int, recipe: Recipe, **more: float) -> Candidate:
+        """Return a candidate, with what else its cost depends on."""
+        seconds = (
+            recipe.cost(self.n_rows, self.n_inputs, n_predict, self.kernel, **more).seconds
+            for n_predict in (self.n_predict, self.n_probes)
+        )
+        return Candidate(method, size, recipe, *seconds)
+
+    def distances(self, centroids: Floats) -> Floats:
+        """Return distances between centroids and rows, a sample of each, in lengthscales."""
+        picked = np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]
+        sample = np.random.default_rng(0).permutation(self.n_tried)[:SAMPLE_ROWS]
+        return cdist(self.kernel.scale(centroids[picked]), self.kernel.scale(self.rows.X[sample]))
+
+
+def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats]) -> list[Family]:
+    """List the candidates, with the nominal time of each.
 
     Parameters
     ----------
     allowed : Allowed
-    kernel : Kernel
-        Methods whose map cannot serve it are left out.
-    prices : Prices
+    problem : Problem
+        Methods whose map cannot serve its kernel are left out.
     cover : callable
         Returns the centroids of a threshold; of these, no more than `Limits.max_centroids` are needed.
 
@@ -187,33 +316,29 @@ def families(allowed: Allowed, kernel: Kernel, prices: Prices, cover: Callable[[
         If there is no candidate.
     """
     known = {name: METHODS[name] for name in allowed.methods if name in METHODS}
-    maps = {name: method for name, method in known.items() if method.mapped and _map(name).serves(kernel)}
-    if prices.n_inputs == 1:  # rivals are the same map: keep the first
+    maps = {name: method for name, method in known.items() if method.mapped and _map(name).serves(problem.kernel)}
+    if problem.n_inputs == 1:  # rivals are the same map: keep the first
         names = list(maps)
         maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
     everywhere = {name: method for name, method in maps.items() if not method.localized}
     around = {name: method for name, method in maps.items() if method.localized}
-    found = _of_maps(allowed, everywhere, prices, None, None)
+    found = _of_maps(allowed, everywhere, problem, None, None)
     for threshold in LIMITS.thresholds if around else ():
         centroids = cover(threshold)
-        if len(centroids) >= LIMITS.max_centroids(prices.n_tried, prices.n_inputs):
+        if len(centroids) >= LIMITS.max_centroids(problem.n_tried, problem.n_inputs):
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
-            found += _of_maps(allowed, around, prices, threshold, centroids)
-    found += _of_residuals(allowed, prices)
-    found += _of_rows(allowed, prices)
+            found += _of_maps(allowed, around, problem, threshold, centroids)
+    found += _of_residuals(allowed, problem)
+    found += _of_rows(allowed, problem)
     if not found:
         raise InputError(
-            f"None of methods={list(allowed.methods)} can serve {kernel!r} for {prices.n_rows:,} rows of "
-            f"{prices.n_inputs} columns, with max_features={allowed.max_features} and "
+            f"None of methods={list(allowed.methods)} can serve {problem.kernel!r} for {problem.n_rows:,} rows of "
+            f"{problem.n_inputs} columns, with max_features={allowed.max_features} and "
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
-    return _affordable(found, max(LIMITS.affordable, prices.of_neighbours(LIMITS.neighbours).model))
-
-
-def exact(n_rows: int, approximation: Approximation) -> Choice:
-    """Return the choice of the exact GP of all rows."""
-    return Choice(EXACT, n_rows, None, None, approximation)
+    nearest = problem.candidate(NEAREST_ROWS, LIMITS.neighbours, Nearest(LIMITS.neighbours))
+    return _affordable(found, max(LIMITS.affordable, nearest.seconds))
 
 
 def _map(name: str, size: int = LIMITS.smallest_size) -> KernelMap:
@@ -244,78 +369,74 @@ def _affordable(found: list[Family], limit: float) -> list[Family]:
 def _of_maps(
     allowed: Allowed,
     methods: Mapping[str, Method],
-    prices: Prices,
+    problem: Problem,
     threshold: float | None,
     centroids: Floats | None,
 ) -> list[Family]:
     """List the maps around the centroids of a threshold; of None, around one centre."""
+    n, d, gib = problem.n_rows, problem.n_inputs, allowed.max_memory_gib
+    distances = None if centroids is None else problem.distances(centroids)
     n_centroids = 1 if centroids is None else len(centroids)
-    distances = None if centroids is None else prices.distances(centroids)
     made: dict[str, Family] = {}
     for name, method in methods.items():
-        priced = [
-            (size, features, features.work(prices.n_inputs))
-            for size, features in ((size, _map(name, size)) for size in sizes(allowed.max_features))
-        ]
+        maps = [(size, _map(name, size)) for size in sizes(allowed.max_features)]
+        worked = [(size, features, features.work(d)) for size, features in maps]
         # As many landmarks as rows make the model exact on the probes, but not for all rows.
-        sensible = [one for one in priced if not one[2].solved or one[0] < prices.n_tried]
-        sensible += [one for one in priced if one[2].solved and one[0] >= prices.n_rows][:1]
-        made[name] = Family(
-            [
-                Candidate(
-                    Choice(name, size, features, threshold, allowed.approximation),
-                    *prices.of_map(work, n_centroids, distances),
-                )
-                for size, features, work in sensible
-                if model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
-            ],
-            POWERS.of(method),
-        )
+        sensible = [one for one in worked if not one[2].solved or one[0] < problem.n_tried]
+        sensible += [one for one in worked if one[2].solved and one[0] >= n][:1]
+        found = []
+        for size, features, work in sensible:
+            if not model_fits(features, n, d, gib):
+                continue
+            if threshold is None or distances is None:
+                found.append(problem.candidate(name, size, Weights(features, max_memory_gib=gib)))
+                continue
+            # A localized model takes the rows within the reach of its degree.
+            share = 1.0
+            if work.degree is not None:
+                reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, problem.share))
+                share = float(np.mean(distances <= reach))
+            recipe = Local(features, threshold, solver="auto", max_memory_gib=gib)
+            found.append(problem.candidate(name, size, recipe, n_centroids=n_centroids, share=share))
+        made[name] = Family(found, POWERS.of(method))
     for name, family in made.items():
         rival = methods[name].rival
         family.rival = None if rival is None else made.get(rival)
     return [family for family in made.values() if family.candidates]
 
 
-def _of_residuals(allowed: Allowed, prices: Prices) -> list[Family]:
+def _of_residuals(allowed: Allowed, problem: Problem) -> list[Family]:
     """List global Nyström maps whose residuals the nearest rows predict, a family for each number of these."""
     if RESIDUAL not in allowed.methods:
         return []
-    most = min(allowed.max_features, allowed.max_neighbours, prices.n_tried)
+    n, d, n_tried, gib = problem.n_rows, problem.n_inputs, problem.n_tried, allowed.max_memory_gib
+    most = min(allowed.max_features, allowed.max_neighbours, n_tried)
     # Beside its neighbours, only a large map is worth its trial.
-    large = [size for size in sizes(allowed.max_features)[-2:] if size < prices.n_tried]
-    maps = [NystroemFeatures(size) for size in large or [min(allowed.max_features, prices.n_tried)]]
+    large = [size for size in sizes(allowed.max_features)[-2:] if size < n_tried]
+    maps = [NystroemFeatures(size) for size in large or [min(allowed.max_features, n_tried)]]
     families = []
     for k in sorted({min(k, most) for k in LIMITS.residual_neighbours}):
         found = []
         for features in maps:
-            price = prices.of_residual(features.work(prices.n_inputs), k, LIMITS.residual_block)
-            held = 8.0 * prices.n_rows * (features.n_features + LIMITS.residual_block)
-            fits = model_fits(features, prices.n_rows, prices.n_inputs, allowed.max_memory_gib)
-            if fits and held <= allowed.max_memory_gib * 2**30 and price.trial <= LIMITS.residual_trial:
-                choice = Choice(RESIDUAL, features.n_features, features, None, allowed.approximation, k)
-                found.append(Candidate(choice, *price))
+            held = 8.0 * n * (features.n_features + LIMITS.residual_block)
+            recipe = Residual(features, k, LIMITS.residual_block, gib)
+            candidate = problem.candidate(RESIDUAL, features.n_features, recipe)
+            fits = model_fits(features, n, d, gib) and held <= gib * 2**30
+            if fits and candidate.trial_seconds <= LIMITS.residual_trial:
+                found.append(candidate)
         families.append(Family(found, POWERS.explicit))
     return [family for family in families if family.candidates]
 
 
-def _of_rows(allowed: Allowed, prices: Prices) -> list[Family]:
+def _of_rows(allowed: Allowed, problem: Problem) -> list[Family]:
     """List the exact GP of the nearest rows, and that of all rows."""
-    n, found = prices.n_rows, []
+    n, gib, found = problem.n_rows, allowed.max_memory_gib, []
     if NEAREST_ROWS in allowed.methods:
-        most = min(allowed.max_features, allowed.max_neighbours, max_rows_within(allowed.max_memory_gib))
+        most = min(allowed.max_features, allowed.max_neighbours, max_rows_within(gib))
         fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
-        found.append(
-            Family(
-                [
-                    Candidate(Choice(NEAREST_ROWS, k, None, None, allowed.approximation, k), *prices.of_neighbours(k))
-                    for k in fewer
-                ],
-                POWERS.nearest,
-            )
-        )
+        found.append(Family([problem.candidate(NEAREST_ROWS, k, Nearest(k, gib)) for k in fewer], POWERS.nearest))
     if allowed.takes_exact(n):
-        found.append(Family([Candidate(exact(n, allowed.approximation), *prices.of_exact())], POWERS.explicit))
+        found.append(Family([problem.candidate(EXACT, n, Exact(gib))], POWERS.explicit))
     return [family for family in found if family.candidates]

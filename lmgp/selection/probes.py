@@ -5,27 +5,26 @@ from time import perf_counter
 from typing import Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.data import Noise, Rows
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
-from lmgp.inference.function_space import RowPosterior, max_rows_within
-from lmgp.inference.residual import ResidualPosterior
-from lmgp.inference.weight_space import fitted_global_map
 from lmgp.kernels.base import Kernel
+from lmgp.lazy import torch
 from lmgp.metrics import kl_divergence
-from lmgp.noise import Noise
 from lmgp.parallel import parallel_map
-from lmgp.validation import Rows
+from lmgp.posteriors.exact import ExactPosterior, max_rows_within
+from lmgp.posteriors.residual import ResidualPosterior
+from lmgp.posteriors.weights import fitted_global_map
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProbePlan:
     """Which rows are held out, and from how many others they are predicted.
 
     Attributes
@@ -63,7 +62,7 @@ class Plan:
         return replace(self, all_rows=max(self.neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
 
 
-PLAN = Plan()
+PLAN = ProbePlan()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,29 +108,35 @@ class Probes:
 
     @classmethod
     def of(
-        cls, rows: Rows, kernel: Kernel, noise: Noise, tolerance: float, rng: np.random.Generator, plan: Plan = PLAN
+        cls,
+        rows: Rows,
+        kernel: Kernel,
+        noise: Noise,
+        tolerance: float,
+        rng: np.random.Generator,
+        plan: ProbePlan = PLAN,
     ) -> Self:
         """Hold out some rows, and predict them from all others, or from those that matter.
 
         Parameters
         ----------
         rows : Rows
-            With y centred.
+            With one centred target.
         kernel : Kernel
             With a metric.
         noise : Noise
         tolerance : float
             KL per row, in nats, to which approximate models will be compared.
         rng : numpy.random.Generator
-        plan : Plan
+        plan : ProbePlan
         """
         start = perf_counter()
         scaled = kernel.scale(rows.X)
         if len(scaled) <= plan.all_rows:
             held = rng.permutation(len(scaled))[: max(1, min(plan.n_probes, len(scaled) // plan.held_out))]
             groups, rest = [held], rows.take(np.setdiff1d(np.arange(len(scaled)), held))
-            mean, variance = _both(RowPosterior(kernel, rest, noise), rows.X[held])
-            near, n_used, change = rest, len(rest.y), 0.0
+            mean, variance = _both(ExactPosterior(kernel, rest, noise), rows.X[held])
+            near, n_used, change = rest, len(rest), 0.0
         else:
             tree = KDTree(scaled, balanced_tree=False)  # one tree for all: it takes the most time of many rows
             groups, gaps = _hold_out(scaled, tree, rng, plan)
@@ -168,7 +173,7 @@ class Probes:
         return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
-def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan) -> tuple[list[Indices], Indices]:
+def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: ProbePlan) -> tuple[list[Indices], Indices]:
     """Choose the rows to hold out, in groups of neighbours, and those around every fourth group."""
     size = plan.n_probes // plan.n_groups
     centres = rng.choice(len(scaled), plan.n_groups, replace=False)
@@ -184,7 +189,7 @@ def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Plan
     return groups, np.unique(around[::4, :n_left_out])
 
 
-def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], gone: Indices, plan: Plan) -> Indices:
+def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], gone: Indices, plan: ProbePlan) -> Indices:
     """Return the rows nearest to the middle of each group that are not left out, the nearest first."""
     k = min(plan.neighbours, len(scaled) - len(gone))
     middles = np.stack([scaled[group].mean(axis=0) for group in groups])
@@ -198,10 +203,10 @@ def _nearest(scaled: Floats, tree: KDTree, held: Indices, gone: Indices, k: int)
     return np.setdiff1d(found, gone)
 
 
-def _both(posterior: RowPosterior, X: Floats) -> tuple[Floats, Floats]:
-    mean, variance = posterior.predict(X)
-    assert variance is not None  # for the type checker
-    return mean, variance
+def _both(posterior: ExactPosterior, X: Floats) -> tuple[Floats, Floats]:
+    means, variances = posterior.predict(X)
+    assert variances is not None  # they were asked for
+    return means[:, 0], variances
 
 
 class _Reference:
@@ -213,11 +218,13 @@ class _Reference:
         self.kernel, self.rows, self.noise = kernel, rows, noise
         self.groups, self.around, self.kept = groups, around, kept
 
-    def settled(self, rest: Rows, enough: float, rng: np.random.Generator, plan: Plan) -> tuple[Floats, Floats, float]:
+    def settled(
+        self, rest: Rows, enough: float, rng: np.random.Generator, plan: ProbePlan
+    ) -> tuple[Floats, Floats, float]:
         """Return means, variances, and by how much half the neighbourhoods change them."""
         half = self.around.shape[1] // 2
         alone = self._compared(self._by_neighbours(self.around[:, :half]), self._by_neighbours(self.around))
-        n_landmarks = min(plan.landmarks, plan.entries // len(rest.y), len(rest.y))
+        n_landmarks = min(plan.landmarks, plan.entries // len(rest), len(rest))
         if alone[2] <= enough or n_landmarks < 2:
             return alone
         # Where the rows around are among those that are not left out.
@@ -230,7 +237,7 @@ class _Reference:
 
     def _by_neighbours(self, around: Indices) -> tuple[Floats, Floats]:
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
-            return _both(RowPosterior(self.kernel, self.rows.take(task[1]), self.noise), task[0])
+            return _both(ExactPosterior(self.kernel, self.rows.take(task[1]), self.noise), task[0])
 
         parts = parallel_map(predict, list(zip(self.groups, around, strict=True)))
         mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -243,8 +250,8 @@ class _Reference:
         posterior = ResidualPosterior(self.kernel, rest, self.noise, features, centre, 1, block_size)
         tasks = list(zip(near, self.groups, strict=True))
         parts = parallel_map(lambda task: posterior.predict_given(*task), tasks)
-        mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return mean, variance
+        means, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return means[:, 0], variance
 
     def _compared(self, before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> tuple[Floats, Floats, float]:
         (m, v), (mean, variance), noise = before, after, self.noise.variance

@@ -4,19 +4,24 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from time import perf_counter, process_time
-from typing import NamedTuple, Protocol, Self, overload
+from time import perf_counter
+from typing import NamedTuple, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
+from lmgp.data import Approximation
 from lmgp.metrics import kl_divergence
+from lmgp.posteriors.base import Posterior
 from lmgp.progress import tried_model
-from lmgp.selection.families import Candidate, Choice, Family
+from lmgp.selection.candidates import Candidate, Family
+from lmgp.selection.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.selection.probes import Probes
 
 Floats = NDArray[np.float64]
+
+# What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
+APPROXIMATION: Approximation = "fitc"
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Rules:
         It counts up to this multiple of the tolerance: where the reference is poor, what is far from it is no better.
     least_seconds, most_seconds : float
         Trials of maps take as long as the model without a map that would be taken instead, within these bounds.
+    unpredicted : float
+        The share of its time that a trial takes which ends before the model predicts.
     """
 
     first_look: int = 32
@@ -52,24 +59,13 @@ class Rules:
     unknown: float = 20.0
     least_seconds: float = 2.0
     most_seconds: float = 3.0
+    unpredicted: float = 0.1
 
 
 RULES = Rules()
 
 
-class Predictor(Protocol):
-    """A model that can be tried on probes: see `lmgp.inference.local.LocalPosterior`."""
-
-    def missing(self, X: Floats) -> Floats:
-        """Return the prior variance that the map leaves out and the prediction adds, shape (n,)."""
-        ...
-
-    def predict(self, X: Floats) -> tuple[Floats, Floats | None]:
-        """Return the mean, for y centred, and the variance of the latent function, each of shape (n,)."""
-        ...
-
-
-class Trial(NamedTuple):
+class RecipeTrial(NamedTuple):
     """One line of a `Selection`.
 
     Attributes
@@ -89,7 +85,7 @@ class Trial(NamedTuple):
         off; it is 0 where `kl` is a lower bound from the variance that the map leaves out, and of the exact GP, whose
         divergence is 0.
     seconds : float
-        The time that the cost model expects for fitting all rows and predicting as many as the user will.
+        The nominal time for fitting all rows and predicting as many as the user will, see `lmgp.posteriors.costs`.
     trial_seconds : float
         The time that the trial took.
     chosen : bool
@@ -120,14 +116,14 @@ class Trial(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Selection(Sequence[Trial]):
-    """What was tried, in this order, what it cost, and what was chosen: a sequence of `Trial`.
+class Selection(Sequence[RecipeTrial]):
+    """What was tried, in this order, what it cost, and what was chosen: a sequence of `RecipeTrial`.
 
     ``print(selection)`` shows a table, and ``pandas.DataFrame(selection)`` makes one.
 
     Attributes
     ----------
-    trials : tuple of Trial
+    trials : tuple of RecipeTrial
     tolerance : float
         KL per row, in nats.
     n_predict : int
@@ -140,28 +136,31 @@ class Selection(Sequence[Trial]):
         The time that the exact predictions took.
     variance_by : str or None
         What the variance is from, where it is not from the model of the mean.
+    seed : int or None
+        The ``random_state`` with which a regressor of the chosen recipe draws the same map.
     """
 
-    trials: tuple[Trial, ...]
+    trials: tuple[RecipeTrial, ...]
     tolerance: float
     n_predict: int
     reference_rows: int
     reference_change: float
     reference_seconds: float
     variance_by: str | None = None
+    seed: int | None = None
 
     @overload
-    def __getitem__(self, index: int) -> Trial: ...
+    def __getitem__(self, index: int) -> RecipeTrial: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Trial, ...]: ...
-    def __getitem__(self, index: int | slice) -> Trial | tuple[Trial, ...]:
+    def __getitem__(self, index: slice) -> tuple[RecipeTrial, ...]: ...
+    def __getitem__(self, index: int | slice) -> RecipeTrial | tuple[RecipeTrial, ...]:
         return self.trials[index]
 
     def __len__(self) -> int:
         return len(self.trials)
 
     @property
-    def chosen(self) -> Trial:
+    def chosen(self) -> RecipeTrial:
         """The line of what was chosen."""
         return next(trial for trial in self.trials if trial.chosen)
 
@@ -198,7 +197,7 @@ class Selection(Sequence[Trial]):
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         values = json.loads(text)
-        return cls(**{**values, "trials": tuple(Trial(*trial) for trial in values["trials"])})
+        return cls(**{**values, "trials": tuple(RecipeTrial(*trial) for trial in values["trials"])})
 
     def __str__(self) -> str:
         lines = [
@@ -244,19 +243,19 @@ class Selection(Sequence[Trial]):
         )
 
 
-def at_once(choice: Choice, tolerance: float, n_predict: int) -> Selection:
-    """Return the selection of the exact GP without a search."""
-    return Selection((_exact(choice, 0.0, chosen=True),), tolerance, n_predict, 0, 0.0, 0.0)
+def at_once(candidate: Candidate, kl: float, tolerance: float, n_predict: int) -> Selection:
+    """Return the selection of a candidate that needs no search."""
+    return Selection((_trial(candidate, kl)._replace(chosen=True),), tolerance, n_predict, 0, 0.0, 0.0)
 
 
 def select(
     probes: Probes,
     families: Sequence[Family],
-    build: Callable[[Choice], Predictor],
+    build: Callable[[Candidate], Posterior],
     noise_variance: float,
     tolerance: float,
     n_predict: int,
-) -> tuple[Choice, Selection]:
+) -> tuple[Candidate, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
     Two standard errors are added to each divergence. Models of the nearest rows come first: their trials are cheap. The
@@ -269,7 +268,7 @@ def select(
     probes : Probes
     families : sequence of Family
     build : callable
-        Makes the model of a choice, of the rows that are not held out.
+        Makes the posterior of a candidate, of the rows that are not held out.
     noise_variance : float
     tolerance : float
         KL per row, in nats.
@@ -277,13 +276,13 @@ def select(
 
     Returns
     -------
-    Choice
+    Candidate
     Selection
     """
     trials = _Trials(probes, build, noise_variance)
-    exact = next((one for _, one in _by_seconds(families) if one.choice.method == EXACT), None)
-    nearest = [one for one in families if one.candidates[0].choice.method in (NEAREST_ROWS, RESIDUAL)]
-    maps = [one for one in families if one.candidates[0].choice.method not in (EXACT, NEAREST_ROWS, RESIDUAL)]
+    exact = next((one for _, one in _by_seconds(families) if one.method == EXACT), None)
+    nearest = [one for one in families if one.candidates[0].method in (NEAREST_ROWS, RESIDUAL)]
+    maps = [one for one in families if one.candidates[0].method not in (EXACT, NEAREST_ROWS, RESIDUAL)]
     # Each model that is near enough sets the seconds that the next ones are to save.
     found = trials.first_within(_by_seconds(nearest), tolerance, math.inf, exact.seconds if exact else math.inf)
     if not found and exact:
@@ -298,9 +297,9 @@ def select(
         trials.try_largest(maps, budget)
     if not trials.complete():
         trials.attempt(*_by_seconds(families)[0], math.inf)
-    choice, best = trials.best(tolerance)
-    table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.by_choice.values())
-    return choice, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)
+    chosen, best = trials.best(tolerance)
+    table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.by_candidate.values())
+    return chosen, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)
 
 
 def _by_seconds(families: Sequence[Family]) -> list[tuple[Family, Candidate]]:
@@ -308,39 +307,47 @@ def _by_seconds(families: Sequence[Family]) -> list[tuple[Family, Candidate]]:
     return sorted(pairs, key=lambda pair: pair[1].seconds)
 
 
-def _exact(choice: Choice, seconds: float, chosen: bool = False) -> Trial:
-    return Trial(choice.method, choice.size, None, choice.approximation, 0.0, 0.0, 0, seconds, 0.0, chosen)
+def _trial(
+    candidate: Candidate, kl: float, spread: float = 0.0, n_probes: int = 0, trial_seconds: float = 0.0
+) -> RecipeTrial:
+    """Return the line of a candidate."""
+    recipe = candidate.recipe
+    return RecipeTrial(
+        candidate.method, candidate.size, getattr(recipe, "threshold", None),
+        getattr(recipe, "approximation", APPROXIMATION), kl, spread, n_probes, candidate.seconds, trial_seconds,
+        n_neighbors=getattr(recipe, "n_neighbors", None),
+    )  # fmt: skip
 
 
 class _Trials:
-    """Tries candidates on probes, and keeps one `Trial` of each.
+    """Tries candidates on probes, and keeps one `RecipeTrial` of each.
 
     Attributes
     ----------
-    by_choice : dict of int to (Choice, Trial)
+    by_candidate : dict of Candidate to (Candidate, RecipeTrial)
     spent : float
-        The seconds that trials took.
+        The nominal time of the trials.
     """
 
-    def __init__(self, probes: Probes, build: Callable[[Choice], Predictor], noise_variance: float) -> None:
+    def __init__(self, probes: Probes, build: Callable[[Candidate], Posterior], noise_variance: float) -> None:
         self.probes, self.build, self.noise_variance = probes, build, noise_variance
-        self.by_choice: dict[int, tuple[Choice, Trial]] = {}
+        self.by_candidate: dict[Candidate, tuple[Candidate, RecipeTrial]] = {}
         self.spent = 0.0
 
-    def add_exact(self, candidate: Candidate) -> Trial:
+    def add_exact(self, candidate: Candidate) -> RecipeTrial:
         """Add the exact GP, whose divergence needs no trial."""
-        trial = _exact(candidate.choice, candidate.seconds)
-        self.by_choice[id(candidate.choice)] = candidate.choice, trial
+        trial = _trial(candidate, 0.0)
+        self.by_candidate[candidate] = candidate, trial
         return trial
 
-    def complete(self) -> list[tuple[Choice, Trial]]:
-        """Return the choices that were tried on all probes, and the exact GP."""
+    def complete(self) -> list[tuple[Candidate, RecipeTrial]]:
+        """Return the candidates that were tried on all probes, and the exact GP."""
         n_probes = len(self.probes.X)
-        return [pair for pair in self.by_choice.values() if pair[1].method == EXACT or pair[1].n_probes == n_probes]
+        return [pair for pair in self.by_candidate.values() if pair[1].method == EXACT or pair[1].n_probes == n_probes]
 
     def first_within(
         self, pairs: Sequence[tuple[Family, Candidate]], tolerance: float, budget: float, saving: float = math.inf
-    ) -> Trial | None:
+    ) -> RecipeTrial | None:
         """Try candidates until one is within the tolerance; pass over those that spend more than they can save."""
         for family, candidate in pairs:
             spent = self.spent + candidate.trial_seconds
@@ -359,11 +366,11 @@ class _Trials:
             nearest = min((trial.kl for _, trial in self.complete()), default=math.inf)
             if not possible:
                 continue
-            known = any(choice is possible[-1].choice for choice, _ in self.complete())
+            known = any(candidate is possible[-1] for candidate, _ in self.complete())
             if not known and not family.behind and (family.least < nearest or nearest == math.inf):
                 self.attempt(family, possible[-1], nearest)
 
-    def best(self, tolerance: float) -> tuple[Choice, Trial]:
+    def best(self, tolerance: float) -> tuple[Candidate, RecipeTrial]:
         """Return the cheapest candidate within the tolerance; if there is none, of those about as near as can be."""
         complete = self.complete()
         unknown = min(RULES.still_to_come * self.probes.change, RULES.unknown * tolerance)
@@ -371,30 +378,26 @@ class _Trials:
         near = [one for one in complete if one[1].within(tolerance)] or [one for one in complete if one[1].kl <= limit]
         return min(near, key=lambda pair: pair[1].seconds)
 
-    def attempt(self, family: Family, candidate: Candidate, target: float) -> Trial:
+    def attempt(self, family: Family, candidate: Candidate, target: float) -> RecipeTrial:
         """Try a candidate on the first probes, and on all of them if it is not far off the target."""
-        choice, probes, noise_variance = candidate.choice, self.probes, self.noise_variance
-        start, used = perf_counter(), process_time()
-        model = self.build(choice)
+        probes, noise_variance = self.probes, self.noise_variance
+        start = perf_counter()
+        model = self.build(candidate)
         expected = probes.variance + noise_variance
         # The predicted variance is at least what the map leaves out: that bounds the divergence from below.
         ratio = np.maximum((model.missing(probes.X) + noise_variance) / expected, 1.0)
         n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
         for look in (RULES.first_look, len(probes.X)):
             if kl <= RULES.far_off * target and n_probes < len(probes.X):
-                mean, variance = model.predict(probes.X[:look])
-                assert variance is not None  # for the type checker
-                found = kl_divergence(mean, variance + noise_variance, probes.mean[:look], expected[:look])
+                means, variance = model.predict(probes.X[:look])
+                assert variance is not None  # they were asked for
+                found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean[:look], expected[:look])
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
-        family.seen[choice.size] = kl, n_probes > 0
+        family.seen[candidate.size] = kl, n_probes > 0
         seconds = perf_counter() - start
-        # What other programs take of the processor changes no choice.
-        self.spent += min(seconds, process_time() - used)
-        if id(choice) in self.by_choice:
-            seconds += self.by_choice[id(choice)][1].trial_seconds
-        trial = Trial(
-            choice.method, choice.size, choice.threshold, choice.approximation, kl, spread, n_probes,
-            candidate.seconds, seconds, n_neighbors=choice.n_neighbors,
-        )  # fmt: skip
-        self.by_choice[id(choice)] = choice, tried_model(trial)
+        self.spent += candidate.trial_seconds * (1.0 if n_probes else RULES.unpredicted)
+        if candidate in self.by_candidate:
+            seconds += self.by_candidate[candidate][1].trial_seconds
+        trial = tried_model(_trial(candidate, kl, spread, n_probes, seconds))
+        self.by_candidate[candidate] = candidate, trial
         return trial

@@ -1,1 +1,5 @@
-"""Stochastic gradient descent in the space of a kernel."""
+"""Linear models in the space of a kernel by stochastic gradient descent."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import rasterio
 import xarray
 from scipy.stats import lognorm, norm
 
@@ -55,7 +56,7 @@ def test_options_of_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     given = {"kernel": "matern32", "trend": ["lat"], "metric": "sphere", "ard": False, "noise_variance": 0.05}
     same = GPRegressor(0.01, **given, random_state=3).fit(train[["lon", "lat"]], train["price"])
     found = predicted("test.csv")
-    np.testing.assert_array_equal(found["mean"], mean(same, frame(20, seed=1)[["lon", "lat"]]))
+    np.testing.assert_allclose(found["mean"], mean(same, frame(20, seed=1)[["lon", "lat"]]), rtol=1e-12)
     printed = capsys.readouterr()
     assert "fitted to   price of train.csv, 60 rows, by lon, lat\n" in printed.out
     assert "variance 0.05" in printed.out
@@ -161,15 +162,26 @@ def test_a_grid_as_netcdf(folder: Path, model: Any, capsys: pytest.CaptureFixtur
             assert float(data[name].sel(lat=row["lat"], lon=row["lon"])) == pytest.approx(row[name], rel=1e-10)
 
 
-def test_netcdf_without_xarray_is_refused_before_the_work(
+def test_grids_without_their_packages_are_refused_before_the_work(
     folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
     monkeypatch.setattr("lmgp.grids.predicted", None)
-    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.nc"]) == 2
-    assert 'map.nc: xarray is not installed, which data sets and netCDF files need: pip install "lmgp[spatial]"' in (
-        capsys.readouterr().err
-    )
+    for file, package in (("map.nc", "xarray"), ("map.tif", "rioxarray")):
+        assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", file]) == 2
+        told = f'{file}: {package} is not installed, which grids need: pip install "lmgp[spatial]"'
+        assert told in capsys.readouterr().err
+
+
+def test_a_grid_as_geotiff(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", "map.tif"]) == 0
+    assert "wrote a grid of 3 × 5 to map.tif" in capsys.readouterr().err
+    table = predicted("--grid", "lat=50:52:3", "lon=-6:2:5")
+    with rasterio.open("map.tif") as file:
+        assert file.descriptions == ("mean", "std", "lower", "upper")
+        for _, row in table.iterrows():
+            (found,) = file.sample([(row["lon"], row["lat"])])
+            np.testing.assert_allclose(found, row[["mean", "std", "lower", "upper"]], rtol=1e-10)
 
 
 def test_a_large_grid_is_written_in_parts(folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +286,6 @@ def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsy
 
 
 def test_parquet(folder: Path, model: Any) -> None:
-    pytest.importorskip("pyarrow")
     expected, test = predicted("test.csv"), frame(20, seed=1)
     test.assign(city="Ely").to_parquet("test.parquet")
     pd.testing.assert_frame_equal(predicted("test.parquet"), expected)
@@ -320,7 +331,7 @@ def test_the_page_names_every_option(capsys: pytest.CaptureFixture[str]) -> None
 def test_long_predictions_show_a_bar_unless_they_are_to_be_quiet(
     quiet: bool, folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("lmgp.models.prediction.DELAY", 0.0)
+    monkeypatch.setattr("lmgp.estimators.base.DELAY", 0.0)
     expected = predicted("test.csv")
     capsys.readouterr()
     assert main(["predict", "model.lmgp", "test.csv", "--out", "out.csv", *["--quiet"] * quiet]) == 0

@@ -13,16 +13,10 @@ import pandas as pd
 import pytest
 
 import lmgp
-from lmgp import (
-    ExactGPRegressor,
-    GaussianKernel,
-    KernelSGDRegressor,
-    LinearKernel,
-    LocalizedGPRegressor,
-    TaylorFeatures,
-)
+from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, LocalizedGPRegressor, TaylorFeatures
 from lmgp.cli import main
 from lmgp.metrics import nlpd, rmse
+from lmgp.sgd import KernelSGDRegressor
 
 NASTY = "<b>&\"$x$'"
 

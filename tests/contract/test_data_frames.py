@@ -16,10 +16,7 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     GPRegressor,
-    KernelSGDClassifier,
-    KernelSGDRegressor,
     LocalizedGPRegressor,
-    MaternKernel,
     NearestNeighborsGPRegressor,
     OrthogonalFourierFeatures,
     RandomFourierFeatures,
@@ -27,8 +24,8 @@ from lmgp import (
     SpectralGPRegressor,
     TaylorFeatures,
 )
-from lmgp.columns import NamedColumns
 from lmgp.errors import InputError, ScaleWarning
+from lmgp.sgd import KernelSGDClassifier, KernelSGDRegressor
 
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(2.0), "noise_variance": 0.1, "random_state": 0}
 CLASSES = (
@@ -158,7 +155,6 @@ def test_targets_that_are_none(name: str) -> None:
         r"Input y contains NaN \(missing values\) in 1 of 40 rows \(3\)": pd.Series(y, dtype="Int64").mask(
             df.index == 3
         ),
-        r"1d array, got an array of shape \(40, 2\).*MultiTargetGPRegressor": np.column_stack((y, y)),
     }
     for message, target in bad.items():
         with pytest.raises(InputError, match=message):
@@ -264,23 +260,3 @@ def test_sparse_columns_of_categories_are_refused_with_the_cure(name: str) -> No
     encoded = make_column_transformer((OneHotEncoder(), ["town"]), remainder="passthrough")
     with pytest.raises((ValueError, TypeError), match=r"sparse_output=False|toarray"):
         make_pipeline(encoded, make(name)).fit(df, y)
-
-
-def test_rows_of_a_file_have_names_as_those_of_a_data_frame() -> None:
-    rng = np.random.default_rng(0)
-    X, y = rng.uniform(40.0, 50.0, (40, 2)), rng.normal(size=40)
-    given = {"kernel": MaternKernel(300.0), "noise_variance": 0.1, "metric": "sphere", "trend": ["lat"]}
-    named = NamedColumns.of(X, ("lat", "lon"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = GPRegressor(**given).fit(named, y)
-        found = model.predict(named)
-    frame = pd.DataFrame(X, columns=["lat", "lon"])
-    same = GPRegressor(**given).fit(frame, y)
-    assert list(model.feature_names_in_) == ["lat", "lon"]
-    np.testing.assert_array_equal(found, same.predict(frame))
-    np.testing.assert_array_equal(model.predict(frame), found)
-    with pytest.raises(InputError, match="The columns must be lat, lon, in this order; got lon, lat"):
-        model.predict(NamedColumns.of(X, ("lon", "lat")))
-    plain = ExactGPRegressor(MaternKernel(3.0), 0.1).fit(named, y)
-    assert not hasattr(plain.fit(X, y), "feature_names_in_")

@@ -9,8 +9,9 @@ from scipy.stats import norm
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
 from lmgp.errors import InputError
-from lmgp.inference import joint
-from lmgp.models import prediction
+from lmgp.estimators import base
+from lmgp.posteriors import joint
+from lmgp.posteriors.nearest import NearestPosterior
 from tests.conftest import GIVEN, draw, every_regressor, gaussian, make
 
 N_DRAWS, FEW_DRAWS = 3000, 600
@@ -127,9 +128,11 @@ def test_a_batch_size_is_a_positive_number_of_rows(size: Any) -> None:
 
 def test_rows_are_predicted_within_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     model, T = fitted("nearest_rows")
-    monkeypatch.setattr(prediction, "BATCH_BYTES", 3 * 8 * (4 * 2 + prediction.NUMBERS))
-    sizes, predict = [], type(model)._predict
-    monkeypatch.setattr(type(model), "_predict", lambda self, X, v: (sizes.append(len(X)), predict(self, X, v))[1])
+    monkeypatch.setattr(base, "BATCH_BYTES", 3 * 8 * (4 * 2 + base.NUMBERS))
+    sizes, predict = [], NearestPosterior.predict
+    monkeypatch.setattr(
+        NearestPosterior, "predict", lambda self, X, variance: (sizes.append(len(X)), predict(self, X, variance))[1]
+    )
     model.predict(T)
     assert max(sizes) == 3
     assert sum(sizes) == len(T)
@@ -153,7 +156,7 @@ def test_a_bar_where_it_is_asked_for_and_takes_long(
     model, T = fitted("exact")
     model.predict(T, verbose=True)
     assert capsys.readouterr().err == ""  # it is done before the bar appears
-    monkeypatch.setattr(prediction, "DELAY", 0.0)
+    monkeypatch.setattr(base, "DELAY", 0.0)
     model.predict(T, verbose=True)
     assert "Prediction" in capsys.readouterr().err
     model.predict(T)

@@ -20,12 +20,12 @@ from lmgp import (
     ModulatedKernel,
     RationalQuadraticKernel,
 )
+from lmgp.data import Rows
 from lmgp.errors import InputError
-from lmgp.inference.likelihood import log_likelihood_and_gradient
+from lmgp.gpytorch import from_gpytorch, to_gpytorch
 from lmgp.kernels.base import CAPABILITIES, Kernel, require
-from lmgp.kernels.gpytorch import from_gpytorch
 from lmgp.kernels.stationary import StationaryKernel
-from lmgp.validation import Rows
+from lmgp.posteriors.likelihood import log_likelihood_and_gradient
 
 SCALES = [0.7, 2.0, 1.1]
 
@@ -56,6 +56,8 @@ OTHERS: dict[str, Kernel] = {
     "gaussian_plus_linear": GaussianKernel(SCALES, 0.5) + LinearKernel(),
 }
 KERNELS = STATIONARY | OTHERS
+# Those without a counterpart in GPyTorch.
+ALONE = ("linear_matrix", "exponential", "modulated")
 
 
 def formula(kernel: Kernel, x: np.ndarray, z: np.ndarray) -> float:
@@ -293,20 +295,19 @@ class TestComponents:
             "spectral_density": lambda: kernel.spectral_density(np.ones((2, 3))),
             "frequencies": lambda: kernel.sample_frequencies(np.ones((2, 3)), rng),
             "gaussian_components": kernel.gaussian_components,
-            "gpytorch": kernel.to_gpytorch,
         }
         with pytest.raises(InputError, match="Kernels that can"):
             use[capability]()
 
 
 class TestGPyTorch:
-    @pytest.mark.parametrize("name", [name for name, one in KERNELS.items() if one.can("gpytorch")])
+    @pytest.mark.parametrize("name", [name for name in KERNELS if name not in ALONE])
     def test_values_likelihood_and_gradients_agree(self, name: str) -> None:
         kernel = KERNELS[name]
         rng = np.random.default_rng(7)
         X, y = rng.normal(size=(60, 3)), rng.normal(size=60)
         inputs, target = torch.from_numpy(X), torch.from_numpy(y)
-        library = kernel.to_gpytorch()
+        library = to_gpytorch(kernel)
         np.testing.assert_allclose(library(inputs).to_dense().detach().numpy(), kernel(X), atol=1e-8)
 
         def density(covariance: torch.Tensor) -> torch.Tensor:
@@ -359,10 +360,15 @@ class TestGPyTorch:
             )
             assert gradient[i] == pytest.approx(0.5 * np.sum(outer * slope), rel=1e-8, abs=1e-8)
 
-    @pytest.mark.parametrize("name", [name for name, one in STATIONARY.items() if one.can("gpytorch")])
+    @pytest.mark.parametrize("name", STATIONARY)
     def test_and_back(self, name: str, rows: Any) -> None:
-        back = from_gpytorch(STATIONARY[name].to_gpytorch())
+        back = from_gpytorch(to_gpytorch(STATIONARY[name]))
         np.testing.assert_allclose(back(*rows), STATIONARY[name](*rows), rtol=1e-12)
+
+    @pytest.mark.parametrize("name", ALONE)
+    def test_a_kernel_without_a_counterpart_is_refused_by_name(self, name: str) -> None:
+        with pytest.raises(InputError, match=r"Kernel\(.*has no counterpart in GPyTorch. Kernels that have: GaussianK"):
+            to_gpytorch(2.0 * KERNELS[name])
 
     def test_another_kernel_is_refused_by_name(self) -> None:
         with pytest.raises(InputError, match="PeriodicKernel of GPyTorch has no counterpart"):

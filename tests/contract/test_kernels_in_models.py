@@ -7,7 +7,6 @@ import pytest
 from sklearn.base import clone
 
 from lmgp import (
-    CraftFeatures,
     ExactGPRegressor,
     ExponentialKernel,
     FeaturizedGPRegressor,
@@ -20,7 +19,6 @@ from lmgp import (
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
-    PolynomialMaclaurinFeatures,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     SpectralGPRegressor,
@@ -28,8 +26,9 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.errors import InputError, KernelWarning
+from lmgp.estimators.base import GaussianProcess
+from lmgp.features import CraftFeatures, PolynomialMaclaurinFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.models.base import GaussianProcess
 from tests.conftest import APPROXIMATIONS, KERNELS, NOISE, counts_and_noises, dense_gp, draw
 
 N = 80

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import lmgp.learning.learn
+import lmgp.learning.engine
 import lmgp.learning.search
 from lmgp import (
     ExactGPRegressor,
@@ -45,7 +45,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions."""
     rounds = {"first": Round(40, 8, 6, 3, 0.5), "second": Round(60, 12, 6, 2, 0.2), "last": Round(70, 15, 10, 2, 0.5)}
     plan = replace(PLAN, **rounds, exact=(Round(70, 12, 8, 1, 0.05),), sample=Round(70, 12, 8, 1, 0.05))
-    for module in (lmgp.learning.learn, lmgp.learning.search):
+    lmgp.learning.engine.REMEMBERED.clear()
+    for module in (lmgp.learning.engine, lmgp.learning.search):
         monkeypatch.setattr(module, "PLAN", plan)
 
 

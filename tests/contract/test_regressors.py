@@ -172,6 +172,16 @@ def test_neither_fit_nor_predict_edits_its_input(name: str) -> None:
 
 
 @every_regressor
+def test_the_caller_may_change_the_rows_afterwards(name: str) -> None:
+    X, y = draw()
+    T, expected = X[:5] + 0.1, make(name).fit(X.copy(), y.copy())
+    model = make(name).fit(X, y)
+    X[:], y[:] = X[::-1] + 1.0, 0.0
+    np.testing.assert_array_equal(predictions(model, T), predictions(expected, T))
+    np.testing.assert_array_equal(model.loo_.mean, expected.loo_.mean)
+
+
+@every_regressor
 def test_a_second_fit_forgets_the_first(name: str) -> None:
     X, y = draw()
     other = draw(n=25, d=2, seed=1)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lmgp import CraftFeatures, PolynomialMaclaurinFeatures, SphericalFourierFeatures
+from lmgp.features import CraftFeatures, PolynomialMaclaurinFeatures, SphericalFourierFeatures
 
 Floats = NDArray[np.float64]
 

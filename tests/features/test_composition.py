@@ -16,20 +16,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from lmgp import (
-    CraftFeatures,
     ExponentialKernel,
     FeaturizedGPRegressor,
     GaussianKernel,
     LinearKernel,
     ModulatedKernel,
     OrthogonalFourierFeatures,
-    PolynomialMaclaurinFeatures,
     RandomFourierFeatures,
     ScaledKernel,
-    SphericalFourierFeatures,
     TaylorFeatures,
 )
 from lmgp.errors import InputError
+from lmgp.features import CraftFeatures, PolynomialMaclaurinFeatures, SphericalFourierFeatures
 from lmgp.features.base import FeatureMap
 from lmgp.features.composition import (
     LinearFeatures,

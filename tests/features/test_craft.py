@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 
 from lmgp.errors import InputError
-from lmgp.features.craft import CraftFeatures, walsh_hadamard
-from lmgp.features.polynomial import PolynomialMaclaurinFeatures
+from lmgp.features.composition import CraftFeatures, walsh_hadamard
+from lmgp.features.maclaurin import PolynomialMaclaurinFeatures
 
 Floats = NDArray[np.float64]
 EVERY = pytest.mark.parametrize("projection", ["gaussian", "srht"])

@@ -5,17 +5,16 @@ import pytest
 import torch
 
 from lmgp import GaussianKernel, TaylorFeatures
+from lmgp.data import Noise, Rows, Source
 from lmgp.features.moments import MomentPlan, MomentSums
-from lmgp.noise import Noise
-from lmgp.statistics import GramSums, Source
-from lmgp.validation import Rows
+from lmgp.features.statistics import GramSums, Statistics
 
 SHAPES = [(1, 5), (1, 30), (2, 6), (2, 120), (3, 84), (4, 126), (5, 126), (6, 210)]  # inputs, columns
 
 
 def made(d: int, n: int = 300, seed: int = 0) -> Rows:
     rng = np.random.default_rng(seed)
-    return Rows(rng.normal(size=(n, d)) * 2.0 + 0.3, rng.normal(size=n))
+    return Rows(rng.normal(size=(n, d)) * 2.0 + 0.3, np.column_stack((rng.normal(size=n), np.ones(n))))
 
 
 def fitted(d: int, n_features: int, n: int = 300, index_set: str = "total_degree") -> TaylorFeatures:
@@ -24,13 +23,11 @@ def fitted(d: int, n_features: int, n: int = 300, index_set: str = "total_degree
     return TaylorFeatures(n_features, index_set=index_set, kernel=kernel).fit(rows, centroids=np.zeros((1, d)))
 
 
-def products(
-    features: TaylorFeatures, rows: Rows, precision: np.ndarray | float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """ΦᵀPΦ, ΦᵀPy and ΦᵀP1."""
+def products(features: TaylorFeatures, rows: Rows, precision: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+    """ΦᵀPΦ and ΦᵀPY."""
     columns = features.transform(rows.X)
-    weighted = columns * np.broadcast_to(precision, len(rows.y))[:, None]
-    return weighted.T @ columns, weighted.T @ rows.y, weighted.sum(axis=0)
+    weighted = columns * np.broadcast_to(precision, len(rows))[:, None]
+    return weighted.T @ columns, weighted.T @ rows.Y
 
 
 @pytest.mark.parametrize(("d", "n_features"), SHAPES)
@@ -42,29 +39,27 @@ def test_moments_give_the_products_of_the_features(
     monkeypatch.setattr(MomentPlan, "pays", lambda *_: True)  # whether or not that is the cheaper way
     features, rows, noise = fitted(d, n_features, index_set=index_set), made(d), 0.3
     rng = np.random.default_rng(1)
-    precision = np.ones(len(rows.y))
-    weights = rng.integers(1, 4, len(rows.y)).astype(float) if kind in ("weights", "all") else None
-    variances = rng.uniform(0.1, 2.0, len(rows.y)) if kind in ("noise", "all") else None
-    total = np.full(len(rows.y), noise) if variances is None else variances.copy()
+    precision = np.ones(len(rows))
+    weights = rng.integers(1, 4, len(rows)).astype(float) if kind in ("weights", "all") else None
+    variances = rng.uniform(0.1, 2.0, len(rows)) if kind in ("noise", "all") else None
+    total = np.full(len(rows), noise) if variances is None else variances.copy()
     if kind in ("fitc", "all"):
         total += features.kernel_.variance - np.square(features.transform(rows.X)).sum(axis=1)
     precision = noise / total * (1.0 if weights is None else weights)
 
-    rows = Rows(rows.X, rows.y, weights, variances)
+    rows = Rows(rows.X, rows.Y, weights, variances)
     chunks = (rows.take(part) for part in (slice(0, 100), slice(100, 101), slice(101, 300)))
-    found = features.summed(chunks, Source(Noise(noise, "fitc" if kind in ("fitc", "all") else "dtc")), origin=0.4)
+    found = features.summed(chunks, Source(Noise(noise, "fitc" if kind in ("fitc", "all") else "dtc")), 2)
     assert isinstance(found.sums, MomentSums)
     sums, targets = found.sums.expand(), found.targets
-    rows = Rows(rows.X, rows.y - 0.4, rows.weights, rows.noise_variances)
-    gram, cross, ones = products(features, rows, precision)
+    gram, cross = products(features, rows, precision)
     scale = np.sqrt(np.outer(np.diag(gram), np.diag(gram)))
     lower = np.tril_indices(len(gram))
     # Where φ² summed over the rows is next to nothing, so is the entry's bound.
     assert np.all(np.abs(sums.gram.numpy() - gram)[lower] <= 1e-11 * scale[lower] + 1e-13 * gram.max())
-    np.testing.assert_allclose(sums.cross[:, 0].numpy(), cross, rtol=1e-10, atol=1e-12 * np.abs(ones).max())
-    np.testing.assert_allclose(sums.cross[:, 1].numpy(), ones, rtol=1e-10, atol=1e-12 * np.abs(ones).max())
-    assert targets.n == pytest.approx(len(rows.y) if weights is None else weights.sum())
-    assert targets.squares == pytest.approx(np.sum(precision * rows.y**2))
+    np.testing.assert_allclose(sums.cross.numpy(), cross, rtol=1e-10, atol=1e-12 * np.abs(cross).max())
+    assert targets.n == pytest.approx(len(rows) if weights is None else weights.sum())
+    np.testing.assert_allclose(targets.products, (precision[:, None] * rows.Y).T @ rows.Y, rtol=1e-10)
     expected = np.sum((1.0 if weights is None else weights) * np.log(noise / total))
     assert targets.log_precision == pytest.approx(expected, abs=1e-10)
 
@@ -72,15 +67,11 @@ def test_moments_give_the_products_of_the_features(
 def test_statistics_by_moments_add_and_subtract() -> None:
     features, rows = fitted(2, 45), made(2)
     source = features.source(Noise(0.3), np.zeros(2))
-    whole = features.summed([rows], source)
+    whole = features.summed([rows], source, 2)
     assert isinstance(whole.sums, MomentSums)
-    # About different origins of y, too.
-    first, second = (
-        features.summed([rows.take(part)], source, origin)
-        for part, origin in ((slice(0, 120), 0.0), (slice(120, 300), 0.7))
-    )
+    first, second = (features.summed([rows.take(part)], source, 2) for part in (slice(0, 120), slice(120, 300)))
     for found, expected in ((first + second, whole), (whole - first, second)):
-        found, expected = (one.centred(0.2).sums.expand() for one in (found, expected))
+        found, expected = (one.sums.expand() for one in (found, expected))
         np.testing.assert_allclose(found.gram.tril(), expected.gram.tril(), rtol=1e-10, atol=1e-11)
         np.testing.assert_allclose(found.cross, expected.cross, rtol=1e-10, atol=1e-11)
 
@@ -91,19 +82,19 @@ def test_sums_of_moments_and_of_products_add(sign: float, moments_first: bool) -
     features, rows = fitted(2, 45), made(2)
     source = features.source(Noise(0.3, "dtc"), np.zeros(2))
     halves = [rows.take(part) for part in (slice(0, 120), slice(120, 300))]
-    moments = features.summed([halves[0]], source)
-    columns = features.transform(halves[1].X)
-    products = moments - moments
-    products.add_rows(torch.from_numpy(columns), torch.from_numpy(halves[1].y))
+    moments = features.summed([halves[0]], source, 2)
+    products = Statistics.zeros(features.n_features_out_, 2, source)
+    with products.adding() as add:
+        add(torch.from_numpy(features.transform(halves[1].X)), halves[1])
     assert isinstance(moments.sums, MomentSums)
     assert isinstance(products.sums, GramSums)
     pair = (moments, products) if moments_first else (products, moments)
     found = pair[0].merge(pair[1], sign).sums.expand()
     phi = [features.transform(half.X) for half in halves]
     grams = [one.T @ one for one in phi][:: 1 if moments_first else -1]
-    crosses = [one.T @ half.y for one, half in zip(phi, halves, strict=True)][:: 1 if moments_first else -1]
+    crosses = [one.T @ half.Y for one, half in zip(phi, halves, strict=True)][:: 1 if moments_first else -1]
     np.testing.assert_allclose(found.gram.tril(), np.tril(grams[0] + sign * grams[1]), atol=1e-11 * grams[1].max())
-    np.testing.assert_allclose(found.cross[:, 0], crosses[0] + sign * crosses[1], atol=1e-10)
+    np.testing.assert_allclose(found.cross, crosses[0] + sign * crosses[1], atol=1e-10)
 
 
 @pytest.mark.parametrize("distance", [30.0, 1e3, 1e150])
@@ -112,18 +103,18 @@ def test_rows_far_away_are_summed_without_moments(distance: float) -> None:
     features = TaylorFeatures(300).fit(np.zeros((50, 1)), centroids=np.zeros((1, 1)))
     near = Rows(np.array([[0.5], [-3.0], [15.0]]), np.array([1.0, -2.0, 0.5]))
     far = Rows(np.array([[distance], [0.1]]), np.array([3.0, 1.0]))
-    total = features.summed([near, far], Source(Noise(0.1, "dtc")), origin=0.5)
+    total = features.summed([near, far], Source(Noise(0.1, "dtc")), 1)
     assert isinstance(total.sums, MomentSums)
-    found = total.centred(0.0).sums.expand()
-    everything = Rows(np.concatenate((near.X, far.X)), np.concatenate((near.y, far.y)))
+    found = total.sums.expand()
+    everything = Rows(np.concatenate((near.X, far.X)), np.concatenate((near.Y, far.Y)))
     columns = features.transform(everything.X)
     np.testing.assert_allclose(found.gram.tril(), np.tril(columns.T @ columns), rtol=1e-9, atol=1e-15)
-    np.testing.assert_allclose(found.cross[:, 0], columns.T @ everything.y, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(found.cross, columns.T @ everything.Y, rtol=1e-9, atol=1e-15)
     assert total.targets.n == 5
 
 
 def uses_moments(features: TaylorFeatures) -> bool:
-    return isinstance(features.summed([made(features.n_features_in_, 4)], Source(Noise(1.0))).sums, MomentSums)
+    return isinstance(features.summed([made(features.n_features_in_, 4)], Source(Noise(1.0)), 2).sums, MomentSums)
 
 
 def test_the_cheaper_way_is_found_by_counting() -> None:
@@ -133,7 +124,7 @@ def test_the_cheaper_way_is_found_by_counting() -> None:
     assert not uses_moments(fitted(8, 495, n=4_000))  # 245,025 multiplications for the moments against 122,760
     assert not uses_moments(fitted(2, 1, n=4_000))  # one column has one product
     assert not uses_moments(fitted(2, 496, n=2))  # planning costs more than two rows do
-    sums = MomentPlan(fitted(2, 496).exponents_).sums(1.0)
+    sums = MomentPlan(fitted(2, 496).exponents_).sums(1.0, 2)
     assert tuple(sums.gram.shape) == (61, 61)
     assert tuple(sums.cross.shape) == (2, 31, 31)
 
@@ -148,4 +139,4 @@ def test_a_degree_whose_moments_leave_the_range_of_floats_has_none() -> None:
     features = TaylorFeatures(1024).fit(np.zeros((5_000, 1)), centroids=np.zeros((1, 1)))
     assert not uses_moments(features)
     rows = Rows(np.array([[31.0], [2.0]]), np.array([1.0, 2.0]))
-    assert torch.isfinite(features.summed([rows], Source(Noise(0.1))).sums.expand().gram).all()
+    assert torch.isfinite(features.summed([rows], Source(Noise(0.1)), 1).sums.expand().gram).all()

@@ -10,19 +10,15 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from lmgp import (
+from lmgp import GaussianKernel, NystroemFeatures, OptimizedMaclaurinFeatures, RandomFourierFeatures, TaylorFeatures
+from lmgp.errors import InputError
+from lmgp.features import (
     CraftFeatures,
-    GaussianKernel,
     LinearFeatures,
     ModulatedFeatures,
-    NystroemFeatures,
-    OptimizedMaclaurinFeatures,
     PolynomialMaclaurinFeatures,
-    RandomFourierFeatures,
     SphericalFourierFeatures,
-    TaylorFeatures,
 )
-from lmgp.errors import InputError
 from lmgp.features.adapter import TransformerFeatures
 
 HOUSES = pd.DataFrame(np.random.default_rng(0).uniform(-1.0, 1.0, (20, 2)), columns=["size", "rooms"])

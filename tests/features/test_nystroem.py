@@ -17,8 +17,8 @@ from lmgp import (
 )
 from lmgp.errors import InputError
 from lmgp.features import nystroem
-from lmgp.locality.clustering import nearest_centroids
 from lmgp.metrics import kl_divergence
+from lmgp.neighbours.clustering import nearest_centroids
 from tests.features.conftest import KERNEL, NOISE, box_rows, projected, wave
 
 Floats = NDArray[np.float64]
@@ -165,7 +165,7 @@ def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch
         return X[:n_clusters], np.arange(n_clusters)
 
     monkeypatch.setattr(nystroem, "kmeans_plusplus", spy)
-    monkeypatch.setattr(nystroem, "CHOICE", nystroem.Choice(least_rows=100))
+    monkeypatch.setattr(nystroem, "LEAST_ROWS", 100)
     drawn = [NystroemFeatures(size, random_state=seed).fit(X).landmarks_ for size, seed in ((5, 0), (5, 1), (20, 0))]
     NystroemFeatures(80, random_state=0).fit(X)
     assert seen == [100, 100, 200, 500]
@@ -246,7 +246,7 @@ def test_landmarks_next_to_each_other_keep_the_kernel_above_the_map(close: float
     Z = 10.0 * np.array([[i, j] for i in range(4) for j in range(3)]) + box_rows(12, extent=1.0)
     pairs = np.vstack((Z, Z + np.array([close, 0.0])))
     fitted = NystroemFeatures(landmarks=pairs, kernel=GaussianKernel(1.0, 2.5)).fit(Z)
-    kept = close**2 > nystroem.CHOICE.negligible
+    kept = close**2 > nystroem.NEGLIGIBLE
     assert fitted.n_features_out_ == (24 if kept else 12)
     around = np.vstack([fitted.landmarks_ + step for step in ([0.0, 0.0], [1.0, 0.0], [-0.5, 0.7], [2.0, 2.0])])
     assert left_over(fitted, around)[0] > -max(1e-14, 1e-15 / close**2 if kept else 0.0)

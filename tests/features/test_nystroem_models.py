@@ -14,8 +14,8 @@ from lmgp import (
     NystroemFeatures,
     RandomFourierFeatures,
 )
-from lmgp.locality.clustering import nearest_centroids
 from lmgp.metrics import kl_divergence
+from lmgp.neighbours.clustering import nearest_centroids
 from tests.features.conftest import KERNEL, NOISE, box_rows, projected, wave
 
 Floats = NDArray[np.float64]

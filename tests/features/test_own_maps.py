@@ -1,7 +1,6 @@
 """Maps that a user writes, by public names alone: what `docs/kernels.md` says of them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lmgp import FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor
+from lmgp.data import Noise, Rows
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, KernelFit, KernelMap, MapFit
-from lmgp.noise import Noise
-from lmgp.validation import Rows
+from lmgp.features.base import FeatureMap, KernelMap
 from tests.conftest import dense_gp, draw_normal, gaussian
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HingesFit(MapFit):
-    directions: np.ndarray
 
 
 class Hinges(FeatureMap):
@@ -32,17 +25,11 @@ class Hinges(FeatureMap):
         self.n_features = n_features
         self.random_state = random_state
 
-    def draw(self, X: np.ndarray, rng: np.random.Generator) -> HingesFit:
-        return HingesFit(n_features_out=self.n_features, directions=rng.normal(size=(X.shape[1], self.n_features)))
+    def draw(self, X: np.ndarray, rng: np.random.Generator) -> None:
+        self.directions_ = rng.normal(size=(X.shape[1], self.n_features))
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        return (X @ torch.from_numpy(self.record_.directions)).clamp(min=0.0)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AtPointsFit(KernelFit):
-    points: np.ndarray
-    root: np.ndarray
+        return (X @ torch.from_numpy(self.directions_)).clamp(min=0.0)
 
 
 class AtPoints(KernelMap):
@@ -50,16 +37,13 @@ class AtPoints(KernelMap):
 
     needs = None
 
-    def draw_for(self, X: np.ndarray, rng: np.random.Generator, kernel: Any) -> AtPointsFit:
-        points = X[: self.n_features].copy()
-        values, vectors = np.linalg.eigh(kernel(points))
-        return AtPointsFit(
-            n_features_out=len(points), kernel=kernel, points=points, root=vectors / np.sqrt(values.clip(min=1e-12))
-        )
+    def draw(self, X: np.ndarray, rng: np.random.Generator) -> None:
+        self.points_ = X[: self.n_features].copy()
+        values, vectors = np.linalg.eigh(self.kernel_(self.points_))
+        self.root_ = vectors / np.sqrt(values.clip(min=1e-12))
 
     def evaluate(self, X: torch.Tensor) -> torch.Tensor:
-        fit = self.record_
-        return fit.kernel.evaluate(X, torch.from_numpy(fit.points)) @ torch.from_numpy(fit.root)
+        return self.kernel_.evaluate(X, torch.from_numpy(self.points_)) @ torch.from_numpy(self.root_)
 
     def column_names(self, names: Any) -> list[str]:
         return [f"{'&'.join(names)} at {i}" for i in range(self.n_features_out_)]
@@ -94,7 +78,7 @@ def test_it_serves_around_centroids_and_from_sums_of_rows() -> None:
     # The sums over rows, in two parts, are those of all columns at once.
     features, noise = whole.features_, Noise(0.1, "dtc")
     source = features.source(noise, None)
-    parts = features.summed([Rows(X[:10], y[:10]), Rows(X[10:], y[10:])], source)
+    parts = features.summed([Rows(X[:10], y[:10]), Rows(X[10:], y[10:])], source, 1)
     columns = features.transform(X)
     np.testing.assert_allclose(np.tril(parts.sums.gram.numpy()), np.tril(columns.T @ columns), rtol=1e-9, atol=1e-12)
 
@@ -116,8 +100,6 @@ def test_columns_are_numbered_or_as_it_names_them() -> None:
     assert AtPoints(2).fit(X).get_feature_names_out().tolist() == ["x0&x1 at 0", "x0&x1 at 1"]
 
 
-def test_there_is_no_record_before_fit() -> None:
-    with pytest.raises(AttributeError, match="Hinges has no record_: it is not fitted"):
-        _ = Hinges().record_
+def test_there_are_no_names_before_fit() -> None:
     with pytest.raises(NotFittedError):
         Hinges().get_feature_names_out()

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from lmgp.errors import InputError
-from lmgp.features.polynomial import PolynomialMaclaurinFeatures
+from lmgp.features.maclaurin import PolynomialMaclaurinFeatures
 
 Floats = NDArray[np.float64]
 

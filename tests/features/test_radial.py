@@ -15,8 +15,8 @@ from scipy.special import gammaln, j0, jv
 from scipy.stats import kstest
 
 from lmgp.errors import InputError
-from lmgp.features import radial
-from lmgp.features.radial import RadialFit, fit_radial, least_loss, sphere_cosine
+from lmgp.features import spherical
+from lmgp.features.spherical import RadialFit, fit_radial, least_loss, sphere_cosine
 
 Floats = NDArray[np.float64]
 
@@ -159,7 +159,7 @@ def test_a_stored_fit_gives_the_same_numbers(cache: Path, monkeypatch: pytest.Mo
     first = fit_radial(3, 4.0, 5, 3)
     assert [path.name for path in cache.iterdir()] == ["v1-p3-a4.0-d5-n3.json"]
     with monkeypatch.context() as patched:
-        patched.setattr(radial, "_fit", lambda *_: pytest.fail("fitted anew"))
+        patched.setattr(spherical, "_fit", lambda *_: pytest.fail("fitted anew"))
         assert numbers(fit_radial(3, 4.0, 5, 3)) == numbers(first)
         assert numbers(fit_radial(np.int64(3), 4, np.int32(5), 3)) == numbers(first)  # type: ignore[arg-type]
     (cache / "v1-p3-a4.0-d5-n3.json").unlink()

@@ -21,10 +21,9 @@ from lmgp import (
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.adapter import TransformerFeatures, make_feature_map, work_of
-from lmgp.features.composition import LinearFeatures, ModulatedFeatures
-from lmgp.features.craft import CraftFeatures
-from lmgp.inference.weight_space import check_model
+from lmgp.features.composition import CraftFeatures, LinearFeatures, ModulatedFeatures
 from lmgp.kernels.base import Kernel
+from lmgp.posteriors.weights import check_model
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 Y = np.sin(X[:, 0]) + X[:, 1]

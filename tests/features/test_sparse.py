@@ -19,7 +19,6 @@ from sklearn.svm import SVC, LinearSVC
 from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
-    KernelSGDClassifier,
     LocalizedGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
@@ -29,6 +28,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.sparse import _ColumnTable, non_zeros
+from lmgp.sgd import KernelSGDClassifier
 from tests.features.conftest import sparse_rows
 
 Floats = NDArray[np.float64]

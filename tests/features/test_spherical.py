@@ -9,8 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from lmgp.errors import InputError
-from lmgp.features.radial import fit_radial
-from lmgp.features.spherical import SphericalFourierFeatures
+from lmgp.features.spherical import SphericalFourierFeatures, fit_radial
 
 Floats = NDArray[np.float64]
 

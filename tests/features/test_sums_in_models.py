@@ -13,11 +13,10 @@ from lmgp import (
     RandomMaclaurinFeatures,
     TaylorFeatures,
 )
+from lmgp.data import Noise, Rows
 from lmgp.features.moments import MomentSums
-from lmgp.inference.local import LocalPosterior, fitted_map
 from lmgp.kernels.base import Kernel
-from lmgp.noise import Noise
-from lmgp.validation import Rows
+from lmgp.posteriors.local import LocalPlan, fitted_map, reach_of
 
 Floats = NDArray[np.float64]
 
@@ -43,16 +42,16 @@ def test_rows_left_out_change_no_prediction(features: Any, kernel: Kernel) -> No
     rows, centroids, X = made()
     fitted = fitted_map(features, kernel, rows, centroids, np.random.default_rng(0))
     noise = Noise(0.1)
-    pruned = LocalPosterior(kernel, rows, noise, centroids, features=fitted)
-    whole = LocalPosterior(kernel, rows, noise, centroids, features=fitted, prune=0.0)
+    reach = reach_of(fitted, kernel, noise, rows)
+    pruned, whole = (LocalPlan(kernel, noise, fitted, centroids, reach=one).posterior(rows) for one in (reach, np.inf))
     # Some rows are left out, around each centroid.
     distances = np.linalg.norm(kernel.scale(rows.X)[:, None] - kernel.scale(centroids), axis=2)
-    assert np.all(np.sum(distances <= pruned.reach, axis=0) < 0.95 * len(rows.y))
+    assert np.all(np.sum(distances <= pruned.reach, axis=0) < 0.95 * len(rows))
     assert whole.reach == np.inf
     (mean, variance), (expected, expected_variance) = pruned.predict(X), whole.predict(X)
     assert variance is not None
     assert expected_variance is not None
-    assert np.all(np.abs(mean - expected) <= 1e-3 * np.sqrt(expected_variance))
+    assert np.all(np.abs(mean - expected)[:, 0] <= 1e-3 * np.sqrt(expected_variance))
     np.testing.assert_allclose(np.sqrt(variance), np.sqrt(expected_variance), rtol=1e-3)
 
 
@@ -86,7 +85,7 @@ def test_only_one_component_has_moments() -> None:
     rows, centroids, _ = made()
     for kernel, moments in ((GaussianKernel(), True), (WITH_NOTHING, True), (TWO, False)):
         fitted = TaylorFeatures(200, kernel=kernel).fit_around(rows.X, centroids)
-        sums = fitted.summed([rows], fitted.source(Noise(0.1), None)).sums
+        sums = fitted.summed([rows], fitted.source(Noise(0.1), None), 1).sums
         assert isinstance(sums, MomentSums) == moments
         assert (fitted.work(2).moments is not None) == moments
 

@@ -1,13 +1,12 @@
 """Files that are none: tables and model files, changed at random."""
 
 import gzip
-import io
-import json
-import zipfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from tests.saving.rewriting import rewritten
 
 Random = np.random.Generator
 
@@ -190,50 +189,40 @@ def _changed_tree(tree: Any, rng: Random) -> None:
         return
 
 
-def _changed_array(member: bytes, rng: Random) -> bytes:
-    array = np.load(io.BytesIO(member), allow_pickle=False)
+def _changed_array(array: Any, rng: Random) -> Any:
     match int(rng.integers(5)):
         case 0:
-            array = array.reshape(-1)
+            return array.reshape(-1)
         case 1:
-            array = array[..., None]
+            return array[..., None]
         case 2:
-            array = array[:-1] if array.ndim and len(array) else array.astype(np.int64)
+            return array[:-1] if array.ndim and len(array) else array.astype(np.int64)
         case 3:
-            array = array.astype(rng.choice(("f4", "i8", "u1", "?")))
-        case 4:
-            array = array * np.nan if array.dtype.kind == "f" else array * 0 - 5
-    stream = io.BytesIO()
-    np.save(stream, np.ascontiguousarray(array), allow_pickle=False)
-    return stream.getvalue()
+            return array.astype(rng.choice(("f4", "i8", "u1", "?")))
+    return array * np.nan if array.dtype.kind == "f" else array * 0 - 5
 
 
-def rewritten(content: bytes, rng: Random) -> bytes:
-    """Change what a model file says, and write it as a whole archive."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = {one: archive.read(one) for one in archive.namelist()}
-    names = list(members)
-    if len(names) > 1 and rng.random() < 0.3:
-        name = names[int(rng.integers(1, len(names)))]
-        members[name] = _changed_array(members[name], rng)
-    else:
-        header = json.loads(members[names[0]])
-        _changed_tree(header, rng)
-        members[names[0]] = json.dumps(header).encode()
-    if rng.random() < 0.05:
-        del members[names[-1]]
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED if rng.random() < 0.95 else zipfile.ZIP_DEFLATED) as archive:
-        for name, member in members.items():
-            archive.writestr(name, member)
-    return stream.getvalue()
+def with_other_contents(content: bytes, rng: Random) -> bytes:
+    """Change what a model file says, and write it as a whole file of another version."""
+
+    def change(header: dict[str, Any], arrays: list[Any]) -> None:
+        header["lmgp"] = "0.0.1"
+        if arrays and rng.random() < 0.3:
+            number = int(rng.integers(len(arrays)))
+            arrays[number] = _changed_array(arrays[number], rng)
+        else:
+            _changed_tree(header, rng)
+        if arrays and rng.random() < 0.05:
+            arrays.pop()
+
+    return rewritten(content, change)
 
 
 def bad_model(good: list[bytes], rng: Random) -> bytes:
     """A model file with some change."""
     content = good[int(rng.integers(len(good)))]
     if rng.random() < 0.6:
-        return rewritten(content, rng)
+        return with_other_contents(content, rng)
     return OF_BYTES[int(rng.integers(len(OF_BYTES)))](content, rng)
 
 

@@ -14,7 +14,7 @@ from lmgp import (
     RationalQuadraticKernel,
 )
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.derivatives import ByAutograd, with_gradient
+from lmgp.kernels.derivatives import Pullback, with_gradient
 
 Floats = NDArray[np.float64]
 
@@ -145,7 +145,7 @@ def test_closed_forms_are_those_of_automatic_differentiation(name: str) -> None:
     kernel, X, weights = KERNELS[name], torch.from_numpy(rows("apart")), torch.from_numpy(symmetric())
     values = kernel.values(None, torch.device("cpu"))
     covariance, pullback = kernel.with_pullback(X, values)
-    automatic = ByAutograd(kernel, X, values)
+    automatic = Pullback(kernel, X, values)
     torch.testing.assert_close(covariance, automatic.covariance, rtol=1e-12, atol=1e-14)
     found, expected = pullback.of_matrix(weights), automatic.of_matrix(weights)
     assert set(found) == set(expected) == {one.name for one in kernel.parameters}

@@ -5,7 +5,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from lmgp.kernels.distances import COLUMNS, squared_distances
+from lmgp.kernels.derivatives import COLUMNS, squared_distances
 
 Floats = NDArray[np.float64]
 

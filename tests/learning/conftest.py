@@ -8,9 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-import lmgp.learning.learn
+import lmgp.learning.engine
 import lmgp.learning.search
 from lmgp.kernels.base import Kernel
+from lmgp.learning.engine import REMEMBERED
 from lmgp.learning.plan import PLAN, Round
 
 Floats = NDArray[np.float64]
@@ -28,10 +29,16 @@ SMALL = replace(
 )
 
 
+@pytest.fixture(autouse=True)
+def forgotten() -> None:
+    """Forget what other tests learned by another plan."""
+    REMEMBERED.clear()
+
+
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions with few neighbours."""
-    for module in (lmgp.learning.learn, lmgp.learning.search):
+    for module in (lmgp.learning.engine, lmgp.learning.search):
         monkeypatch.setattr(module, "PLAN", SMALL)
 
 

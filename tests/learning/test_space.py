@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lmgp import GaussianKernel, MaternKernel
+from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
+from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.space import PRIORS, Space, Units
-from lmgp.validation import Rows
+from lmgp.learning.space import PRIORS, Space, Units, parameter_units
 
 Floats = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class TestUnits:
         units = Units.of(rows(), standardize=True)
         np.testing.assert_allclose(units.columns, DEVIATIONS, rtol=1e-9)
         np.testing.assert_allclose(units.shared, DEVIATIONS, rtol=1e-9)
-        assert units.variance == pytest.approx(rows().y.var())
+        assert units.variance == pytest.approx(rows().Y[:, 0].var())
 
     def test_one_scale_for_all_is_the_root_of_their_mean_square(self) -> None:
         units = Units.of(rows(), standardize=False)
@@ -41,7 +41,7 @@ class TestUnits:
 
     def test_a_constant_column_has_a_unit_and_does_not_count(self) -> None:
         given = rows()
-        constant = Rows(np.column_stack((given.X, np.full(60, 3.0))), given.y)
+        constant = Rows(np.column_stack((given.X, np.full(60, 3.0))), given.Y[:, 0])
         units = Units.of(constant, standardize=False)
         assert units.columns[3] == 1.0
         np.testing.assert_allclose(units.shared, np.sqrt(np.mean(DEVIATIONS**2)), rtol=1e-9)
@@ -65,6 +65,18 @@ class TestUnits:
             Units.of(Rows(X, y), standardize=True)
 
 
+def test_what_the_parameters_of_a_kernel_are_measured_in() -> None:
+    kernel = GaussianKernel([1.0, 1.0]) * RationalQuadraticKernel(alpha=7.0) + 2.0 * MaternKernel(
+        variance_bounds="fixed"
+    )
+    units, kinds = parameter_units(kernel + LinearKernel(), np.array([1.0, 100.0]), 9.0)
+    assert len(units) == len(kinds) == len((kernel + LinearKernel()).theta) == 7
+    # Two lengthscales and a variance in units of y²; a lengthscale, a factor and alpha; a lengthscale.
+    expected = ["lengthscale", "lengthscale", "variance", "lengthscale", "factor", "other", "lengthscale"]
+    assert kinds == expected
+    np.testing.assert_allclose(units, [1.0, 100.0, 9.0, 50.5, 1.0, 1.0, 50.5])
+
+
 class TestCoordinates:
     @pytest.mark.parametrize("ard", [False, True])
     @pytest.mark.parametrize("name", ["gaussian", "rational_quadratic", "matern12+gaussian"])
@@ -77,7 +89,7 @@ class TestCoordinates:
         assert one.noise_variance(free) == pytest.approx(math.exp(logarithms[-1]))
 
     def test_zero_is_one_unit(self) -> None:
-        one, variance = space("matern32"), rows().y.var()
+        one, variance = space("matern32"), rows().Y[:, 0].var()
         kernel = one.kernel(np.zeros(5))
         np.testing.assert_allclose(kernel.lengthscale, DEVIATIONS, rtol=1e-9)
         assert kernel.variance == pytest.approx(variance)
@@ -121,7 +133,7 @@ class TestBounds:
 
     def test_noise_has_a_floor(self) -> None:
         one = space()
-        assert one.noise_variance(one.bounds[:, 0]) == pytest.approx(PRIORS.least_noise * rows().y.var())
+        assert one.noise_variance(one.bounds[:, 0]) == pytest.approx(PRIORS.least_noise * rows().Y[:, 0].var())
 
     def test_are_far_from_what_data_need(self) -> None:
         one = space()
@@ -146,7 +158,7 @@ class TestPriors:
         np.testing.assert_array_equal(slope, 0.0)
         assert one.log_prior(one.median + 0.1)[0] < value
         # √d standard deviations, the variance of y, and a tenth of it.
-        kernel, variance = one.kernel(one.median), rows().y.var()
+        kernel, variance = one.kernel(one.median), rows().Y[:, 0].var()
         np.testing.assert_allclose(kernel.lengthscale, np.sqrt(3.0) * DEVIATIONS, rtol=1e-9)
         assert kernel.variance == pytest.approx(variance)
         assert one.noise_variance(one.median) == pytest.approx(0.1 * variance)
@@ -159,7 +171,7 @@ class TestPriors:
 
     def test_does_not_depend_on_the_units_of_the_rows(self) -> None:
         given = rows()
-        other = Rows(given.X * [1e3, 1.0, 1e-6], 40.0 * given.y)
+        other = Rows(given.X * [1e3, 1.0, 1e-6], 40.0 * given.Y[:, 0])
         one, two = space(), Space(make_form("matern12+gaussian", True, 3), Units.of(other, True))
         np.testing.assert_allclose(two.median, one.median)
         np.testing.assert_allclose(two.bounds, one.bounds, atol=1e-9)

@@ -1,7 +1,5 @@
 """What the tables of malformed input share: one example of each public class, and small rows and targets."""
 
-import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,33 +8,24 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.svm import SVC, SVR
 
-import lmgp
 from lmgp import (
-    CraftFeatures,
     ExactGPRegressor,
     GaussianKernel,
-    LinearFeatures,
     LinearKernel,
-    MultiTargetGPRegressor,
     RandomFourierFeatures,
     TaylorFeatures,
     TransformedTargetGPRegressor,
 )
+from lmgp.estimators import MultiTargetGPRegressor
+from lmgp.features import CraftFeatures, LinearFeatures
 from lmgp.kernels.base import Kernel
+from tests.public import classes as public
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, size=(30, 2))
 Y = 3.0 + X[:, 0] + 0.1 * RNG.normal(size=30)
 LABELS = np.where(Y > 3.0, "a", "b")
 GIVEN = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}
-
-
-def public(kind: type) -> Iterator[type]:
-    """The public classes of a kind."""
-    for name in lmgp.__all__:
-        found = getattr(lmgp, name)
-        if inspect.isclass(found) and issubclass(found, kind):
-            yield found
 
 
 def example(cls: type) -> Any:
@@ -60,7 +49,7 @@ def example(cls: type) -> Any:
     }
     if cls.__name__ in special:
         return special[cls.__name__]()
-    if issubclass(cls, lmgp.ExactGPRegressor.__mro__[1]):
+    if issubclass(cls, ExactGPRegressor.__mro__[1]):
         return cls(**GIVEN)
     return cls(8)
 
@@ -85,6 +74,8 @@ def row_sums(rows: np.ndarray) -> np.ndarray:
 def targets(estimator: Any) -> np.ndarray:
     """Targets that an estimator takes."""
     is_classifier = "Classifier" in type(estimator).__name__ or isinstance(getattr(estimator, "estimator", None), SVC)
+    if isinstance(estimator, MultiTargetGPRegressor):
+        return np.column_stack((Y, Y[::-1]))
     return LABELS if is_classifier else Y
 
 
@@ -133,10 +124,13 @@ ROWS: dict[str, tuple[Any, str]] = {
 # What stands in place of targets, one a row.
 TARGETS: dict[str, tuple[Any, str]] = {
     "none": (None, "requires y to be passed, but the target y is None"),
-    "a number": (3.0, r"y should be a 1d array, got an array of shape \(\)|Expected array-like"),
+    "a number": (3.0, r"y should be a 1d array, got an array of shape \(\)|Expected array-like|got scalar array"),
     "a name": ("price", r"got 'price'\. Give the column itself, df\['price'\]|y should be a 1d array"),
     "short": (Y[:-1], r"inconsistent numbers of samples: \[(30, 29|29, 30)\]"),
-    "two columns": (np.column_stack((Y, Y)), r"y should be a 1d array, got an array of shape \(30, 2\)"),
+    "two columns": (
+        np.column_stack((Y, Y)),
+        r"y should be a 1d array, got an array of shape \(30, 2\)|The model has 1 target",
+    ),
     "nan": (changed(Y, np.nan, float), "y contains NaN"),
     "infinite": (changed(Y, np.inf, float), "y contains infinity"),
     "complex": (Y + 1j, "(?i)complex"),

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
 from lmgp import ExactGPRegressor
 from lmgp.cli import _parser, main
-from lmgp.columns import NamedColumns
 from tests.malformed.conftest import GIVEN, X, Y
 
 GOOD = "a,b,y\n" + "".join(f"{a!r},{b!r},{y!r}\n" for (a, b), y in zip(X.tolist(), Y.tolist(), strict=True))
@@ -136,7 +136,7 @@ OPTIONS: dict[str, list[tuple[str, str]]] = {
 def model_file(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A model of the columns a and b."""
     path = tmp_path_factory.mktemp("model") / "model.lmgp"
-    ExactGPRegressor(**GIVEN).fit(NamedColumns.of(X.copy(), ("a", "b")), Y).save(path)
+    ExactGPRegressor(**GIVEN).fit(pd.DataFrame(X, columns=["a", "b"]), Y).save(path)
     return path.read_bytes()
 
 

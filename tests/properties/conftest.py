@@ -1,8 +1,6 @@
 """What the properties share: every model, problems that hypothesis draws, and how near equal predictions must be."""
 
-import inspect
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -10,38 +8,40 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-import lmgp
 from lmgp import (
-    CraftFeatures,
     ExactGPRegressor,
     FeaturizedGPRegressor,
     GaussianKernel,
     GPRegressor,
-    KernelSGDRegressor,
-    LinearFeatures,
     LocalizedGPRegressor,
     MaternKernel,
-    ModulatedFeatures,
-    MultiTargetGPRegressor,
     NearestNeighborsGPRegressor,
     NystroemFeatures,
     OptimizedMaclaurinFeatures,
     OrthogonalFourierFeatures,
-    PolynomialMaclaurinFeatures,
-    ProductFeatures,
     RandomFourierFeatures,
     RandomMaclaurinFeatures,
     ResidualGPRegressor,
-    ScaledFeatures,
     SpectralGPRegressor,
-    SphericalFourierFeatures,
     StructuredOrthogonalFourierFeatures,
-    SumFeatures,
     TaylorFeatures,
     TransformedTargetGPRegressor,
 )
 from lmgp.errors import ImplausibleMeanWarning, KernelWarning, NumericalWarning, ToleranceWarning
+from lmgp.estimators import MultiTargetGPRegressor
+from lmgp.features import (
+    CraftFeatures,
+    LinearFeatures,
+    ModulatedFeatures,
+    PolynomialMaclaurinFeatures,
+    ProductFeatures,
+    ScaledFeatures,
+    SphericalFourierFeatures,
+    SumFeatures,
+)
 from lmgp.kernels.base import Kernel
+from lmgp.sgd import KernelSGDRegressor
+from tests.public import classes as public
 
 Floats = NDArray[np.float64]
 
@@ -159,14 +159,6 @@ class Problem:
             variance=of_y**2 * self.variance,
             noise=of_y**2 * self.noise,
         )
-
-
-def public(kind: type) -> Iterator[type]:
-    """The public classes of a kind."""
-    for name in lmgp.__all__:
-        found = getattr(lmgp, name)
-        if inspect.isclass(found) and issubclass(found, kind):
-            yield found
 
 
 def public_regressors() -> set[type]:

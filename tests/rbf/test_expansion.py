@@ -19,9 +19,7 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 
 from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
 from lmgp.errors import InputError
-from lmgp.rbf.estimators import rbf_expansion
-from lmgp.rbf.expansion import RBFExpansion
-from lmgp.rbf.readouts import Classification, OneClass, Regression
+from lmgp.rbf import Classification, OneClass, RBFExpansion, Regression, rbf_expansion
 
 Floats = NDArray[np.float64]
 

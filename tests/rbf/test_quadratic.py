@@ -22,12 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 from lmgp.errors import InputError, ValidityWarning
-from lmgp.rbf.approximation import ApproximateRBF
-from lmgp.rbf.estimators import rbf_expansion
-from lmgp.rbf.expansion import RBFExpansion
-from lmgp.rbf.quadratic import QuadraticRBF
-from lmgp.rbf.readouts import Regression
-from lmgp.rbf.taylor import TaylorRBF
+from lmgp.rbf import RBFExpansion, Regression, rbf_expansion
+from lmgp.rbf.approximation import ApproximateRBF, QuadraticRBF, TaylorRBF
 from lmgp.rbf.validity import PAPER_TOLERANCE, gamma_max
 
 Floats = NDArray[np.float64]

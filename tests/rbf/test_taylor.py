@@ -13,11 +13,7 @@ from sklearn.svm import SVC, SVR
 
 from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.errors import InputError, ValidityWarning
-from lmgp.rbf.estimators import rbf_expansion
-from lmgp.rbf.expansion import RBFExpansion
-from lmgp.rbf.quadratic import QuadraticRBF
-from lmgp.rbf.readouts import Regression
-from lmgp.rbf.taylor import TaylorRBF
+from lmgp.rbf import QuadraticRBF, RBFExpansion, Regression, TaylorRBF, rbf_expansion
 from lmgp.rbf.validity import PAPER_TOLERANCE, largest_exponent
 
 Floats = NDArray[np.float64]

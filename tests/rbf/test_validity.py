@@ -12,7 +12,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVR
 
 from lmgp.errors import InputError, MemoryLimitError, ValidityWarning
-from lmgp.rbf.taylor import TaylorRBF
+from lmgp.rbf import TaylorRBF
 from lmgp.rbf.validity import PAPER_TOLERANCE, gamma_max, largest_distance, largest_exponent
 
 Floats = NDArray[np.float64]

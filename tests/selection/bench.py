@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from lmgp import TaylorFeatures
-from lmgp.methods import EXACT, NEAREST_ROWS
-from lmgp.selection.families import Candidate, Choice, Family
+from lmgp.data import Rows
+from lmgp.recipes import Exact, Local, Nearest
+from lmgp.selection.candidates import Candidate, Family
+from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Predictor, Selection, select
-from lmgp.validation import Rows
+from lmgp.selection.search import Selection, select
 
 NOISE, VARIANCE, TOLERANCE = 0.5, 1.5, 1e-3
 N_PROBES = 100
@@ -38,15 +39,14 @@ class Bench:
         """
         for size, (_, kl) in table.items():
             self.divergence[method, size] = kl if callable(kl) else lambda X, kl=kl: np.full(len(X), kl)
-        features = None if method in (NEAREST_ROWS, EXACT) else TaylorFeatures()
-        choices = [Choice(method, size, features, 1.0, "dtc") for size in table]
-        return Family([Candidate(choice, table[choice.size][0], trial) for choice in choices], power)
+        recipe = {NEAREST_ROWS: Nearest(), EXACT: Exact()}.get(method, Local(TaylorFeatures()))
+        return Family([Candidate(method, size, recipe, seconds, trial) for size, (seconds, _) in table.items()], power)
 
-    def build(self, choice: Choice) -> Predictor:
-        self.built.append((choice.method, choice.size))
-        return Made(self, (choice.method, choice.size))
+    def build(self, candidate: Candidate) -> "Made":
+        self.built.append((candidate.method, candidate.size))
+        return Made(self, (candidate.method, candidate.size))
 
-    def select(self, families: Sequence[Family], tolerance: float = TOLERANCE) -> tuple[Choice, Selection]:
+    def select(self, families: Sequence[Family], tolerance: float = TOLERANCE) -> tuple[Candidate, Selection]:
         return select(self.probes, families, self.build, NOISE, tolerance, 77)
 
 
@@ -63,4 +63,4 @@ class Made:
         self.bench.predicted.append((*self.key, len(X)))
         # KL = m²/(2v) for Gaussians of the same variance.
         divergence = self.bench.divergence[self.key](X[:, 0])
-        return np.sqrt(2.0 * (VARIANCE + NOISE) * divergence), np.full(len(X), VARIANCE)
+        return np.sqrt(2.0 * (VARIANCE + NOISE) * divergence)[:, None], np.full(len(X), VARIANCE)

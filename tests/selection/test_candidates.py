@@ -12,20 +12,25 @@ from lmgp import (
 )
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
-from lmgp.methods import SPECTRAL
+from lmgp.posteriors import costs
+from lmgp.recipes import Exact, Local, Nearest, Residual, Weights
 from lmgp.selection import candidates
 from lmgp.selection.candidates import LIMITS, NAMES, TRIED, checked_methods, sizes
+from lmgp.selection.methods import SPECTRAL
 from tests.selection.machine import (
     FEATURES,
     FEATURES_ONLY,
+    KERNEL,
     LOCAL,
     OPEN,
     ROWS_ONLY,
     SEARCHED,
-    choices,
+    all_of,
     draw,
+    features_of,
     listed,
     seconds,
+    threshold_of,
 )
 
 
@@ -53,75 +58,70 @@ class TestSizes:
     @pytest.mark.parametrize("largest", [2, 31, 100, 700])
     def test_no_candidate_has_more_columns_or_rows_than_allowed(self, largest: int) -> None:
         """But for the exact GP, which has all rows."""
-        found = [one for one in choices(listed(draw(), replace(OPEN, max_features=largest))) if one.method != "exact"]
-        assert max(choice.size for choice in found) == largest or largest > 400
-        for choice in found:
-            assert choice.size <= largest
-            assert (choice.n_neighbors or 0) <= largest
-            if choice.features is not None:
-                assert choice.features.n_features == choice.size
+        found = [one for one in all_of(listed(draw(), replace(OPEN, max_features=largest))) if one.method != "exact"]
+        assert max(candidate.size for candidate in found) == largest or largest > 400
+        for candidate in found:
+            assert candidate.size <= largest
+            assert getattr(candidate.recipe, "n_neighbors", 0) <= largest
+            if features_of(candidate) is not None:
+                assert features_of(candidate).n_features == candidate.size
 
     def test_grow_within_a_family(self) -> None:
         for family in listed(draw()):
-            each = [candidate.choice.size for candidate in family.candidates]
+            each = [candidate.size for candidate in family.candidates]
             assert each == sorted(set(each))
 
 
 class TestWhatIsAllowed:
     def test_everything(self) -> None:
-        found = choices(listed(draw(), replace(OPEN, max_features=512)))
-        assert {choice.method for choice in found} == {
+        found = all_of(listed(draw(), replace(OPEN, max_features=512)))
+        assert {candidate.method for candidate in found} == {
             "global_taylor", "global_taylor_energy", "orf", "nystroem", "local_taylor", "local_taylor_energy",
             "local_maclaurin_tensor_srht", "residual", "nearest_rows", "exact",
         }  # fmt: skip
-        assert {choice.threshold for choice in found if choice.method.startswith("local_")} == {
+        assert {threshold_of(candidate) for candidate in found if candidate.method.startswith("local_")} == {
             4.0,
             2.0,
             1.0,
             0.5,
             0.25,
         }
-        assert {choice.threshold for choice in found if not choice.method.startswith("local_")} == {None}
+        assert {threshold_of(candidate) for candidate in found if not candidate.method.startswith("local_")} == {None}
 
     def test_features_only(self) -> None:
-        found = choices(listed(draw(), FEATURES_ONLY))
-        assert {choice.method for choice in found} == set(FEATURES)
-        assert all(choice.features is not None and choice.solver != "dual" for choice in found)
+        found = all_of(listed(draw(), FEATURES_ONLY))
+        assert {candidate.method for candidate in found} == set(FEATURES)
+        assert all(features_of(candidate) is not None for candidate in found)
 
     def test_rows_only(self) -> None:
-        found = choices(listed(draw(), replace(OPEN, methods=ROWS_ONLY, max_features=512)))
-        assert {choice.method for choice in found} == set(ROWS_ONLY)
-        assert {choice.solver for choice in found} == {"dual"}
-        assert all(choice.features is None for choice in found)
-        assert [choice.n_neighbors for choice in found] == [32, 64, 128, 256, None]
+        found = all_of(listed(draw(), replace(OPEN, methods=ROWS_ONLY, max_features=512)))
+        assert {candidate.method for candidate in found} == set(ROWS_ONLY)
+        assert [candidate.recipe for candidate in found] == [*(Nearest(k, 4.0) for k in (32, 64, 128, 256)), Exact(4.0)]
 
     def test_global_models_are_solved_by_features_and_localized_ones_as_is_best(self) -> None:
-        for choice in choices(listed(draw())):
-            if choice.features is not None:
-                assert choice.solver == ("primal" if choice.threshold is None else "auto")
+        for candidate in all_of(listed(draw())):
+            if isinstance(candidate.recipe, Local):
+                assert candidate.recipe.solver == "auto"
+            else:
+                assert isinstance(candidate.recipe, (Weights, Nearest, Residual, Exact))
 
     @pytest.mark.parametrize("method", [name for name in NAMES if name != SPECTRAL])
     @pytest.mark.parametrize("n", [10, 200])
     def test_one_method(self, method: str, n: int) -> None:
-        assert {choice.method for choice in choices(listed(draw(n), replace(OPEN, methods=(method,))))} == {method}
-
-    @pytest.mark.parametrize("approximation", ["dtc", "sor", "fitc"])
-    def test_the_approximation_is_that_of_every_model(self, approximation: str) -> None:
-        found = choices(listed(draw(), replace(OPEN, approximation=approximation)))
-        assert {choice.approximation for choice in found} == {approximation}
+        assert {candidate.method for candidate in all_of(listed(draw(n), replace(OPEN, methods=(method,))))} == {method}
 
     @pytest.mark.parametrize("method", ["local_taylor_energy", "global_taylor_energy"])
     def test_of_one_column_an_index_set_can_be_named(self, method: str) -> None:
         found = listed(draw(d=1), replace(OPEN, methods=(method,)))
-        assert {choice.method for choice in choices(found)} == {method}
+        assert {candidate.method for candidate in all_of(found)} == {method}
 
     def test_of_one_column_there_is_one_index_set(self) -> None:
         found = listed(draw(d=1))
-        assert not any("energy" in choice.method for choice in choices(found))
+        assert not any("energy" in candidate.method for candidate in all_of(found))
         assert all(family.rival is None for family in found)
 
     def test_the_two_index_sets_are_rivals(self) -> None:
-        found = {(one.candidates[0].choice.method, one.candidates[0].choice.threshold): one for one in listed(draw())}
+        found = {(one.candidates[0].method, threshold_of(one.candidates[0])): one for one in listed(draw())}
         for (method, threshold), family in found.items():
             if "taylor" in method:
                 other = method.removesuffix("_energy") if "energy" in method else f"{method}_energy"
@@ -136,8 +136,8 @@ class TestExact:
     def test_all_rows_are_a_candidate_where_these_are_few(self, n: int, methods: tuple[str, ...]) -> None:
         found = listed(draw(n), replace(OPEN, methods=methods))
         assert list(seconds(found, "exact")) == [n]
-        (exact,) = (choice for choice in choices(found) if choice.method == "exact")
-        assert (exact.features, exact.n_neighbors, exact.threshold, exact.solver) == (None, None, None, "dual")
+        (exact,) = (candidate for candidate in all_of(found) if candidate.method == "exact")
+        assert isinstance(exact.recipe, Exact)
 
     def test_more_rows_than_columns_allowed_too(self) -> None:
         assert list(seconds(listed(draw(257), replace(OPEN, max_features=40)), "exact")) == [257]
@@ -154,8 +154,7 @@ class TestExact:
 
     def test_by_hand(self) -> None:
         found = seconds(listed(draw(400), n_predict=7), "exact")
-        expected = 1e-12 * 400**3 + 400**2 * 1e-11 + 7 * (1e-9 * 400**2 + 400 * 1e-11)
-        assert found[400] == pytest.approx(expected)
+        assert found[400] == costs.of_exact(400, 2, 7, KERNEL).seconds
 
     def test_nearest_rows_are_no_more_than_can_be_told(self) -> None:
         assert list(seconds(listed(draw(), replace(OPEN, max_neighbours=128)), "nearest_rows")) == [32, 64, 128]
@@ -186,11 +185,11 @@ class TestThresholds:
         assert limit == 60
         expected = [t for t in (4.0, 2.0, 1.0, 0.5, 0.25) if len(farthest_point_clustering(rows.X, t)) < limit]
         assert 0 < len(expected) < 5
-        found = {choice.threshold for choice in choices(listed(rows))} - {None}
+        found = {threshold_of(candidate) for candidate in all_of(listed(rows))} - {None}
         assert found == set(expected)
 
     def test_one_centroid_is_a_global_model(self) -> None:
-        assert {choice.threshold for choice in choices(listed(draw(extent=0.5)))} == {None, 0.25}
+        assert {threshold_of(candidate) for candidate in all_of(listed(draw(extent=0.5)))} == {None, 0.25}
 
     def test_of_more_rows_more_centroids_are_looked_for_except_in_high_dimension(self) -> None:
         assert LIMITS.max_centroids(100, 2) == LIMITS.max_centroids(1000, 8) == 256
@@ -200,8 +199,8 @@ class TestThresholds:
         assert LIMITS.max_centroids(10**9, 8) == 256
 
     def test_where_localized_models_alone_are_allowed_one_centroid_will_do(self) -> None:
-        found = choices(listed(draw(extent=0.5), replace(OPEN, methods=LOCAL)))
-        assert {choice.threshold for choice in found} == set(LIMITS.thresholds)
+        found = all_of(listed(draw(extent=0.5), replace(OPEN, methods=LOCAL)))
+        assert {threshold_of(candidate) for candidate in found} == set(LIMITS.thresholds)
 
 
 class TestKernels:
@@ -214,14 +213,14 @@ class TestKernels:
         ],
     )
     def test_that_are_no_sums_of_gaussians(self, kernel: Kernel) -> None:
-        found = choices(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
-        assert {choice.method for choice in found} == {"orf", "nystroem", "residual", "nearest_rows", "exact"}
-        assert {choice.threshold for choice in found} == {None}
+        found = all_of(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
+        assert {candidate.method for candidate in found} == {"orf", "nystroem", "residual", "nearest_rows", "exact"}
+        assert {threshold_of(candidate) for candidate in found} == {None}
 
     def test_sums_of_gaussians_allow_every_method(self) -> None:
         kernel = GaussianKernel(1.0, 0.5) + GaussianKernel(3.0, 0.5)
-        found = choices(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
-        assert {choice.method for choice in found} == set(SEARCHED)
+        found = all_of(listed(draw(), replace(OPEN, max_features=512), kernel=kernel))
+        assert {candidate.method for candidate in found} == set(SEARCHED)
 
     def test_one_that_no_method_can_serve_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"None of methods=\['local_taylor'\] can serve MaternKernel"):
@@ -232,9 +231,9 @@ class TestMemory:
     def test_models_that_do_not_fit_are_left_out(self) -> None:
         """Three D × D matrices, or two of all rows."""
         allowed = replace(OPEN, max_features=512, max_memory_gib=3 * 8 * 150**2 / 2**30)
-        found = choices(listed(draw(), allowed))
-        assert max(choice.size for choice in found if choice.features is not None) == 128
-        assert "exact" not in {choice.method for choice in found}
+        found = all_of(listed(draw(), allowed))
+        assert max(candidate.size for candidate in found if features_of(candidate) is not None) == 128
+        assert "exact" not in {candidate.method for candidate in found}
 
     def test_nothing_fits(self) -> None:
         with pytest.raises(InputError, match=r"max_memory_gib=1e-08\. Allow more of these"):

@@ -1,174 +1,219 @@
-"""The measured rates: interpolation, what they are positive and constant for, and torch's threads afterwards."""
+"""What models cost: counted, and so the same wherever and whenever they are counted."""
 
-from collections.abc import Callable, Iterator
+import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from lmgp import GaussianKernel, MaternKernel
-from lmgp.kernels.base import Kernel
-from lmgp.selection import costs
-from lmgp.selection.costs import Costs, Rate, measured_costs, measured_kernel_costs
-
-RATES = ("factorise", "product_row", "moment_row", "predict_row", "exact", "exact_row")
-
-
-@pytest.fixture
-def few_repeats(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Costs]:
-    """Measure without the cache, and no more than needed."""
-    monkeypatch.setattr(costs, "SAMPLING", replace(costs.SAMPLING, repeats=1))
-    return costs.measure
-
-
-@pytest.fixture
-def threads() -> Iterator[int]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield 2
-    torch.set_num_threads(before)
-
-
-class TestRate:
-    RATE = Rate((10.0, 100.0, 1000.0), (3e-6, 2e-5, 9e-3))
-
-    def test_the_measured_sizes_take_what_was_measured(self) -> None:
-        assert [self.RATE(size) for size in self.RATE.sizes] == pytest.approx(self.RATE.seconds, rel=1e-12)
-
-    @pytest.mark.parametrize(("low", "high"), [(0, 1), (1, 2)])
-    def test_a_power_law_between_two_sizes(self, low: int, high: int) -> None:
-        (x0, x1), (y0, y1) = ((values[low], values[high]) for values in (self.RATE.sizes, self.RATE.seconds))
-        for size in (1.5 * x0, 4.0 * x0, 0.9 * x1):
-            power = np.log(y1 / y0) / np.log(x1 / x0)
-            assert self.RATE(size) == pytest.approx(y0 * (size / x0) ** power, rel=1e-12)
-
-    def test_the_last_power_goes_on_beyond_the_largest_size(self) -> None:
-        assert self.RATE(1e5) == pytest.approx(9e-3 * (9e-3 / 2e-5) ** 2, rel=1e-12)
-
-    def test_no_cheaper_beyond_the_largest_size(self) -> None:
-        """Two measurements can come in the wrong order."""
-        rate = Rate((10.0, 100.0), (2e-6, 1e-6))
-        assert rate(1e6) == pytest.approx(1e-6, rel=1e-12)
-
-    @pytest.mark.parametrize("size", [0, 0.5, 1, 9])
-    def test_less_than_the_smallest_size_takes_as_long(self, size: float) -> None:
-        assert self.RATE(size) == pytest.approx(3e-6, rel=1e-12)
-
-    def test_the_least_power_holds_beyond_the_largest_size_alone(self) -> None:
-        rate = Rate((10.0, 100.0), (1e-6, 2e-6), power=3.0)
-        assert rate(1000) == pytest.approx(2e-3, rel=1e-12)
-        assert rate(100) == pytest.approx(2e-6, rel=1e-12)
-        assert Rate((10.0, 100.0), (1e-6, 1e-2), power=3.0)(1000) == pytest.approx(1e2, rel=1e-12)
-
-    def test_a_law_of_one_power_is_met_everywhere(self) -> None:
-        rate = Rate((32.0, 128.0, 512.0), tuple(1e-9 * size**2.5 for size in (32.0, 128.0, 512.0)))
-        for size in (33, 200, 512, 5000, 10**6):
-            assert rate(size) == pytest.approx(1e-9 * size**2.5, rel=1e-10)
+from lmgp import GaussianKernel, GPRegressor, MaternKernel
+from lmgp.data import Rows
+from lmgp.features.base import Work
+from lmgp.neighbours.cells import points_per_cell, rows_per_cell
+from lmgp.neighbours.placement import cover
+from lmgp.posteriors import costs
+from lmgp.posteriors.costs import PASSES, REFERENCE, TRIANGULAR, Cost
+from lmgp.selection import candidates, probes, search
+from lmgp.selection.candidates import LIMITS, Allowed, Candidate
+from tests.selection.machine import (
+    FEATURES,
+    FEATURES_ONLY,
+    KERNEL,
+    N_PROBES,
+    OPEN,
+    ROWS_ONLY,
+    all_of,
+    draw,
+    listed,
+    seconds,
+    threshold_of,
+)
 
 
-class TestMeasured:
-    def test_every_rate_is_positive_and_finite(self) -> None:
-        measured = measured_costs()
-        assert 0.0 < measured.model < 10.0
-        for name in RATES:
-            seconds = np.array(getattr(measured, name).seconds)
-            assert np.all(np.isfinite(seconds) & (seconds > 0.0) & (seconds < 10.0)), name
-
-    def test_larger_sizes_take_longer(self) -> None:
-        """By more than a measurement is off."""
-        measured = measured_costs()
-        for name in ("factorise", "product_row", "predict_row", "exact", "exact_row"):
-            rate = getattr(measured, name)
-            assert rate(rate.sizes[-1]) > 1.5 * rate(rate.sizes[0]), name
-            assert rate(100 * rate.sizes[-1]) > 3 * rate(rate.sizes[-1]), name
-
-    def test_a_factorisation_of_many_rows_takes_longer_than_one_prediction_from_them(self) -> None:
-        measured = measured_costs()
-        assert measured.exact(2000) > 50 * measured.exact_row(2000)
-        assert measured.factorise(2000) > 50 * measured.predict_row(2000)
-
-    def test_once_for_each_number_of_threads(self, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-        asked: list[int] = []
-        monkeypatch.setattr(costs, "MEASURED", {})
-        monkeypatch.setattr(costs, "measure", asked.append)
-        for n_threads in (threads, 1, threads, 1):
-            torch.set_num_threads(n_threads)
-            measured_costs()
-        assert asked == [threads, 1]
-
-    def test_the_same_rates_for_the_rest_of_the_process(self) -> None:
-        assert measured_costs() is measured_costs()
-
-    def test_independent_tasks_share_the_threads(self, monkeypatch: pytest.MonkeyPatch, few_repeats) -> None:
-        """What one thread does in a second takes four threads a quarter of it."""
-        clock = iter(float(tick) for tick in range(10**6))
-        monkeypatch.setattr(costs, "process_time", lambda: next(clock))
-        one, four = few_repeats(1), few_repeats(4)
-        assert one.exact.seconds == pytest.approx([1.0, 1.0, 1.0])
-        assert four.exact.seconds == pytest.approx([0.25, 0.25, 0.25])
-        assert four.model == pytest.approx(0.5)
-        assert four.predict_row.seconds == pytest.approx([0.25 / 256] * 3)
-        assert four.moment_row.seconds == pytest.approx([0.25 / 2048] * 3)
-
-    def test_the_least_of_several_times_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        ticks, spent = [0.0], iter([5.0, 1.0] * 10**5)
-        even = [True]
-
-        def clock() -> float:
-            if not even[0]:
-                ticks[0] += next(spent)
-            even[0] = not even[0]
-            return ticks[0]
-
-        monkeypatch.setattr(costs, "process_time", clock)
-        assert costs.measure(1).factorise.seconds == pytest.approx([1.0, 1.0, 1.0])
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List those too that take next to nothing."""
+    monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, negligible=0.0))
 
 
-class TestOfAKernel:
-    KERNEL = MaternKernel(2.0, 1.0)
+class TestCounts:
+    def test_add_up_and_become_seconds(self) -> None:
+        cost = Cost(8.0, 2.0, 4.0) + 3.0 * Cost(1.0, 1.0)
+        assert cost == Cost(11.0, 5.0, 4.0)
+        expected = 11.0 / REFERENCE.operations + 5.0 / REFERENCE.bytes + 4.0 / REFERENCE.calls
+        assert cost.seconds == pytest.approx(expected, rel=1e-14)
 
-    def test_the_rates_are_positive_and_grow_with_the_neighbours(self) -> None:
-        found = measured_kernel_costs(self.KERNEL, 3)
-        assert 0.0 < found.entry < 1e-3
-        assert 0.0 < found.neighbours_row(32) < found.neighbours_row(256) < 10.0
-        assert found.neighbours_row(1024) >= 4.0 * found.neighbours_row(512)
+    def test_of_the_exact_process(self) -> None:
+        n, d, m = 100, 3, 7
+        entries = n**2 + m * n
+        found = costs.of_exact(n, d, m, KERNEL)
+        assert found.operations == pytest.approx(TRIANGULAR * (n**3 / 3 + m * n**2) + 2 * d * entries)
+        assert found.bytes == pytest.approx(8 * PASSES * entries)
 
-    def test_rows_of_a_cell_share_in_few_columns(self) -> None:
-        found = measured_kernel_costs(self.KERNEL, 2)
-        assert found.shared_row(256) < 0.5 * found.cell_row(256)
-        found = measured_kernel_costs(self.KERNEL, 3)
-        assert found.shared_row is found.cell_row is found.neighbours_row
+    def test_a_sum_of_kernels_takes_the_entries_of_both(self) -> None:
+        one, both = (costs.of_exact(100, 2, 0, kernel) for kernel in (KERNEL, KERNEL + MaternKernel()))
+        assert both.bytes == 2.0 * one.bytes
 
-    def test_are_those_of_its_form(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Whatever its parameters; other columns, another number of lengthscales or other parts are measured anew."""
-        asked: list[tuple[Kernel, int]] = []
-        monkeypatch.setattr(costs, "MEASURED", {})
-        monkeypatch.setattr(costs, "measure_kernel", lambda kernel, n_inputs, _: asked.append((kernel, n_inputs)))
-        other, both = MaternKernel(0.1, 7.0), self.KERNEL + MaternKernel(3.0, 1.0)
-        ard = MaternKernel([1.0, 2.0, 3.0], 1.0)
-        cases = [(self.KERNEL, 3), (other, 3), (self.KERNEL, 2), (ard, 3), (both, 3), (GaussianKernel(), 3), (ard, 3)]
-        for kernel, n_inputs in cases:
-            measured_kernel_costs(kernel, n_inputs)
-        assert asked == [cases[i] for i in (0, 2, 3, 4, 5)]
+    def test_of_a_model_for_all_rows(self) -> None:
+        n, D, m = 400, 64, 7
+        found = costs.of_map(Work(D), n, 2, m, KERNEL)
+        assert found.operations == pytest.approx(TRIANGULAR * (D**3 / 3 + m * D**2) + n * D**2)
+        assert found.bytes == pytest.approx(8 * PASSES * (D**2 + (n + m) * D))
+
+    def test_of_points_that_share_a_cell(self) -> None:
+        """Few points are each alone in a cell; of many, a cell serves as many as it has training rows."""
+        n, k = 400, 128
+        alone, some, all_, more = (costs.of_nearest(k, n, 2, m, KERNEL).calls for m in (2, n // 2, n, 4 * n))
+        cells = np.array([2.0, n / points_per_cell(2, k), n / points_per_cell(2, k), 4.0 * n / points_per_cell(2, k)])
+        np.testing.assert_allclose([alone, some, all_, more], costs.CALLS_OF_CELL * cells)
+        assert rows_per_cell(2, k) > k
+        apart = costs.of_nearest(k, n, 2, n, KERNEL, share=False)
+        assert costs.of_nearest(k, n, 2, n, KERNEL).seconds < apart.seconds
+
+    def test_do_not_depend_on_the_values_of_parameters(self) -> None:
+        assert costs.of_nearest(64, 500, 3, 9, GaussianKernel(0.1)) == costs.of_nearest(
+            64, 500, 3, 9, MaternKernel(7.0)
+        )
 
 
-class TestThreads:
-    def test_are_as_many_as_before(self, threads: int, few_repeats) -> None:
-        few_repeats(threads)
-        assert torch.get_num_threads() == threads
+class TestSeconds:
+    ROWS = draw(400)
 
-    def test_are_as_many_as_before_after_an_error(
-        self, threads: int, few_repeats, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        seen = []
+    def test_grow_with_the_size(self) -> None:
+        for family in listed(self.ROWS):
+            each = [candidate.seconds for candidate in family.candidates]
+            assert min(each) > 0.0
+            assert np.all(np.isfinite(each))
+            # Of few neighbours, what surrounds a cell takes longer than its operations.
+            assert each == sorted(each) or family.candidates[0].method == "nearest_rows"
+            assert len(each) == 1 or each[-1] > each[0]
 
-        def fail(*_: object, **__: object) -> None:
-            seen.append(torch.get_num_threads())
-            raise RuntimeError("no luck")
+    @pytest.mark.parametrize(
+        "method", ["orf", "nystroem", "global_taylor", "local_taylor", "local_maclaurin_tensor_srht"]
+    )
+    def test_grow_with_the_rows(self, method: str) -> None:
+        """Of the same place, so that there are as many centroids."""
+        threshold = 2.0 if method.startswith("local_") else None
+        few = self.ROWS
+        many = Rows(np.repeat(few.X, 20, axis=0), np.repeat(few.Y[:, 0], 20))
+        allowed = FEATURES_ONLY
+        found = [seconds(listed(rows, allowed), method, threshold)[256] for rows in (few, many)]
+        assert found[1] > found[0]
 
-        monkeypatch.setattr(costs, "evaluate", fail)
-        with pytest.raises(RuntimeError, match="no luck"):
-            few_repeats(threads)
-        assert seen == [1]
-        assert torch.get_num_threads() == threads
+    def test_grow_with_the_rows_to_predict(self) -> None:
+        few, many = (
+            [(one.method, one.size, threshold_of(one), one.seconds) for one in self.flat(n_predict)]
+            for n_predict in (1000, 100_000)
+        )
+        assert [line[:3] for line in few] == [line[:3] for line in many]
+        assert all(less[3] < more[3] for less, more in zip(few, many, strict=True))
+
+    def flat(self, n_predict: int) -> list[Candidate]:
+        found = listed(self.ROWS, FEATURES_ONLY, n_predict)
+        return [candidate for family in found for candidate in family.candidates]
+
+    def test_nearest_rows_cost_by_the_rows_to_predict_alone(self) -> None:
+        rows = draw(400, d=4)
+        first, second = (seconds(listed(rows, n_predict=n), "nearest_rows") for n in (100, 1000))
+        assert list(second.values()) == pytest.approx([10.0 * value for value in first.values()])
+
+    def test_rows_out_of_reach_cost_nothing(self) -> None:
+        """A row is within reach of a part of the centroids: of fewer, where more may be left out."""
+        wide = draw(400, extent=60.0)
+        allowed = replace(OPEN, methods=("local_maclaurin_tensor_srht",))
+        found = [
+            seconds(listed(wide, allowed, share=share), "local_maclaurin_tensor_srht", 4.0)[256]
+            for share in (1e-2, 1e-12, 0.0)
+        ]
+        assert found[0] < found[1] < found[2]
+        n_models = len(cover(wide, KERNEL, 4.0))
+        every_row = costs.of_map(Work(256), 400, 2, 1000, KERNEL, n_centroids=n_models)
+        assert found[2] == pytest.approx(every_row.seconds)
+
+    def test_a_size_is_left_out_where_the_next_one_takes_next_to_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(candidates, "LIMITS", LIMITS)
+        assert list(seconds(listed(self.ROWS), "orf")) == [256]
+        assert len(seconds(listed(self.ROWS, n_predict=10**6), "orf")) == 4
+
+    def test_of_a_trial_are_those_for_the_probes(self) -> None:
+        """It is fitted to all rows."""
+        methods = (*FEATURES, *ROWS_ONLY)  # what is affordable of residuals depends on the number of predictions
+        found, probes = (
+            listed(self.ROWS, replace(OPEN, methods=methods), n_predict) for n_predict in (10**5, N_PROBES)
+        )
+        tried = [one.trial_seconds for family in found for one in family.candidates]
+        expected = [one.seconds for family in probes for one in family.candidates]
+        assert tried == pytest.approx(expected)
+
+    def test_of_a_trial_of_residuals_are_those_for_the_probes(self) -> None:
+        allowed = replace(OPEN, methods=("residual",))
+        few, many = (
+            {
+                (one.size, one.recipe.n_neighbors): one
+                for family in listed(self.ROWS, allowed, n_predict)
+                for one in family.candidates
+            }
+            for n_predict in (N_PROBES, 10**5)
+        )
+        common = few.keys() & many.keys()
+        assert len(common) >= 2
+        for key in common:
+            assert many[key].trial_seconds == pytest.approx(few[key].seconds)
+
+    def test_only_models_from_which_a_row_is_predicted_are_solved(self) -> None:
+        found = [seconds(listed(self.ROWS, FEATURES_ONLY, n), "local_taylor", 0.25)[256] for n in (1, 2, 10**4, 10**5)]
+        assert found[1] == pytest.approx(2.0 * found[0], rel=1e-9)
+        n_models, per_row = len(cover(self.ROWS, KERNEL, 0.25)), (found[3] - found[2]) / 9e4
+        assert found[2] == pytest.approx(n_models * (found[0] - per_row) + 10**4 * per_row, rel=1e-6)
+
+    def test_moments_are_taken_where_they_cost_less(self) -> None:
+        """In two columns they do; in sixteen they do not."""
+        many = Rows(np.repeat(self.ROWS.X, 50, axis=0), np.repeat(self.ROWS.Y[:, 0], 50))
+        found = listed(many, replace(FEATURES_ONLY, max_features=2048), n_predict=1)
+        assert seconds(found, "global_taylor")[2048] < 0.8 * seconds(found, "orf")[2048]
+        found = listed(draw(400, d=16), FEATURES_ONLY, n_predict=1)
+        products = costs.of_map(Work(153), 400, 16, 1, KERNEL)  # all monomials up to degree 2
+        assert seconds(found, "global_taylor")[256] == pytest.approx(products.seconds)
+
+    def test_what_takes_long_is_left_out_but_for_the_cheapest(self) -> None:
+        """Longer than 20 s, and than 256 nearest rows."""
+        rows = draw(3000, d=4)
+        found = all_of(listed(rows, Allowed(methods=("nearest_rows", "orf")), n_predict=10**6))
+        assert max(candidate.size for candidate in found if candidate.method == "nearest_rows") == 256
+        found = all_of(listed(rows, Allowed(methods=("nearest_rows",)), n_predict=3000))
+        assert max(candidate.size for candidate in found) > 256
+        found = all_of(listed(rows, replace(OPEN, methods=("exact",)), n_predict=10**7))
+        assert [candidate.method for candidate in found] == ["exact"]
+
+    def test_landmarks_are_drawn_first(self) -> None:
+        """The exact factor of their covariance, their weighing, and a system and entries for each row."""
+        found = seconds(listed(self.ROWS, n_predict=7), "nystroem")
+        m, n = 64, 400
+        passes = 8 * PASSES * (m**2 + (n + 7) * (m + m) + m**2)
+        weighing = 8 * 3 * n * m * (2 + np.log(m))
+        operations = TRIANGULAR * (2 * m**3 / 3 + (n + 7) * m**2 + 7 * m**2) + n * m**2 + 2 * 2 * (m**2 + (n + 7) * m)
+        expected = Cost(operations, passes + weighing, costs.CALLS_OF_MODEL)
+        assert found[64] == pytest.approx(expected.seconds, rel=1e-12)
+
+
+def test_the_choice_does_not_depend_on_the_clock_or_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which once decided how many maps were tried, and which model was the cheapest."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 12.0, (700, 4))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(700)
+    given = {"kernel": GaussianKernel(4.0), "noise_variance": 0.09, "n_predict": 10**6, "max_features": 256}
+    found, before = [], torch.get_num_threads()
+    try:
+        # A clock that stands still, and one that runs mad.
+        for threads, clock in ((1, lambda: 0.0), (2, lambda: 1e4 * random.random())):
+            torch.set_num_threads(threads)
+            for module in (search, probes):
+                monkeypatch.setattr(module, "perf_counter", clock)
+            found.append(GPRegressor(**given, random_state=0).fit(X, y))
+    finally:
+        torch.set_num_threads(before)
+    first, second = ([(one[:4], one.n_probes, one.seconds) for one in model.selection_] for model in found)
+    assert first == second
+    assert len(first) > 3
+    np.testing.assert_allclose(found[0].predict(X[:20]), found[1].predict(X[:20]), rtol=0, atol=1e-9)

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
-from lmgp.inference.function_space import RowPosterior
-from lmgp.inference.weight_space import fitted_global_map
+from lmgp.data import Noise, Rows
 from lmgp.metrics import kl_divergence
-from lmgp.noise import Noise
+from lmgp.posteriors.exact import ExactPosterior
+from lmgp.posteriors.weights import fitted_global_map
 from lmgp.selection import probes as module
-from lmgp.selection.probes import PLAN, Plan, Probes
-from lmgp.validation import Rows
+from lmgp.selection.probes import PLAN, ProbePlan, Probes
 
 KERNEL = GaussianKernel([0.7, 1.9], 2.0)
 NOISE = 0.1
@@ -29,7 +28,7 @@ def draw(n: int, seed: int = 0, extent: float = 10.0) -> Rows:
     return Rows(X, y - y.mean())
 
 
-def hold_out(rows: Rows, plan: Plan = PLAN, tolerance: float = 1e-3, seed: int = 0) -> Probes:
+def hold_out(rows: Rows, plan: ProbePlan = PLAN, tolerance: float = 1e-3, seed: int = 0) -> Probes:
     return Probes.of(rows, KERNEL, Noise(NOISE), tolerance, np.random.default_rng(seed), plan)
 
 
@@ -46,7 +45,7 @@ class TestWhichRows:
         rows = draw(n)
         probes = hold_out(rows)
         assert len(probes.X) == max(1, min(256, n // 5))
-        assert len(probes.rest.y) == n - len(probes.X)
+        assert len(probes.rest) == n - len(probes.X)
 
     @pytest.mark.parametrize("grouped", [False, True])
     def test_probes_and_the_rest_are_all_rows(self, grouped: bool) -> None:
@@ -63,13 +62,13 @@ class TestWhichRows:
         assert grouped == (len(known) < 500)
         # The rest stay in order, with all that belongs to them.
         np.testing.assert_array_equal(rest, np.sort(rest))
-        np.testing.assert_array_equal(probes.rest.y, rows.y[rest])
+        np.testing.assert_array_equal(probes.rest.Y[:, 0], rows.Y[:, 0][rest])
 
     @pytest.mark.parametrize("grouped", [False, True])
     def test_weights_and_noise_go_with_their_rows(self, grouped: bool) -> None:
         plan = SMALL if grouped else UNGROUPED
         bare, rng = draw(500), np.random.default_rng(1)
-        rows = Rows(bare.X, bare.y, rng.uniform(0.5, 3.0, 500), rng.uniform(0.01, 1.0, 500))
+        rows = Rows(bare.X, bare.Y[:, 0], rng.uniform(0.5, 3.0, 500), rng.uniform(0.01, 1.0, 500))
         rest = hold_out(rows, plan).rest
         at = positions(rows, rest.X)
         np.testing.assert_array_equal(rest.weights, rows.weights[at])
@@ -134,31 +133,29 @@ class TestPrediction:
     def test_is_that_of_the_exact_regressor_of_the_rest(self, n: int, own: bool) -> None:
         """With one centre of y for all."""
         bare, rng = draw(n), np.random.default_rng(1)
-        rows = Rows(bare.X, bare.y, rng.uniform(0.5, 3.0, n), rng.uniform(0.01, 1.0, n)) if own else bare
+        rows = Rows(bare.X, bare.Y[:, 0], rng.uniform(0.5, 3.0, n), rng.uniform(0.01, 1.0, n)) if own else bare
         probes = hold_out(rows)
         rest = probes.rest
-        covariance = KERNEL(rest.X) + np.diag(
-            rest.noise_variances / rest.weights if own else np.full(len(rest.y), NOISE)
-        )
+        covariance = KERNEL(rest.X) + np.diag(rest.noise_variances / rest.weights if own else np.full(len(rest), NOISE))
         cross = KERNEL(rest.X, probes.X)
-        np.testing.assert_allclose(probes.mean, cross.T @ np.linalg.solve(covariance, rest.y), rtol=0, atol=1e-10)
+        np.testing.assert_allclose(probes.mean, cross.T @ np.linalg.solve(covariance, rest.Y[:, 0]), rtol=0, atol=1e-10)
         explained = np.sum(cross * np.linalg.solve(covariance, cross), axis=0)
         np.testing.assert_allclose(probes.variance, 2.0 - explained, rtol=0, atol=1e-10)
-        assert probes.n_used == len(rest.y)
+        assert probes.n_used == len(rest)
         assert probes.change == 0.0
         assert probes.seconds > 0.0
 
     def test_of_another_kernel(self) -> None:
         rows, kernel = draw(200), MaternKernel([0.7, 1.9], 2.0, smoothness=1.5)
         probes = Probes.of(rows, kernel, Noise(NOISE), 1e-3, np.random.default_rng(0))
-        covariance = kernel(probes.rest.X) + NOISE * np.eye(len(probes.rest.y))
-        expected = kernel(probes.X, probes.rest.X) @ np.linalg.solve(covariance, probes.rest.y)
+        covariance = kernel(probes.rest.X) + NOISE * np.eye(len(probes.rest))
+        expected = kernel(probes.X, probes.rest.X) @ np.linalg.solve(covariance, probes.rest.Y[:, 0])
         np.testing.assert_allclose(probes.mean, expected, rtol=0, atol=1e-10)
 
     def test_agrees_with_the_estimator(self) -> None:
         rows = draw(400)
         probes = hold_out(rows)
-        y = np.append(probes.rest.y, -probes.rest.y.sum())  # of mean zero, by one row far from all
+        y = np.append(probes.rest.Y[:, 0], -probes.rest.Y[:, 0].sum())  # of mean zero, by one row far from all
         exact = ExactGPRegressor(KERNEL, NOISE).fit(np.vstack((probes.rest.X, [[1e6, 1e6]])), y)
         mean, std = exact.predict(probes.X, return_std=True)
         np.testing.assert_allclose(probes.mean, mean, rtol=0, atol=1e-10)
@@ -173,8 +170,9 @@ class TestNeighbourhoods:
             members = probes.X[group::4]
             middle = KERNEL.scale(members.mean(axis=0)[None, :])
             nearest = np.argsort(np.linalg.norm(KERNEL.scale(probes.rest.X) - middle, axis=1))[:k]
-            posterior = RowPosterior(KERNEL, probes.rest.take(nearest), Noise(NOISE))
-            mean[group::4], variance[group::4] = posterior.predict(members)
+            posterior = ExactPosterior(KERNEL, probes.rest.take(nearest), Noise(NOISE))
+            means, variance[group::4] = posterior.predict(members)
+            mean[group::4] = means[:, 0]
         return mean, variance
 
     def test_the_last_one_is_what_is_returned_with_its_change(self) -> None:
@@ -199,7 +197,8 @@ class TestNeighbourhoods:
         """Of smooth functions, too, where rows beyond any neighbourhood matter."""
         kernel, plan = GaussianKernel(lengthscale, 2.0), replace(SMALL, neighbours=256, landmarks=128)
         probes = Probes.of(draw(1500), kernel, Noise(NOISE), 1e-4, np.random.default_rng(0), plan)
-        mean, variance = RowPosterior(kernel, probes.rest, Noise(NOISE)).predict(probes.X)
+        means, variance = ExactPosterior(kernel, probes.rest, Noise(NOISE)).predict(probes.X)
+        mean = means[:, 0]
         divergence = kl_divergence(probes.mean, probes.variance + NOISE, mean, variance + NOISE).mean()
         assert divergence <= max(6.0 * probes.change, 1e-9)
         assert divergence < least
@@ -213,14 +212,14 @@ class TestNeighbourhoods:
 
         monkeypatch.setattr(module, "fitted_global_map", noted)
         rows = draw(1500)
-        n_rest = len(hold_out(rows, SMALL).rest.y)
+        n_rest = len(hold_out(rows, SMALL).rest)
         for entries in (2**26, 32 * n_rest):
             hold_out(rows, replace(SMALL, landmarks=64, entries=entries), tolerance=1e-9)
         assert made == [32, 64, 16, 32]
 
     def test_what_is_near_the_probes_holds_the_rows_nearest_to_each(self) -> None:
         probes = hold_out(draw(1500), SMALL)
-        assert len(probes.near.y) < len(probes.rest.y)
+        assert len(probes.near) < len(probes.rest)
         k = probes.most_neighbours
         scaled, near, rest = (KERNEL.scale(X) for X in (probes.X, probes.near.X, probes.rest.X))
         for one in scaled:
@@ -235,7 +234,7 @@ class TestNeighbourhoods:
 
     def test_use_each_rows_own_noise_and_weight(self) -> None:
         bare, rng = draw(1500), np.random.default_rng(1)
-        rows = Rows(bare.X, bare.y, rng.uniform(0.5, 3.0, 1500), rng.uniform(0.01, 1.0, 1500))
+        rows = Rows(bare.X, bare.Y[:, 0], rng.uniform(0.5, 3.0, 1500), rng.uniform(0.01, 1.0, 1500))
         probes = hold_out(rows, SMALL, tolerance=1e-300)
         np.testing.assert_allclose((probes.mean, probes.variance), self.of_sizes(probes, 128), rtol=0, atol=1e-10)
         assert not np.allclose(probes.mean, hold_out(bare, SMALL, tolerance=1e-300).mean, atol=1e-3)

@@ -4,15 +4,16 @@ import pickle
 
 import pytest
 
-from lmgp.methods import EXACT
-from lmgp.selection.families import Choice
-from lmgp.selection.search import Selection, Trial, at_once
+from lmgp.recipes import Exact
+from lmgp.selection.candidates import Candidate
+from lmgp.selection.methods import EXACT
+from lmgp.selection.search import RecipeTrial, Selection, at_once
 
 
 class TestTable:
     TRIALS = (
-        Trial("global_taylor", 32, None, "dtc", 4.5, 0.0, 0, 0.001, 0.0026),
-        Trial("local_taylor", 64, 0.25, "fitc", 0.00042, 3e-5, 256, 0.5, 0.25, chosen=True),
+        RecipeTrial("global_taylor", 32, None, "dtc", 4.5, 0.0, 0, 0.001, 0.0026),
+        RecipeTrial("local_taylor", 64, 0.25, "fitc", 0.00042, 3e-5, 256, 0.5, 0.25, chosen=True),
     )
     SELECTION = Selection(TRIALS, 1e-3, 12345, 2048, 4e-5, 1.5)
 
@@ -45,14 +46,14 @@ class TestTable:
     def test_becomes_a_data_frame(self) -> None:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(self.SELECTION)
-        assert list(frame.columns) == list(Trial._fields)
+        assert list(frame.columns) == list(RecipeTrial._fields)
         assert frame["kl"].tolist() == [4.5, 0.00042]
         assert frame.loc[frame["chosen"], "method"].tolist() == ["local_taylor"]
 
 
 class TestShortfall:
     def of(self, kl: float, change: float, method: str = "orf") -> str | None:
-        trials = (Trial(method, 64, None, "dtc", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
+        trials = (RecipeTrial(method, 64, None, "dtc", kl, 0.1 * kl, 200, 1.0, 1.0, chosen=True),)
         return Selection(trials, 1e-3, 12_000, 1024, change, 1.0).shortfall(128)
 
     def test_none_within_the_tolerance(self) -> None:
@@ -67,7 +68,7 @@ class TestShortfall:
             assert part in text
 
     def test_more_columns_where_these_were_the_limit(self) -> None:
-        trials = (Trial("orf", 128, None, "dtc", 0.04, 0.0, 200, 1.0, 1.0, chosen=True),)
+        trials = (RecipeTrial("orf", 128, None, "dtc", 0.04, 0.0, 200, 1.0, 1.0, chosen=True),)
         text = str(Selection(trials, 1e-3, 10, 1024, 0.0, 1.0).shortfall(128))
         assert "a larger max_features" in text
         assert "n_predict" not in text
@@ -80,7 +81,7 @@ class TestShortfall:
 
 
 def test_without_a_search_there_is_one_line() -> None:
-    selection = at_once(Choice(EXACT, 90, None, None, "fitc"), 1e-3, 5)
+    selection = at_once(Candidate(EXACT, 90, Exact(), 0.0), 0.0, 1e-3, 5)
     assert [(trial.method, trial.n_features, trial.kl) for trial in selection] == [(EXACT, 90, 0.0)]
     assert selection.chosen is selection[0]
     assert selection.shortfall(128) is None

@@ -1,0 +1,1042 @@
+"""What all Gaussian-process regressors share: everything that is public, once."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Integral, Real
+from threading import Lock
+from typing import Any, ClassVar, Literal, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted
+from tqdm import tqdm
+
+from lmgp.columns import dask_kind, refuse_what_is_no_table
+from lmgp.data import (
+    Noise,
+    RandomState,
+    Rows,
+    check_rows,
+    column_scales,
+    generator,
+    known_centers,
+    named_targets,
+    spawn,
+    validated,
+    validated_pair,
+    warn_of_scales,
+)  # fmt: skip
+from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.estimators.leave_one_out import LeaveOneOut
+from lmgp.estimators.plausible import implausible
+from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.io.sources import RowSource
+from lmgp.kernels.base import Kernel
+from lmgp.learning.engine import Settings, Wanted, learn_rows
+from lmgp.learning.forms import Ard, declared_free
+from lmgp.learning.record import Learned, Learning
+from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.trend import Trend, Trended, TrendEstimate, chosen_columns, trended
+from lmgp.posteriors.vecchia import mean_squares
+from lmgp.progress import shown
+from lmgp.recipes import Recipe
+from lmgp.selection.search import Selection
+from lmgp.sums.base import Sums
+
+Floats = NDArray[np.float64]
+TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
+
+# Bytes of what is held for the rows of a batch beside the output, as far as that grows with their number.
+BATCH_BYTES = 192 * 2**20
+# What a row of d columns takes there, in numbers: copies of its columns, places, and several results.
+NUMBERS = 16
+# A bar moves at least this often, and a batch for it has at least this number of rows.
+STEPS, LEAST_BATCH = 20, 2**14
+# Seconds before a bar appears.
+DELAY = 2.0
+
+_LEFT_OUT: WeakKeyDictionary[Any, LeaveOneOut | tuple[LeaveOneOut, ...]] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The fitted state of every Gaussian process.
+
+    The posterior is one of the targets z = (y − hᵀlevel)/scale, with the columns h of the trend.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Of z, as the noise variance.
+    noise_variance : float
+    trend : Trend
+    level : ndarray of shape (p, t)
+        The coefficients of the trend, in units of y; of a constant, the means of y.
+    centers, scales : ndarray of shape (t,)
+        The weighted means of y, and what makes the targets comparable; 1 of a single target.
+    farthest : ndarray of shape (t,)
+        The largest |z|.
+    column_scales : ndarray of shape (d,)
+        The standard deviation of each column that the kernel sees.
+    learning : Learning
+    recipe : Recipe
+    converged : bool
+        Whether the likelihood was maximised to convergence; True where nothing was to be learned.
+    centers_given : bool
+        Whether the means of y are known, and stay as they are with other rows.
+    target_names : ndarray of shape (t,) or None
+        None of a y of shape (n,), of which predictions have no axis for targets.
+    posterior : Posterior or None
+        None of sums that are not solved yet, see `solved`.
+    sums : Sums or None
+        Over the rows, with the targets [y − hᵀorigin | h], where the model is made of sums.
+    origin : ndarray of shape (p, t)
+    before : Posterior or None
+        That of nearly the same rows, of which some sums make the next one in less time.
+    selection : Selection or None
+        What was tried, where the recipe was chosen by measurement.
+    """
+
+    kernel: Kernel
+    noise_variance: float
+    trend: Trend
+    level: Floats
+    centers: Floats
+    scales: Floats
+    farthest: Floats
+    column_scales: Floats
+    learning: Learning
+    recipe: Recipe
+    converged: bool
+    centers_given: bool
+    target_names: NDArray[Any] | None
+    posterior: Posterior | None
+    sums: Sums | None = None
+    origin: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    before: Posterior | None = None
+    selection: Selection | None = None
+
+    def checked(self, rows: Rows) -> Rows:
+        """Return rows with y as it is as those of the sums, with the targets [y − hᵀorigin | h].
+
+        Raises
+        ------
+        InputError
+            If the sums, or the trend, cannot serve them.
+        """
+        assert self.sums is not None  # of a model that takes rows later
+        if rows.n_targets != len(self.scales):
+            raise InputError(f"The model has {len(self.scales)} targets; got y with {rows.n_targets}.")
+        self.trend.check(rows.X)
+        self.sums.check(rows)
+        h = self.trend.columns(rows.X)
+        return rows.with_targets(np.column_stack((rows.Y - h @ self.origin, h)))
+
+    def with_more(self, rows: Rows) -> Self:
+        """Return the state with more rows, of y as it is, to be solved when it is needed."""
+        assert self.sums is not None  # of a model that takes rows later
+        return self.with_sums(self.sums.added(self.checked(rows)))
+
+    def with_sums(self, sums: Sums) -> Self:
+        """Return the state of other sums, to be solved when it is needed."""
+        return replace(self, sums=sums, posterior=None, before=self.posterior or self.before)
+
+    def summing(self) -> Self:
+        """Return what it takes to sum rows elsewhere.
+
+        Raises
+        ------
+        InputError
+            If the model keeps its rows.
+        """
+        assert self.sums is not None  # of a model that takes rows later
+        if self.sums.keeps_rows:
+            raise InputError(
+                "This model was fitted to rows in memory and keeps them: it takes no sums of rows that are not kept, "
+                "as those of dask collections are. Fit it to chunks, fit([(X, y)]), or to a dask collection, before "
+                "rows of others come."
+            )
+        return self.with_sums(self.sums.empty())
+
+    @property
+    def solved(self) -> Self:
+        """The state with a posterior: of sums to which rows were added, it is made when it is first needed."""
+        return self if self.posterior is not None else self._solved
+
+    @cached_property
+    def _solved(self) -> Self:
+        return self.of_sums()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_solved"} | {"before": None}
+
+    def of_sums(self, warm: bool = False) -> Self:
+        """Return the state whose posterior is that of the sums; warm iterations start from that before."""
+        assert self.sums is not None  # or there is a posterior
+        sums, t = self.sums.settled, self.level.shape[1]
+        summary, totals = sums.summary, sums.targets
+        assert summary is not None  # of some rows
+        change, level = np.zeros_like(self.origin), self.origin
+        if self.trend.estimated:
+            products = totals.products
+            change = np.asarray(np.linalg.lstsq(products[t:, t:], products[t:, :t], rcond=None)[0])
+        elif not self.centers_given:
+            change = totals.means[None, :t] / self.trend.unit
+        start = untrended(self.before) if self.before is not None and (warm or sums.uses_start) else None
+        posterior = sums.posterior(combination(self.trend, change, self.scales), start)
+        level = self.origin + change
+        centers = level[0] if not self.trend.estimated else totals.means[:t] + totals.means[t:] @ self.origin
+        centers = self.centers if self.centers_given else centers
+        farthest = summary.farthest(np.zeros(t) if self.trend.estimated else change[0]) / self.scales
+        return replace(self, sums=sums, centers=centers, farthest=farthest, column_scales=summary.scales).conditioned(
+            posterior, level
+        )
+
+    def conditioned(
+        self, posterior: Posterior, level: Floats, rows: Rows | None = None, gib: float | None = None
+    ) -> Self:
+        """Return the state with a posterior of z, or of [z | H] with a trend, which is estimated here."""
+        posterior = trended(posterior, self.trend, rows, gib)
+        if isinstance(posterior, Trended):
+            level = level + self.scales * posterior.coefficients
+        return replace(self, posterior=posterior, level=level)
+
+    def means(self, X: Floats, means: Floats) -> Floats:
+        """Return means of y from those of z, shape (m, t)."""
+        of_y: Floats = self.scales * means + self.trend.columns(X) @ self.level
+        return of_y
+
+
+def untrended(posterior: Posterior) -> Posterior:
+    """Return the posterior of the process, without its trend."""
+    return posterior.untrended if isinstance(posterior, Trended) else posterior
+
+
+def combination(trend: Trend, change: Floats, scales: Floats) -> Floats:
+    """Return what makes [z | H], or z of a constant, of the targets [y | H] of sums: (y − h·change)/scale."""
+    p, t = change.shape
+    matrix = np.zeros((t + p, t + p if trend.estimated else t))
+    matrix[:t, :t], matrix[t:, :t] = np.diag(1.0 / scales), -change / scales
+    matrix[t:, t:] = np.eye(p)[:, : matrix.shape[1] - t]
+    return matrix
+
+
+class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
+    """Gaussian-process regression: y = trend(x) + f(x) + noise.
+
+    Subclasses add their parameters, and say by `_recipe` what these describe.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, list of str or None
+        A kernel is used as it is, but for parameters with a pair of bounds, which are learned. A name, such as
+        "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all rows, see
+        `lmgp.learn`. None: "gaussian".
+    noise_variance : float, optional
+        In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the weighted mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+    max_learning_rows : int, default=2000
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+    max_memory_gib : float, default=4.0
+        Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Seeds everything that has no seed of its own.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+    noise_variance_ : float
+    center_ : float
+        The mean of y, weighted by `sample_weight`.
+    trend_ : TrendEstimate or None
+        The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
+    learning_ : Learning
+        What was tried to learn the hyper-parameters. Printed, it is a table.
+    relevance_ : ndarray of shape (d,)
+        The standard deviation of each column over its lengthscale, the shortest one of a sum: how much the column
+        counts. For kernels with a lengthscale.
+    n_features_in_ : int
+        The number of input columns, d.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [Kernel, str, "array-like", None],
+        "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+        "trend": [StrOptions({"constant", "linear"}), "array-like"],
+        "ard": ["boolean", StrOptions({"auto"})],
+        "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
+        "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    # No metadata but options: pipelines pass them on where metadata are routed.
+    __metadata_request__fit: ClassVar = {"verbose": True}
+    __metadata_request__predict: ClassVar = dict.fromkeys(
+        ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
+    )
+
+    kernel: Wanted
+    noise_variance: float | None
+    trend: TrendColumns
+    ard: Ard
+    max_learning_rows: int
+    max_memory_gib: float
+    random_state: RandomState
+
+    kernel_ = OfFit[Kernel]()
+    noise_variance_ = OfFit[float]()
+    learning_ = OfFit[Learning]()
+    scales_ = OfFit[Floats]()
+    recipe_ = OfFit[Recipe]()
+
+    _fitted: Fit
+
+    # The line that a warning of `fit` is about, as seen from a method that it calls.
+    _callers: ClassVar[int] = 3
+
+    @abstractmethod
+    def _recipe(self, n_rows: int, kernel: Kernel) -> Recipe:
+        """Return what the parameters describe."""
+
+    def _chosen(
+        self, rows: Rows, learned: Learned, rng: np.random.Generator
+    ) -> tuple[Recipe, np.random.Generator, Selection | None]:
+        """Return the recipe for rows with targets z, what draws its map, and what was tried to choose it."""
+        return self._recipe(len(rows), learned.kernel), rng, None
+
+    def _state(self, name: str = "model") -> Fit:
+        """Return the fitted state, solved."""
+        if "_fitted" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name}: it is not fitted.")
+        return self._fitted.solved
+
+    def _posterior(self, name: str = "model") -> Posterior:
+        posterior = self._state(name).posterior
+        assert posterior is not None  # of a solved state
+        return posterior
+
+    def _of_targets(self, values: Any) -> Any:
+        """Return values of all targets, or the only one of a y of shape (n,)."""
+        return values[0] if self._fitted.target_names is None else values
+
+    @property
+    def center_(self) -> float | Floats:
+        """The mean of y, weighted by `sample_weight`; of several targets, that of each."""
+        centers = self._state("center_").centers
+        return self._of_targets(centers.tolist() if self._fitted.target_names is None else centers)
+
+    @property
+    def noise_variances_(self) -> Floats:
+        """The noise variance of new observations of each target, in its squared units, shape (t,)."""
+        fit = self._state("noise_variances_")
+        return fit.noise_variance * np.square(fit.scales)
+
+    @property
+    def target_names_(self) -> NDArray[Any]:
+        """The names of several targets; "0", "1" and so on of an array."""
+        names = self._state("target_names_").target_names
+        if names is None:
+            raise AttributeError(f"{type(self).__name__} has no target_names_: y has one target, of shape (n,).")
+        return names
+
+    @property
+    def relevance_(self) -> Floats:
+        """How much each column counts: its standard deviation over its lengthscale."""
+        scales = self._state("relevance_").column_scales
+        if not self.kernel_.can("metric"):
+            raise AttributeError(f"{type(self).__name__} has no relevance_: its kernel has no lengthscale.")
+        relevance: Floats = scales / self.kernel_.metric(len(scales))
+        return relevance
+
+    @property
+    def trend_(self) -> TrendEstimate | tuple[TrendEstimate, ...] | None:
+        """The estimated trend, in the units of X and y; None of a constant, and one each of several targets."""
+        fit, posterior = self._state("trend_"), self._posterior("trend_")
+        if not isinstance(posterior, Trended):
+            return None
+        covariance = posterior.coefficients_covariance
+        pairs = zip(fit.level.T, fit.scales.tolist(), strict=True)
+        return self._of_targets(tuple(fit.trend.estimate(level, scale**2 * covariance) for level, scale in pairs))
+
+    @property
+    def log_marginal_likelihood_(self) -> float | Floats:
+        """The log marginal likelihood of the training rows at the fitted hyper-parameters, in nats."""
+        self._state("log_marginal_likelihood_")
+        return self.log_marginal_likelihood()
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+        duplicates: Duplicates = "keep",
+        center: ArrayLike | None = None,
+        verbose: bool | int = False,
+    ) -> Self:
+        """Fit the model to training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,) or (n, t)
+            Of several targets, each is a process of its own, with one kernel and one noise variance.
+        sample_weight : array-like of shape (n,), optional
+            A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
+            and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
+        noise_variances : array-like of shape (n,), optional
+            A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
+            new rows only; where it is not given, it is the weighted mean of these.
+        duplicates : {"keep", "average", "drop"}, default="keep"
+            What becomes of rows with equal X. "average": one row each, with the mean of their y and the noise of a mean
+            of this number. Hyper-parameters are learned from all rows before, and the predictions are those of "keep",
+            from fewer rows. "drop": of rows with equal X and y one is kept, of weight 1 at most, before anything is
+            learned: for copies by accident.
+        center : float, optional
+            A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
+        verbose : bool or int, default=False
+            Whether what is tried to learn the kernel, and to choose a model, is shown on standard error as it goes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite and numeric, their lengths differ, there are fewer than 2 rows, or a parameter is
+            out of its range. `lmgp.errors.InputError`, which is one, if the data or the kernel do not allow a fit.
+        MemoryLimitError
+            If the model needs more than `max_memory_gib`.
+
+        Warns
+        -----
+        ScaleWarning
+            If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
+        """
+        told = verbose or getattr(self, "verbose", False)
+        with unchanged_on_failure(self), shown(told) if told else nullcontext():
+            self._validate_params()
+            if duplicates != "keep":
+                check_duplicates(duplicates)
+            rows, names = self._checked_rows(X, y, sample_weight, noise_variances)
+            # A copy: what becomes of the caller's arrays later changes no model.
+            rows = (dropped(rows) if duplicates == "drop" else rows).copy()
+            centers, rngs = known_centers(center, rows), spawn(generator(self.random_state), 2)
+            fit, rows, rng = self._frozen(rows, names, centers, center is not None, rngs)
+            rows = averaged(rows) if duplicates == "average" else rows
+            targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)
+            n_trend = fit.trend.n_columns if fit.trend.estimated else 0
+            sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
+            self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
+        return self
+
+    def _frozen(
+        self,
+        rows: Rows,
+        names: NDArray[Any] | None,
+        centers: Floats,
+        given: bool,
+        rngs: Sequence[np.random.Generator],
+    ) -> tuple[Fit, Rows, np.random.Generator]:
+        """Learn what is not given from rows of y as it is.
+
+        Parameters
+        ----------
+        rows : Rows
+        names : ndarray of shape (t,) or None
+            Of several targets.
+        centers : ndarray of shape (t,)
+            The means of y.
+        given : bool
+            Whether they are known.
+        rngs : pair of Generator
+            For learning, and for the map: it is the same whether hyper-parameters were learned or given.
+
+        Returns
+        -------
+        fit : Fit
+            Without a posterior.
+        rows : Rows
+            With the targets [y − hᵀlevel | h].
+        rng : numpy.random.Generator
+            Draws what the recipe needs.
+        """
+        learning, drawing = rngs
+        trend = Trend.of(rows, self._trend_columns(), self._names())
+        residuals = rows.with_targets(rows.Y - centers)
+        level = np.zeros((trend.n_columns, rows.n_targets))
+        level[0] = centers
+        if trend.estimated:
+            coefficients = trend.least_squares(residuals)
+            level += coefficients
+            residuals = residuals.with_targets(residuals.Y - trend.columns(rows.X) @ coefficients)
+            if self._learns(rows):
+                trend.check_residuals(residuals, coefficients)
+        scales = self._scales(residuals)
+        of_learning = residuals.with_targets(residuals.Y / scales)
+        learned = self._learn(of_learning, learning)
+        if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
+            squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
+            unit = float(np.sqrt(squares.mean())) or 1.0
+            trend, level = replace(trend, unit=unit), level / unit
+        recipe, drawing, selection = self._chosen(of_learning, learned, drawing)
+        recipe.check(learned.kernel, rows.X.shape[1])
+        fit = Fit(
+            learned.kernel, learned.noise_variance, trend, level, centers, scales,
+            np.abs(of_learning.Y).max(axis=0), column_scales(rows), learned.learning,
+            recipe, learned.converged, given, names, None,
+            origin=level, selection=selection,
+        )  # fmt: skip
+        return fit, residuals.with_targets(np.column_stack((residuals.Y, trend.columns(rows.X)))), drawing
+
+    def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
+        """Return the fitted state with the posterior of rows in memory, and its trend."""
+        return self._rescaled(fit.conditioned(posterior, fit.level, rows, self.max_memory_gib), rows)
+
+    def _scales(self, residuals: Rows) -> Floats:
+        """Return what several targets are divided by while their kernel is learned, shape (t,)."""
+        shared = isinstance(self.kernel, Kernel) or self.noise_variance is not None
+        if residuals.n_targets == 1 or shared or residuals.noise_variances is not None:
+            return np.ones(residuals.n_targets)
+        scales: Floats = np.sqrt(np.average(np.square(residuals.Y), axis=0, weights=residuals.weights))
+        return scales
+
+    def _rescaled(self, fit: Fit, rows: Rows) -> Fit:
+        """Return the state with the likeliest scale of each target beside the learned kernel, yᵀC⁻¹y/n in squares."""
+        posterior, t = fit.posterior, len(fit.scales)
+        if np.all(fit.scales == 1.0) or posterior is None:
+            return fit
+        products = posterior.products()
+        if products is not None:
+            squares = products.diagonal() / rows.total_weight
+        else:
+            alone = rows.with_targets(rows.Y[:, :t])
+            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(rows) / rows.total_weight)
+        ratios = np.sqrt(squares)
+        return replace(
+            fit, posterior=posterior.combined(np.diag(1.0 / ratios)), scales=fit.scales * ratios,
+            farthest=fit.farthest / ratios,
+        )  # fmt: skip
+
+    def _checked_rows(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+    ) -> tuple[Rows, NDArray[Any] | None]:
+        """Check rows; return them with y as it is, and the names of several targets."""
+        if isinstance(X, RowSource):
+            raise InputError(
+                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
+                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
+            )
+        inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
+        names = named_targets(y, target)
+        if isinstance(self.kernel, Kernel):
+            self.kernel.checked(rows.X.shape[1])
+        if self._learns(rows):
+            for j in np.flatnonzero(np.ptp(rows.Y, axis=0) == 0.0):
+                which = "y" if names is None else f"Target {str(names[j])!r}"
+                raise InputError(
+                    f"{which} is constant (all {rows.Y[0, j]:g}): no hyper-parameters can be learned from it. Check "
+                    "the target, or give both kernel and noise_variance."
+                )
+        if self._one_lengthscale():
+            cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
+            warn_of_scales(
+                rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=self._callers
+            )
+        return rows, names
+
+    def _learns(self, rows: Rows) -> bool:
+        """Say whether targets without spread cannot be fitted."""
+        return not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
+
+    def _coordinates(self, X: Floats) -> Floats:
+        """Return the columns that the kernel sees, of columns as they come."""
+        return X
+
+    def _trend_columns(self) -> Literal["constant"] | NDArray[np.intp]:
+        """Return the columns of the trend, among those that the kernel sees."""
+        names = getattr(self, "feature_names_in_", None)
+        index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
+        return "constant" if index is None else self._places(index)
+
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return where columns of X are among those that the kernel sees."""
+        return index
+
+    def _names(self) -> Sequence[str] | None:
+        """Return the names of the columns that the kernel sees, if they have names."""
+        return getattr(self, "feature_names_in_", None)
+
+    def _one_lengthscale(self) -> bool:
+        """Say whether one learned lengthscale serves all columns as they come."""
+        if isinstance(self.kernel, Kernel):
+            return False
+        return not self.ard or (self.kernel is None and self.ard == "auto")  # None is one Gaussian, not both
+
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
+        """Return the hyper-parameters: as given, and learned where they are not."""
+        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
+        if given and self.noise_variance is not None:
+            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)
+        return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
+
+    def _settings(self, n_inputs: int) -> Settings:
+        """Say what is to be learned from rows of `n_inputs` columns."""
+        return Settings(
+            kernel=self.kernel,
+            ard=self.ard if isinstance(self.ard, str) else bool(self.ard),
+            noise_variance=None if self.noise_variance is None else float(self.noise_variance),
+            standardize=False,
+            max_learning_rows=self.max_learning_rows,
+            max_memory_gib=self.max_memory_gib,
+        )
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        include_noise: bool = False,
+        return_error: bool = False,
+        return_cov: bool = False,
+        batch_size: int | None = None,
+        verbose: bool = False,
+    ) -> Floats | tuple[Floats, ...]:
+        """Predict at new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or dask array or data frame
+            Of a dask collection, the results are lazy: dask arrays of an array, series of a data frame, with the
+            partitions of X.
+        return_std : bool, default=False
+            Whether to return the standard deviation as well. The mean alone takes a small part of the time.
+        include_noise : bool, default=False
+            Whether that, and the covariance, are of new observations y instead of the latent function f.
+        return_error : bool, default=False
+            Whether to return an estimate of the divergence from the exact prediction as well. For models with
+            `TaylorFeatures` or on Fourier modes. Of the exact one it is zero, or what iterations leave of the mean.
+            `GPRegressor` gives what its model states, or the mean of what was measured when it was chosen.
+        return_cov : bool, default=False
+            Whether to return the covariance of all rows as well, n × n numbers. Its diagonal is the square of the
+            standard deviation. Of models whose rows are predicted by several posteriors, correlations are those of the
+            errors of predictions from the nearest rows: see ``docs/predictions.md``.
+        batch_size : int, optional
+            The number of rows that are predicted at a time. If not given, it follows from a memory budget: beyond the
+            output, any number of rows of a few columns takes less than 500 MiB. Batches change predictions by rounding
+            only.
+        verbose : bool, default=False
+            Whether to show a progress bar where it takes more than 2 seconds.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            In units of y.
+        std : ndarray of shape (n,)
+            In units of y; only with `return_std`.
+        cov : ndarray of shape (n, n)
+            In squared units of y; only with `return_cov`.
+        error : ndarray of shape (n,)
+            The estimated KL(this prediction ‖ the exact GP's), with noise, in nats; only with `return_error`. An
+            expectation, best averaged over rows: see the notes of `lmgp.posteriors.truncation.expected_divergence`.
+
+        Raises
+        ------
+        ValueError
+            If X is not finite and numeric, or has another number of columns than the training rows, or `batch_size` is
+            no positive integer. `lmgp.errors.NoEstimateError`, which is one, if there is no such estimate for the
+            model's features.
+        MemoryLimitError
+            If the covariance takes more memory than the machine has.
+
+        Warns
+        -----
+        ImplausibleMeanWarning
+            If means are impossible under the model itself, see `lmgp.estimators.plausible`; the message names the cure.
+        """
+        check_is_fitted(self)
+        if dask_kind(X) is not None:
+            from lmgp.estimators.lazily import predicted_lazily
+
+            rows_of_batch((0, 1), batch_size, verbose)  # says at once if that is none
+            options = {"return_std": return_std, "include_noise": include_noise, "return_error": return_error}
+            lazy: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
+            return lazy
+        inputs: Floats = validated(self, X, reset=False)
+        fit, posterior = self._state(), self._posterior()
+        # Of a covariance, the diagonal has the variances.
+        alone = return_std and not return_cov
+        means, variances, errors = self._in_batches(inputs, alone, return_error, batch_size, verbose)
+        noise, squares = fit.noise_variance if include_noise else 0.0, np.square(fit.scales)
+        result = [means]
+        if variances is not None:
+            result.append(np.sqrt((variances + noise)[:, None] * squares))
+        if return_cov:
+            covariance = posterior.covariance(self._coordinates(inputs))
+            covariance[np.diag_indices_from(covariance)] += noise
+            whole = covariance[..., None] * squares
+            result += [np.sqrt(np.einsum("iij->ij", whole)), whole] if return_std else [whole]
+        if errors is not None:
+            result.append(errors)
+        if fit.target_names is None:
+            result = [values[..., 0] for values in result]
+        return result[0] if len(result) == 1 else tuple(result)
+
+    def _in_batches(
+        self, X: Floats, variance: bool, error: bool, batch_size: int | None, verbose: bool
+    ) -> tuple[Floats, Floats | None, Floats | None]:
+        """Return the means of y, and the variances of z and errors where they are asked for."""
+        fit, posterior, (n, t) = self._state(), self._posterior(), (len(X), len(self._fitted.scales))
+        size = rows_of_batch((n, X.shape[1] + t - 1), batch_size, verbose)
+        means, process = np.empty((n, t)), np.empty((n, t))
+        variances, errors = np.empty(n) if variance else None, np.empty((n, t)) if error else None
+        with tqdm(total=n, desc="Prediction", unit="row", unit_scale=True, delay=DELAY, disable=not verbose) as bar:
+            for start in range(0, n, size):
+                part = slice(start, min(start + size, n))
+                rows = self._coordinates(X[part])
+                # First, so that a model without one says so before it predicts.
+                if errors is not None:
+                    errors[part] = self._error(rows)
+                process[part], latent = posterior.predict(rows, variance)
+                means[part] = fit.means(rows, process[part])
+                if variances is not None and latent is not None:
+                    variances[part] = latent
+                bar.update(len(rows))
+        self._warn_of_implausible(X, process)
+        return means, variances, errors
+
+    def _error(self, X: Floats) -> Floats:
+        """Return the stated divergence from the exact process of each row and target, shape (m, t)."""
+        return self._posterior().error(X)
+
+    def _warn_of_implausible(self, X: Floats, process: Floats) -> None:
+        """Warn of means of z that contradict the model."""
+        fit, posterior = self._state(), self._posterior()
+        for j, means in enumerate(process.T):
+
+            def expectations(far: NDArray[np.intp], j: int = j) -> tuple[Floats, Floats]:
+                rows = self._coordinates(X[far])
+                return posterior.prior_variance(rows), posterior.surprise(rows)[:, j]
+
+            told = implausible(means, float(fit.farthest[j]), expectations)
+            if told is not None:
+                which = "" if fit.target_names is None else f"Target {str(fit.target_names[j])!r}, in its scale: "
+                cure = posterior.cure(self._coordinates(X[:1]))
+                warnings.warn(f"{which}{told} {cure}", ImplausibleMeanWarning, stacklevel=4)
+
+    def predict_quantile(
+        self, X: ArrayLike, quantile: ArrayLike = 0.5, include_noise: bool = True, batch_size: int | None = None
+    ) -> Floats:
+        """Predict quantiles.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        quantile : float or array-like of shape (q,), default=0.5
+            The probability of a value below, strictly between 0 and 1.
+        include_noise : bool, default=True
+            Whether of a new observation y instead of the latent function f.
+        batch_size : int, optional
+            See `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, q)
+            In units of y; one column for each quantile where several are asked for.
+
+        Raises
+        ------
+        ValueError
+            As `predict`, and if a quantile is not strictly between 0 and 1.
+        """
+        _refuse_dask(X)
+        levels = numbers(quantile, "quantile")
+        if levels.ndim > 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
+            raise InputError(
+                f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. For the value that "
+                "9 of 10 observations do not exceed give 0.9."
+            )
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
+        quantiles: Floats = mean[..., None] + std[..., None] * ndtri(levels.ravel())
+        return quantiles if levels.ndim else quantiles[..., 0]
+
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True, batch_size: int | None = None
+    ) -> tuple[Floats, Floats]:
+        """Predict central intervals.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        level : float, default=0.95
+            The probability of the interval, strictly between 0 and 1.
+        include_noise : bool, default=True
+            Whether of a new observation y instead of the latent function f.
+        batch_size : int, optional
+            See `predict`.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n,)
+            In units of y.
+
+        Raises
+        ------
+        ValueError
+            As `predict`, and if the level is not strictly between 0 and 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lmgp import ExactGPRegressor, GaussianKernel
+        >>> X = np.linspace(0, 6, 40)[:, None]
+        >>> model = ExactGPRegressor(GaussianKernel(1.0), 0.01).fit(X, np.sin(X[:, 0]))
+        >>> lower, upper = model.predict_interval([[1.0], [2.0]], level=0.9)
+        >>> bool(np.all((lower < np.sin([1.0, 2.0])) & (np.sin([1.0, 2.0]) < upper)))
+        True
+        >>> model.predict_exceedance([[1.0], [2.0]], threshold=0.0).round(3)
+        array([1., 1.])
+        """
+        if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
+            raise InputError(
+                f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
+            )
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
+        half_width = -float(ndtri(0.5 - 0.5 * float(level))) * std
+        return mean - half_width, mean + half_width
+
+    def predict_exceedance(
+        self, X: ArrayLike, threshold: ArrayLike, include_noise: bool = True, batch_size: int | None = None
+    ) -> Floats:
+        """Predict the probability of a value above a threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        threshold : float or array-like of shape (n,)
+            One for all rows, or one a row, in units of y.
+        include_noise : bool, default=True
+            Whether of a new observation y instead of the latent function f.
+        batch_size : int, optional
+            See `predict`.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            P(y > threshold), between 0 and 1; accurate in its relative error where it is small.
+
+        Raises
+        ------
+        ValueError
+            As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
+        """
+        _refuse_dask(X)
+        limits = numbers(threshold, "threshold")
+        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
+        if mean.ndim > 1:
+            limits = limits_of_targets(limits, mean.shape[1])
+        if limits.ndim > mean.ndim or (limits.ndim == mean.ndim and limits.shape != mean.shape):
+            raise InputError(
+                f"threshold must be one number, or one a row, shape ({len(mean)},); got shape {limits.shape}. For "
+                "several thresholds ask once for each."
+            )
+        above = mean - limits
+        # Without any uncertainty the value is the mean.
+        certain = np.where(above > 0.0, np.inf, -np.inf)
+        probability: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
+        return probability
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
+    ) -> Floats:
+        """Draw functions from the posterior, at rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        n_samples : int, default=1
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
+        include_noise : bool, default=False
+            Whether to draw new observations y instead of the latent function f.
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            In units of y. A column is one draw, with the mean and the covariance of `predict`. Of many rows, it is made
+            without the covariance: see ``docs/predictions.md``.
+
+        Raises
+        ------
+        ValueError
+            As `predict`; `lmgp.errors.InputError`, which is one, if `n_samples` is no positive integer, or rows are
+            where the model cannot draw.
+        MemoryLimitError
+            If the rows can only be drawn by way of their covariance, and that does not fit.
+        """
+        check_is_fitted(self)
+        check_draws(n_samples)
+        rows, rng = self._coordinates(validated(self, X, reset=False)), generator(random_state)
+        fit, posterior = self._state(), self._posterior()
+        means = fit.means(rows, posterior.predict(rows, False)[0])
+        drawn = np.empty((len(rows), len(fit.scales), int(n_samples)))
+        for j, scale in enumerate(fit.scales):
+            drawn[:, j] = means[:, j, None] + scale * posterior.sample(rows, int(n_samples), rng)
+        drawn = drawn[:, 0] if fit.target_names is None else drawn
+        if include_noise:
+            noise = np.sqrt(self.noise_variances_)
+            deviations = noise[0] if fit.target_names is None else noise[:, None]
+            drawn += deviations * rng.standard_normal(drawn.shape)
+        return drawn
+
+    def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:
+        """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters or at others.
+
+        Parameters
+        ----------
+        theta : array-like of shape (n_free,) or (n_free + 1,), optional
+            Logarithms of the free parameters of the kernel, as ``kernel_.theta`` has them, and behind them that of the
+            noise variance, which stays as it is if left out. The fitted ones if not given.
+
+        Returns
+        -------
+        float
+            log p(y) in nats, of y less its mean or less the estimated trend. That of the exact process of a Cholesky
+            factor, of the features of `FeaturizedGPRegressor`, of the blocks of `ResidualGPRegressor`, and of up to
+            2,048 modes. Of other models it is Vecchia's approximation, of each row given the nearest 64 rows before it
+            in a random order; of more than 20,000 rows, an unbiased estimate of that from 20,000 of them.
+
+        Raises
+        ------
+        InputError
+            If it takes the training rows, and the model has not all of them: it was loaded or copied without them, or
+            fitted to chunks. If `theta` has another length, or the features or blocks are made for one kernel.
+        """
+        check_is_fitted(self)
+        fit, posterior = self._state(), self._posterior()
+        given: tuple[Any, ...] = ()
+        if theta is not None:
+            given = hyperparameters_at(fit.kernel, fit.noise_variance, theta)
+        densities = posterior.log_density(*given)
+        weight = 0.0 if np.all(fit.scales == 1.0) else posterior.rows.total_weight
+        return self._of_targets([float(one) for one in densities - weight * np.log(fit.scales)])
+
+    @property
+    def loo_(self) -> LeaveOneOut | tuple[LeaveOneOut, ...]:
+        """Leave-one-out predictions of the training rows, see `lmgp.estimators.leave_one_out.LeaveOneOut`.
+
+        Each row is predicted from all others, at the fitted hyper-parameters, by closed forms. They are computed when
+        they are first asked for, and kept. Of several targets, each has its own.
+        """
+        fit = self._state("loo_")
+        with _LOCK:
+            known = _LEFT_OUT.get(fit)
+        if known is None:
+            known = self._leave_one_out(fit)
+            with _LOCK:
+                _LEFT_OUT[fit] = known
+        return known
+
+    def _leave_one_out(self, fit: Fit) -> LeaveOneOut | tuple[LeaveOneOut, ...]:
+        posterior = self._posterior()
+        rows = posterior.rows
+        means, variances = posterior.leave_one_out()
+        noise = Noise(fit.noise_variance).of_rows(rows).numpy()
+        y, means = fit.means(rows.X, rows.Y), fit.means(rows.X, means)
+        std = np.sqrt(variances + noise)[:, None] * fit.scales
+        every = tuple(LeaveOneOut(*columns) for columns in zip(y.T, means.T, std.T, strict=True))
+        return self._of_targets(every)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _refuse_dask(X: Any) -> None:
+    """Refuse dask collections, of which only `predict` and `predict_interval` are lazy."""
+    if dask_kind(X) is not None:
+        refuse_what_is_no_table(X, "X")
+
+
+def limits_of_targets(threshold: ArrayLike, n_targets: int) -> Floats:
+    """Return thresholds of several targets, with an axis for the targets behind that of the rows.
+
+    Raises
+    ------
+    InputError
+        If they are not one number, one a target, or one a row and target.
+    """
+    limits = numbers(threshold, "threshold")
+    if limits.ndim > 2 or (limits.ndim and limits.shape[-1] != n_targets):
+        raise InputError(
+            f"threshold must be one number, one a target, shape ({n_targets},), or one a row and target, shape "
+            f"(n, {n_targets}); got shape {limits.shape}."
+        )
+    return np.broadcast_to(limits, (*limits.shape[:-1], n_targets))
+
+
+def check_draws(n_samples: Any) -> None:
+    """Refuse a number of draws that is none."""
+    if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
+        raise InputError(f"n_samples must be a positive integer; got {n_samples!r}.")
+
+
+def rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool) -> int:
+    """Return the number of rows of a batch."""
+    n, d = shape
+    if batch_size is not None:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+            raise InputError(
+                f"batch_size must be a positive number of rows, or None for as many as a memory budget allows; got "
+                f"{batch_size!r}."
+            )
+        return int(batch_size)
+    size = max(1, BATCH_BYTES // (8 * (4 * d + NUMBERS)))
+    return min(size, max(LEAST_BATCH, -(-n // STEPS))) if verbose else size
+
+
+def numbers(values: ArrayLike, name: str) -> Floats:
+    """Return one or several finite numbers as an array."""
+    if isinstance(values, bool | str):
+        raise InputError(f"{name} must be a number, or several; got {values!r}.")
+    try:
+        found: Floats = check_array(
+            np.atleast_1d(np.asarray(values)), dtype=np.float64, ensure_2d=False, allow_nd=True, input_name=name
+        )
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be a finite number, or several: {error}") from error
+    return found.reshape(np.shape(values))
+
+
+def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:
+    """Return the kernel and the noise variance of logarithms."""
+    n_free = len(kernel.theta)
+    try:
+        values = np.asarray(theta, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.full(1, np.nan)
+    if values.shape not in ((n_free,), (n_free + 1,)) or not np.all(np.isfinite(values)):
+        free = ", ".join(one.name for one in kernel.parameters if not one.fixed)
+        raise InputError(
+            f"theta must have the logarithms of the {n_free} free parameters of the kernel, {free}, as kernel_.theta "
+            f"has them, or of these and the noise variance; got {theta!r}."
+        )
+    with np.errstate(over="ignore"):
+        noise = noise_variance if len(values) == n_free else float(np.exp(values[-1]))
+    return kernel.with_theta(values[:n_free]), noise

@@ -1,0 +1,270 @@
+"""The regressor that chooses its recipe by measurement."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from lmgp.data import RandomState, Rows
+from lmgp.errors import NoEstimateError, ToleranceWarning
+from lmgp.estimators.base import Fit, GaussianProcess, TrendColumns, untrended
+from lmgp.estimators.exact import ExactGPRegressor
+from lmgp.estimators.featurized import FeaturizedGPRegressor
+from lmgp.estimators.localized import LocalizedGPRegressor
+from lmgp.estimators.nearest import NearestNeighborsGPRegressor
+from lmgp.estimators.residual import ResidualGPRegressor
+from lmgp.estimators.spectral import SpectralGPRegressor
+from lmgp.fitted import OfFit
+from lmgp.kernels.base import Kernel, require
+from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
+from lmgp.learning.engine import Settings, Wanted
+from lmgp.learning.forms import Ard
+from lmgp.learning.record import Learned
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import max_rows_within
+from lmgp.posteriors.spectral import SpectralPosterior
+from lmgp.progress import STAGES
+from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
+from lmgp.selection.candidates import Allowed, checked_methods
+from lmgp.selection.choose import choose
+from lmgp.selection.search import Selection
+
+Floats = NDArray[np.float64]
+
+# The regressors of recipes.
+SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
+    Exact: ExactGPRegressor,
+    Weights: FeaturizedGPRegressor,
+    Local: LocalizedGPRegressor,
+    Nearest: NearestNeighborsGPRegressor,
+    Residual: ResidualGPRegressor,
+    Spectral: SpectralGPRegressor,
+}
+
+
+class GPRegressor(GaussianProcess):
+    """A Gaussian process that chooses its approximation by measurement: the one to reach for.
+
+    It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
+    cheapest one that is near enough to the exact GP to all rows. Candidates are localized and global feature maps, the
+    nearest rows of each test row, and the exact GP itself.
+
+    Parameters
+    ----------
+    tolerance : float, default=1e-3
+        The aim: the divergence from the exact GP, KL per row with noise, in nats. At 1e-3, the predicted means are off
+        by about 0.04 predictive standard deviations.
+    max_features : int, default=2048
+        The largest number of columns of a map; also of nearest rows.
+    n_predict : int, optional
+        The number of rows that will be predicted, which decides what is cheapest. If not given, the number of training
+        rows.
+    methods : list of str, optional
+        The methods to choose from. If not given, global maps: "orf" (orthogonal Fourier), "nystroem", "global_taylor",
+        "global_taylor_energy"; maps around centroids: "local_taylor", "local_taylor_energy",
+        "local_maclaurin_tensor_srht"; a map and near rows: "residual"; and models without a map: "spectral",
+        "nearest_rows", "exact". All other names in `lmgp.selection.methods.METHODS` can be given as well. Methods whose
+        map cannot serve the kernel are left out.
+    kernel : Kernel, str, list of str or None, default="auto"
+        A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
+        name, such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from
+        all rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None:
+        "gaussian".
+    noise_variance : float, optional
+        In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`.
+    metric : "sphere" or None, default=None
+        "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
+        lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
+        three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
+        columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km. In a list
+        of columns for `trend`, longitude stands for x and y, and latitude for z.
+    ard : bool or "auto", default="auto"
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+    max_learning_rows : int, default=2000
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+    max_memory_gib : float, default=4.0
+        The memory for the matrices of a model, in GiB. Models that need more are no candidates.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Draws the rows that are held out, and seeds the maps.
+
+    Attributes
+    ----------
+    recipe_ : lmgp.recipes.Recipe
+        What was chosen, such as ``Nearest(n_neighbors=256)``.
+    model_ : GaussianProcess
+        The regressor of this recipe, in the same fitted state: it has the attributes of its own class.
+    selection_ : lmgp.selection.search.Selection
+        What was tried, what it cost, and what was chosen. Printed, it is a table.
+    kernel_, noise_variance_, center_, trend_, n_features_in_
+        See `ExactGPRegressor`.
+
+    Notes
+    -----
+    Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once: 2,400 rows and
+    predictions.
+
+    In up to three columns, `SpectralGPRegressor` is taken at once where it serves the kernel and is quick: the mean of
+    all rows, by a global solve that states its own error, and the variance of local models.
+
+    Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows,
+    of up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
+    these matter. Targets of probes are not used.
+
+    Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
+    1/4 lengthscales. The operations and bytes that each takes to fit all rows and to predict `n_predict` are counted,
+    and become nominal seconds by the rates of one machine (`lmgp.posteriors.costs`). Affordable are 20 of these, or
+    what predictions from 256 nearest rows take where that is more. A candidate is near enough if its mean divergence,
+    with two standard errors added, is within the tolerance.
+
+    The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in
+    the order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take
+    as long as the model without a map that would be taken instead, but 2 nominal seconds at least and 3 at most. No
+    map is tried that could not save what its trial takes. So choosing takes some seconds, of a million rows too.
+
+    The cheapest candidate that is near enough is taken. If there is none, as with kernels of many columns and little
+    noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large,
+    where both include by how much the exact predictions are uncertain, up to 20 times the tolerance;
+    a `ToleranceWarning` says how far off it is. Give `n_predict` if you predict fewer rows than you train on: more
+    becomes affordable.
+
+    No clock decides: the same rows with the same `random_state` give the same model on every machine, under any load.
+
+    Far from all data, all candidates but Fourier maps return to the prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import GaussianKernel, GPRegressor
+    >>> X = np.linspace(0, 100, 2000)[:, None]
+    >>> model = GPRegressor(kernel=GaussianKernel(1.0), noise_variance=0.01, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> model.selection_.chosen.kl < 1e-3
+    True
+    >>> bool(abs(model.predict([[50.0]])[0] - np.sin(50.0)) < 0.1)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **GaussianProcess._parameter_constraints,
+        "tolerance": [Interval(Real, 0, None, closed="neither")],
+        "max_features": [Interval(Integral, 2, None, closed="left")],
+        "n_predict": [Interval(Integral, 1, None, closed="left"), None],
+        "methods": ["array-like", None],
+        "metric": [StrOptions({"sphere"}), None],
+    }
+
+    selection_ = OfFit[Selection]()
+
+    def __init__(
+        self,
+        tolerance: float = 1e-3,
+        *,
+        max_features: int = 2048,
+        n_predict: int | None = None,
+        methods: Sequence[str] | None = None,
+        kernel: Wanted = "auto",
+        noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
+        metric: Metric = None,
+        ard: Ard = "auto",
+        max_learning_rows: int = 2000,
+        max_memory_gib: float = 4.0,
+        random_state: RandomState = None,
+    ) -> None:
+        self.tolerance = tolerance
+        self.max_features = max_features
+        self.n_predict = n_predict
+        self.methods = methods
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.trend = trend
+        self.metric = metric
+        self.ard = ard
+        self.max_learning_rows = max_learning_rows
+        self.max_memory_gib = max_memory_gib
+        self.random_state = random_state
+
+    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
+        checked_methods(self.methods)  # before the time that learning takes
+        return super()._learn(rows, rng)
+
+    def _settings(self, n_inputs: int) -> Settings:
+        # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
+        groups = lengthscale_groups(self.metric, n_inputs)
+        return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
+
+    def _coordinates(self, X: Floats) -> Floats:
+        return X if self.metric is None else self._sphere.points(X)
+
+    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
+        return index if self.metric is None else self._sphere.places(index)
+
+    def _names(self) -> Sequence[str] | None:
+        return super()._names() if self.metric is None else self._sphere.names
+
+    @property
+    def _sphere(self) -> OnSphere:
+        return OnSphere.of(self.n_features_in_, super()._names())
+
+    def _one_lengthscale(self) -> bool:
+        # What is named is learned from columns in their standard deviations: any scales will do.
+        return False
+
+    def _recipe(self, n_rows: int, kernel: Kernel) -> Recipe:
+        raise NotImplementedError  # it is chosen: `_chosen`
+
+    def _chosen(
+        self, rows: Rows, learned: Learned, rng: np.random.Generator
+    ) -> tuple[Recipe, np.random.Generator, Selection | None]:
+        n_targets, rows = rows.n_targets, rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
+        require(learned.kernel, "metric", type(self).__name__)
+        n_rows = len(rows)
+        n_predict = n_rows if self.n_predict is None else int(self.n_predict)
+        allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
+        n_trend = 0 if isinstance(self.trend, str) and self.trend == "constant" else 1 + rows.X.shape[1]
+        recipe, selection, drawing = choose(
+            allowed, rows, learned.kernel, learned.noise_variance, float(self.tolerance), n_predict, rng,
+            n_targets + n_trend,
+        )  # fmt: skip
+        if shortfall := selection.shortfall(self.max_features):
+            possible = n_rows <= max_rows_within(self.max_memory_gib)
+            warnings.warn(
+                shortfall + (", or use ExactGPRegressor." if possible else "."),
+                ToleranceWarning,
+                stacklevel=4,  # the line that calls fit
+            )
+        STAGES.info("fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{n_rows:,}")
+        return recipe, drawing, selection
+
+    def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
+        solved = replace(super()._finished(fit, posterior, rows), sums=None)
+        by_modes, selection = untrended(posterior), fit.selection
+        if isinstance(by_modes, SpectralPosterior) and selection is not None:
+            selection = selection.stating(by_modes.accuracy.divergence, by_modes.variance_by)
+        return replace(solved, selection=selection)
+
+    @property
+    def model_(self) -> GaussianProcess:
+        """The regressor of the chosen recipe, in the same fitted state."""
+        fit = self._state("model_")
+        cls = SHELLS[type(fit.recipe)]
+        values = {name: getattr(fit.recipe, name) for name in cls().get_params() if hasattr(fit.recipe, name)}
+        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance, "trend": self.trend}
+        if fit.selection is not None:
+            values["random_state"] = fit.selection.seed
+        model = cls(**values)
+        model._fitted, model.n_features_in_ = fit, len(fit.column_scales)
+        return model
+
+    def _error(self, X: Floats) -> Floats:
+        try:
+            return super()._error(X)
+        except NoEstimateError:  # it states none: the mean of what was measured on the probes
+            return np.full((len(X), len(self._fitted.scales)), self.selection_.chosen.kl)

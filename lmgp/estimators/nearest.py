@@ -1,0 +1,106 @@
+"""Gaussian processes of the nearest rows: each row is predicted from the training rows around it."""
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from lmgp.arithmetic import check_device
+from lmgp.data import RandomState
+from lmgp.estimators.base import GaussianProcess, TrendColumns
+from lmgp.kernels.base import Kernel
+from lmgp.learning.engine import Wanted
+from lmgp.learning.forms import Ard
+from lmgp.recipes import Nearest
+
+
+class NearestNeighborsGPRegressor(GaussianProcess):
+    """A Gaussian process that predicts each row from the training rows nearest to it.
+
+    Made for rough kernels, such as `MaternKernel`, and for any number of training rows: fitting builds a search tree,
+    and a prediction takes the same time whatever their number. For smooth kernels in a few columns,
+    `LocalizedGPRegressor` is nearer to the exact Gaussian process.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=100
+        The least number of nearest rows, in the metric of the kernel. More are nearer to the exact Gaussian process,
+        in O(n_neighbors³) time a row. In one and two columns, rows near to each other share all training rows around
+        them, about twice this number, where that is quicker.
+    kernel : Kernel, str, list of str or None, default=None
+        With a lengthscale, used as it is, but for parameters with bounds, which are learned. A name,
+        such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all
+        rows, see `lmgp.learn`. None: "gaussian".
+    noise_variance : float, optional
+        In squared units of y; learned likewise if not given.
+    trend : {"constant", "linear"} or list of int or str, default="constant"
+        The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
+        `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
+    ard : bool or "auto", default=False
+        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+    max_learning_rows : int, default=2000
+        The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+    max_memory_gib : float, default=4.0
+        The memory of the matrices of one prediction, in GiB.
+    device : str, default="cpu"
+        Where batches of matrices are factorised, as torch names it, such as "cuda". On an accelerator each row is
+        predicted from its own `n_neighbors` rows.
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+        Draws the rows from which hyper-parameters are learned.
+
+    Attributes
+    ----------
+    kernel_, noise_variance_, center_, trend_, n_features_in_
+        See `ExactGPRegressor`.
+
+    Notes
+    -----
+    A prediction depends on the training rows and its own row alone, not on the rows that are predicted beside it: see
+    `lmgp.posteriors.nearest.NearestPosterior`.
+
+    References
+    ----------
+    A. V. Vecchia, *Estimation and Model Identification for Continuous Spatial Processes*, JRSS B 50, 1988.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import MaternKernel, NearestNeighborsGPRegressor
+    >>> X = np.linspace(0, 100, 2000)[:, None]
+    >>> model = NearestNeighborsGPRegressor(32, kernel=MaternKernel(2.0), noise_variance=0.01)
+    >>> bool(abs(model.fit(X, np.sin(X[:, 0])).predict([[50.0]])[0] - np.sin(50.0)) < 0.1)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **GaussianProcess._parameter_constraints,
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "device": [str],
+    }
+
+    def __init__(
+        self,
+        n_neighbors: int = 100,
+        *,
+        kernel: Wanted = None,
+        noise_variance: float | None = None,
+        trend: TrendColumns = "constant",
+        ard: Ard = False,
+        max_learning_rows: int = 2000,
+        max_memory_gib: float = 4.0,
+        device: str = "cpu",
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.kernel = kernel
+        self.noise_variance = noise_variance
+        self.trend = trend
+        self.ard = ard
+        self.max_learning_rows = max_learning_rows
+        self.max_memory_gib = max_memory_gib
+        self.device = device
+        self.random_state = random_state
+
+    def _recipe(self, n_rows: int, kernel: Kernel) -> Nearest:
+        check_device(self.device)
+        return Nearest(int(self.n_neighbors), self.max_memory_gib, self.device)

@@ -1,0 +1,236 @@
+"""Several targets with a kernel, a map and a choice of their own."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils._param_validation import HasMethods
+from sklearn.utils.validation import check_is_fitted
+
+from lmgp.columns import checked_table, refuse_what_is_no_table
+from lmgp.data import RandomState, generator, named_targets
+from lmgp.errors import InputError
+from lmgp.estimators.base import limits_of_targets
+from lmgp.estimators.chosen import GPRegressor
+from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.metrics.scorers import DensityScorer, crps_scorer, end_of, loss_rows, nlpd_scorer
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TargetFits:
+    """A regressor for each target, and the names of the targets."""
+
+    estimators: tuple[Any, ...]
+    target_names: NDArray[Any]
+
+
+class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
+    """A regressor for each of several targets, with hyper-parameters of its own: y of shape (n, t).
+
+    Every regressor of this package takes y of shape (n, t) itself, and learns one kernel for all targets, which share
+    its factorisations. This one learns a kernel for each, at t times the cost.
+
+    Parameters
+    ----------
+    regressor : regressor, optional
+        A Gaussian process of this package, a pipeline that ends in one, or a `TransformedTargetGPRegressor`;
+        `GPRegressor` if not given.
+
+    Attributes
+    ----------
+    estimators_ : tuple of regressor
+        One for each target.
+    target_names_ : ndarray of shape (t,)
+        The columns of y, if y is a data frame; "0", "1" and so on of an array.
+    n_features_in_ : int
+        The number of input columns, d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor
+    >>> from lmgp.estimators.several import MultiTargetGPRegressor
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.column_stack((np.sin(X[:, 0]), np.sin(5 * X[:, 0])))
+    >>> y += 0.1 * np.random.default_rng(0).normal(size=(60, 2))
+    >>> model = MultiTargetGPRegressor(ExactGPRegressor(random_state=0)).fit(X, y)
+    >>> model.predict(X, return_std=True)[1].shape
+    (60, 2)
+    >>> lengthscales = [one.kernel_.lengthscale for one in model.estimators_]
+    >>> lengthscales[0] > 2 * lengthscales[1]
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"regressor": [HasMethods(["fit", "predict"]), None]}
+
+    __metadata_request__predict: ClassVar = dict.fromkeys(
+        ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
+    )
+
+    estimators_ = OfFit[tuple[Any, ...]]()
+    target_names_ = OfFit[NDArray[Any]]()
+
+    def __init__(self, regressor: Any = None) -> None:
+        self.regressor = regressor
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """Fit a regressor to each target.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n, t)
+            All targets of each row: none may be missing.
+        sample_weight : array-like of shape (n,), optional
+            For all targets.
+        noise_variances : array-like of shape (n,) or (n, t), optional
+            A noise variance for each row, or for each row and target, in squared units of y.
+        **options
+            All else that `fit` of the regressor takes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If a target is missing or no finite number, or as the regressor, with the name of the target.
+        """
+        with unchanged_on_failure(self):
+            self._validate_params()
+            refuse_what_is_no_table(X, "X")
+            if y is None:
+                raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            targets: Floats = checked_table(y, "y", ensure_min_samples=2, ensure_min_features=1)
+            names = named_targets(y, targets)
+            assert names is not None  # of a table
+            noise = None if noise_variances is None else np.asarray(noise_variances)
+            if noise is not None and noise.ndim == 2 and noise.shape != targets.shape:
+                raise InputError(
+                    f"noise_variances must have one value a row, shape ({len(targets)},), or one a row and target, "
+                    f"shape {targets.shape}; got shape {noise.shape}."
+                )
+            if sample_weight is not None:
+                options["sample_weight"] = sample_weight
+            estimators = []
+            for j, name in enumerate(names):
+                if noise is not None:
+                    options["noise_variances"] = noise[:, j] if noise.ndim == 2 else noise_variances
+                regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
+                try:
+                    estimators.append(regressor.fit(X, np.ascontiguousarray(targets[:, j]), **options))
+                except InputError as error:
+                    raise type(error)(f"Target {str(name)!r}: {error}") from error
+            self._fitted = TargetFits(tuple(estimators), names)
+        return self
+
+    def predict(self, X: ArrayLike, **options: Any) -> Any:
+        """Predict at new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        **options
+            As in `ExactGPRegressor.predict`.
+
+        Returns
+        -------
+        mean : ndarray of shape (n, t)
+            In units of each target; with it, in this order, what else is asked for: the standard deviation and the
+            error of shape (n, t), and the covariance of shape (n, n, t).
+        """
+        # The axis of targets is behind those of the rows.
+        return self._of_each("predict", X, -1, **options)
+
+    def predict_quantile(self, X: ArrayLike, quantile: ArrayLike = 0.5, **options: Any) -> Floats:
+        """Predict quantiles, (n, t) or (n, t, q); see `ExactGPRegressor.predict_quantile`."""
+        quantiles: Floats = self._of_each("predict_quantile", X, 1, quantile=quantile, **options)
+        return quantiles
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.95, **options: Any) -> tuple[Floats, Floats]:
+        """Predict central intervals, each bound of shape (n, t); see `ExactGPRegressor.predict_interval`."""
+        lower, upper = self._of_each("predict_interval", X, 1, level=level, **options)
+        return lower, upper
+
+    def predict_exceedance(self, X: ArrayLike, threshold: ArrayLike, **options: Any) -> Floats:
+        """Predict the probability of a value above a threshold: one, one a target, or one a row and target."""
+        check_is_fitted(self)
+        limits = limits_of_targets(threshold, len(self.estimators_))
+        pairs = zip(self.estimators_, np.moveaxis(limits, -1, 0), strict=True)
+        return np.stack([model.predict_exceedance(X, limit, **options) for model, limit in pairs], axis=1)
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
+    ) -> Floats:
+        """Draw functions from the posterior of each target, (n, t, n_samples); see `ExactGPRegressor.sample_y`."""
+        rng = generator(random_state)
+        drawn: Floats = self._of_each(
+            "sample_y", X, 1, n_samples=n_samples, random_state=rng, include_noise=include_noise
+        )
+        return drawn
+
+    def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Return −log p(y) of each row and target, (n, t), in nats. `lmgp.metrics.nlpd_scorer` takes it."""
+        return self._losses(nlpd_scorer, X, y)
+
+    def crps_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Return the continuous ranked probability score of each, (n, t). `lmgp.metrics.crps_scorer` takes it."""
+        return self._losses(crps_scorer, X, y)
+
+    def _losses(self, scorer: DensityScorer, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Return the losses of the targets, each by the density of its own model."""
+        check_is_fitted(self)
+        t, targets = len(self.estimators_), np.asarray(y)
+        if targets.ndim != 2 or targets.shape[1] != t:
+            raise InputError(f"y must have the {t} targets of the model, shape (n, {t}); got shape {targets.shape}.")
+        pairs = zip(self.estimators_, targets.T, strict=True)
+        return np.stack([loss_rows(scorer, model, X, column) for model, column in pairs], axis=1)
+
+    @property
+    def loo_(self) -> tuple[Any, ...]:
+        """Leave-one-out predictions of the training rows of each target."""
+        return tuple(end_of(model).loo_ for model in self.estimators_)
+
+    def log_marginal_likelihood(self) -> Floats:
+        """Return the log marginal likelihood of each target, in nats, shape (t,)."""
+        check_is_fitted(self)
+        return np.array([end_of(model).log_marginal_likelihood() for model in self.estimators_])
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of input columns."""
+        n_inputs: int = self.estimators_[0].n_features_in_
+        return n_inputs
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns, where X was a data frame."""
+        names: NDArray[Any] = self.estimators_[0].feature_names_in_
+        return names
+
+    def _of_each(self, method: str, X: ArrayLike, axis: int, **options: Any) -> Any:
+        check_is_fitted(self)
+        results = [getattr(model, method)(X, **options) for model in self.estimators_]
+        if isinstance(results[0], tuple):
+            return tuple(np.stack(parts, axis=axis) for parts in zip(*results, strict=True))
+        return np.stack(results, axis=axis)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output, tags.target_tags.single_output = True, False
+        if self.regressor is not None:
+            tags.target_tags.positive_only = get_tags(self.regressor).target_tags.positive_only
+        return tags

@@ -1,0 +1,359 @@
+"""Regressors whose posterior is made of sums over rows: streams, dask collections, and rows that come later."""
+
+from copy import copy
+from dataclasses import replace
+from numbers import Real
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from lmgp.data import Rows, check_rows, known_centers, validated_pair
+from lmgp.errors import InputError
+from lmgp.estimators.base import Fit, GaussianProcess
+from lmgp.fitted import digest, unchanged_on_failure
+from lmgp.io.sources import Chunk
+from lmgp.kernels.base import Kernel
+from lmgp.learning.forms import declared_free
+from lmgp.neighbours.duplicates import Duplicates, check_duplicates
+from lmgp.progress import shown
+from lmgp.recipes import AdditiveRecipe
+from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
+from lmgp.sums.sample import Sample
+from lmgp.sums.stream import checked_chunk, fit_to_stream, reading
+
+ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
+
+
+class StreamedGaussianProcess(GaussianProcess):
+    """A Gaussian process whose recipe makes sums over rows, `lmgp.recipes.AdditiveRecipe`."""
+
+    _callers = 4
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+        duplicates: Duplicates = "keep",
+        center: ArrayLike | None = None,
+        verbose: bool | int = False,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+        chunk_rows: int | None = None,
+        client: Any = None,
+    ) -> Self:
+        """Fit the model to training rows, in memory, in a stream of chunks, or in dask collections.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), a source of chunks, or dask array or data frame
+            A source is an iterable of tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, noise_variances), a
+            function that returns one, or what `lmgp.io.open_dataset` returns. An iterator is read once; all else may be
+            read twice. A memory-mapped array of more than one chunk is read chunk by chunk, too. Of dask collections,
+            each partition is summed where it is.
+        y : array-like of shape (n,) or (n, t), optional
+            None with a source. With dask collections, y, weights and noise variances are such, with the partitions of
+            X.
+        sample_weight : array-like of shape (n,), optional
+            A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
+            and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
+        noise_variances : array-like of shape (n,), optional
+            A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
+            new rows only; where it is not given, it is the weighted mean of these.
+        duplicates : {"keep", "average", "drop"}, default="keep"
+            What becomes of rows with equal X, see `ExactGPRegressor.fit`. Rows in chunks are kept.
+        center : float, optional
+            A mean of y that is known, and stays so with other rows; the weighted mean of the rows if not given. A trend
+            takes its place.
+        verbose : bool or int, default=False
+            Whether what is tried to learn the kernel is shown on standard error as it goes; of a source, also the rows
+            a second and the time left.
+        checkpoint : path, optional
+            A file that is written after each chunk of a source, and removed at the end. Where it exists, the fit goes
+            on behind the last chunk that it has.
+        chunk_rows : int, optional
+            Read arrays in chunks of this many rows. Of memory-mapped arrays, as many as have 2**19 values if not given.
+        client : distributed.Client, optional
+            That computes with dask collections. The current one, or else the scheduler of dask, if not given.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite and numeric, their lengths differ, there are fewer than 2 rows, or a parameter is
+            out of its range. `lmgp.errors.InputError`, which is one, if the data or the kernel do not allow a fit;
+            `lmgp.errors.StreamError`, which is one, if a chunk cannot be used. Then the model is that of the chunks
+            before, and a checkpoint stays. Of a partition of dask collections, the model is as it was.
+        ClusterError
+            If a cluster loses what it cannot compute again. The model is as it was.
+        MemoryLimitError
+            If the model needs more than `max_memory_gib`.
+        ModelFileError
+            If the checkpoint is of another model or version, or damaged.
+        OutputError
+            If the checkpoint cannot be written.
+
+        Warns
+        -----
+        ScaleWarning
+            If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
+        """
+        source = source_or_partitions(
+            X, y, sample_weight, noise_variances, chunk_rows, checkpoint=checkpoint, client=client
+        )
+        if source is None:
+            target: Any = y
+            return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
+        self._validate_params()
+        check_duplicates(duplicates)
+        if duplicates != "keep":
+            raise InputError(
+                f"duplicates={duplicates!r} compares all rows, and a fit to chunks keeps none. Give duplicates='keep': "
+                "the sums of equal rows predict as their averages do. Or fit to rows in memory."
+            )
+        if center is not None:
+            known_centers(center, Rows(np.empty((1, 1)), np.empty((1, np.size(center)))))
+        with shown(verbose):
+            if isinstance(source, Partitions):
+                fit_to_partitions(self, source, client, bool(verbose), center)
+            else:
+                fit_to_stream(self, source, checkpoint, bool(verbose), center)
+        return self
+
+    @staticmethod
+    def _additive(fit: Fit) -> AdditiveRecipe:
+        recipe = fit.recipe
+        assert isinstance(recipe, AdditiveRecipe)  # of these regressors
+        return recipe
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+        *,
+        verbose: bool | int = False,
+        client: Any = None,
+    ) -> Self:
+        """Add rows to the model, with its kernel, noise variance and map as they are.
+
+        The first call is `fit`, which learns what is not given from these rows. The model of several calls is that of
+        one call with all rows after the first one, in any order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), a source of chunks, or dask array or data frame
+            See `fit`.
+        y : array-like of shape (n,), optional
+        sample_weight, noise_variances : array-like of shape (n,), optional
+        verbose : bool or int, default=False
+        client : distributed.Client, optional
+            See `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            As `fit`. The model then is as it was; of a source, that of the chunks before.
+        """
+        source = source_or_partitions(X, y, sample_weight, noise_variances, client=client)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, noise_variances, verbose=verbose, client=client)
+        with unchanged_on_failure(self):
+            if source is None:
+                self._fitted = self._fitted.with_more(self._more_rows(X, y, sample_weight, noise_variances))
+                return self
+            if isinstance(source, Partitions):
+                sums = sums_of_partitions(self, source, client, bool(verbose))
+                self._fitted = self._fitted.with_sums(self._known_sums() + sums)
+                return self
+        for place, chunk in reading(source, bool(verbose), type(self).__name__):
+            rows = checked_chunk(self, chunk, place)
+            if rows is not None:
+                with place.named():
+                    self._fitted = self._fitted.with_more(rows)
+        return self
+
+    def forget(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Take rows out of the model, with its kernel, noise variance and map as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight, noise_variances : array-like of shape (n,), optional
+            As when the rows were added.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If rows are not in the model: of a model that keeps its rows, always; of one that keeps sums, where no rows
+            have the sums that would be left. The model then is as it was.
+        """
+        check_is_fitted(self)
+        partitions = partitions_of(X, y, sample_weight, noise_variances)
+        with unchanged_on_failure(self):
+            known = self._known_sums()
+            if partitions is not None:
+                gone = sums_of_partitions(self, partitions)
+            else:
+                rows = self._more_rows(X, y, sample_weight, noise_variances)
+                gone = known.of(self._fitted.checked(rows))
+            self._fitted = self._fitted.with_sums(known - gone)
+        return self
+
+    def with_rows(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Return a model of other rows, with this model's kernel, noise variance and map: `merge` joins both.
+
+        Parameters and errors are those of `partial_fit`.
+
+        Returns
+        -------
+        A model of the same class
+        """
+        check_is_fitted(self)
+        partitions = partitions_of(X, y, sample_weight, noise_variances)
+        other = copy(self)
+        if partitions is not None:
+            sums = sums_of_partitions(self, partitions)
+        else:
+            rows = self._more_rows(X, y, sample_weight, noise_variances)
+            sums = self._known_sums().of(self._fitted.checked(rows))
+        other._fitted = self._fitted.with_sums(sums).solved
+        return other
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another model of the same kernel, noise variance, map and trend; see `with_rows`.
+
+        Parameters
+        ----------
+        other : a model of the same class
+            Fitted. It stays as it is.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If the models differ in one of these; the message says in which.
+        """
+        check_is_fitted(self)
+        name = type(self).__name__
+        if not isinstance(other, type(self)):
+            article = "An" if name[0] in "AEIOU" else "A"
+            raise InputError(f"{article} {name} merges with another one; got {type(other).__name__}.")
+        check_is_fitted(other)
+        if digest(self.kernel_) != digest(other.kernel_):
+            raise InputError(
+                f"Models of one kernel merge; these have {self.kernel_!r} and {other.kernel_!r}. Make the other one by "
+                "with_rows of this one."
+            )
+        if self.n_features_in_ != other.n_features_in_:
+            raise InputError(
+                f"Models of the same columns merge; these have {self.n_features_in_} and {other.n_features_in_}."
+            )
+        mine, theirs = self._fitted, other._fitted
+        if mine.trend.name != theirs.trend.name:
+            raise InputError(
+                f"Models of one trend merge; these have {mine.trend.name} and {theirs.trend.name}. {ONE_START}"
+            )
+        with unchanged_on_failure(self):
+            if not np.array_equal(mine.origin, theirs.origin):
+                raise InputError(ONE_START)
+            self._fitted = mine.with_sums(self._known_sums() + other._known_sums()).solved
+        return self
+
+    def _known_sums(self) -> Any:
+        if self._fitted.sums is None:
+            raise InputError(
+                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
+                "nor taken out. Fit it again."
+            )
+        return self._fitted.sums
+
+    def _more_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None) -> Rows:
+        """Check rows that are to be added or taken out; y as it is."""
+        inputs, target = validated_pair(self, X, y, reset=False)
+        return check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
+
+    def _first_rows(self, chunk: Chunk) -> Rows:
+        """Check the first chunk of a stream, which says how many columns there are, and their names."""
+        return self._rows_of(chunk, reset=True)
+
+    def _next_rows(self, chunk: Chunk) -> Rows:
+        return self._rows_of(chunk, reset=False)
+
+    def _rows_of(self, chunk: Chunk, *, reset: bool) -> Rows:
+        inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
+        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least=0)
+
+    def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
+        """Return the state of a model without rows: all that is not summed."""
+        rows, totals = sample.rows, sample.targets
+        if rows is None or totals is None:
+            raise InputError("The stream has no rows of positive weight; at least 2 are needed to fit a model.")
+        import pandas  # which takes a while to import
+
+        names = self._names()
+        X = rows.X if names is None else pandas.DataFrame(rows.X, columns=list(names))
+        y = rows.Y[:, 0] if rows.n_targets == 1 else rows.Y
+        rows, target_names = self._checked_rows(X, y, rows.weights, rows.noise_variances)
+        centers = totals.means if center is None else known_centers(center, rows)
+        fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, rngs)
+        recipe = self._additive(fit)
+        n_trend = fit.trend.n_columns if fit.trend.estimated else 0
+        sums = recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
+        return replace(fit, sums=sums)
+
+    def _digest_of(self, center: ArrayLike | None) -> str:
+        """Return a name that fits of the same parameters and center share."""
+        values = {**self.get_params(deep=False), "center": center}
+        return digest({name: _hashed(value) for name, value in values.items()})
+
+    @property
+    def _all_given(self) -> bool:
+        """Whether nothing is learned."""
+        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
+        return given and self.noise_variance is not None
+
+    def _needs_sample(self) -> bool:
+        """Say whether the model needs a pass over all rows before they are summed."""
+        return not self._all_given or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore
+
+
+def _hashed(value: Any) -> Any:
+    """Return a value that has a digest: of a generator, its state."""
+    if isinstance(value, np.random.Generator):
+        return str(value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return str(value.get_state(legacy=False))
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value

@@ -1,0 +1,452 @@
+"""Gaussian processes of targets on another scale, such as their logarithm."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from lmgp.columns import refuse_other_than_numbers
+from lmgp.errors import InputError
+from lmgp.estimators.chosen import GPRegressor
+from lmgp.estimators.leave_one_out import LeaveOneOut
+from lmgp.estimators.warping import LogScale, Scale, TransformerScale
+from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.metrics.scorers import end_of
+
+Floats = NDArray[np.float64]
+
+LOGARITHMS = {"log": 0.0, "log1p": 1.0}
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedLeaveOneOut(LeaveOneOut):
+    """Predictions of each training row from all others, of y = g⁻¹(z); the scores are those of its distribution.
+
+    Attributes
+    ----------
+    z : LeaveOneOut
+        On the scale of the model.
+    scale : Scale
+        g.
+    """
+
+    z: LeaveOneOut
+    scale: Scale
+
+    @classmethod
+    def of(cls, z: LeaveOneOut, scale: Scale) -> "TransformedLeaveOneOut":
+        """Return the predictions of y from those of z."""
+        return cls(scale.inverse(z.y), scale.mean(z.mean, z.std), scale.std(z.mean, z.std), z, scale)
+
+    @cached_property
+    def nlpd(self) -> float:
+        """The mean negative log predictive density of y, in nats."""
+        return -float(self.scale.log_density(self.y, self.z.mean, self.z.std).mean())
+
+    @cached_property
+    def crps(self) -> float:
+        """The mean continuous ranked probability score, in units of y."""
+        return float(self.scale.crps(self.y, self.z.mean, self.z.std).mean())
+
+    def coverage(self, level: float = 0.95) -> float:
+        """Return the share of targets within central intervals of a level: that of z within those of z."""
+        return self.z.coverage(level)
+
+
+@dataclass(frozen=True, eq=False)
+class TransformedFit:
+    """The fitted state: the regressor of z = g(y), and g."""
+
+    regressor: Any
+    scale: Scale
+
+
+class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
+    """A Gaussian process of log y, or of another monotone function of y, that predicts y with its uncertainty.
+
+    Where errors are relative, or y is positive and skewed, such as prices, its logarithm is nearer to Gaussian. The
+    model is one of z = g(y); its predictions are the mean, the standard deviation and the quantiles of the distribution
+    of y = g⁻¹(z), in the units of y. scikit-learn's `TransformedTargetRegressor` has the first of these only, and gives
+    the median.
+
+    Parameters
+    ----------
+    regressor : regressor, optional
+        A Gaussian process of this package, or a pipeline that ends in one; `GPRegressor` if not given. Its kernel,
+        trend and noise variance are those of z.
+    transformer : {"log", "log1p"} or transformer, default="log"
+        g: the logarithm of positive targets, or of targets + 1, for counts and amounts that may be zero; or a
+        scikit-learn transformer of one column with an inverse, such as ``PowerTransformer()`` or
+        ``FunctionTransformer(np.sqrt, inverse_func=np.square)``, which is strictly monotone.
+
+    Attributes
+    ----------
+    regressor_ : regressor
+        Fitted to z.
+    scale_ : lmgp.estimators.warping.Scale
+        g, with its inverse and its derivative.
+    n_features_in_ : int
+        The number of input columns, d.
+
+    Notes
+    -----
+    This is a warped Gaussian process with a fixed function. Means and standard deviations of logarithms are in closed
+    form; y + shift is log-normal. Those of other transformers are by Gauss-Hermite quadrature. Quantiles are g⁻¹ of
+    those of z, and exact.
+
+    References
+    ----------
+    E. Snelson, C. E. Rasmussen and Z. Ghahramani, *Warped Gaussian Processes*, NIPS 2003.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, GaussianKernel, TransformedTargetGPRegressor
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> price = np.exp(np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60))
+    >>> model = TransformedTargetGPRegressor(ExactGPRegressor(GaussianKernel(1.0), 0.01)).fit(X, price)
+    >>> mean, std = model.predict(X, return_std=True, include_noise=True)
+    >>> lower, upper = model.predict_interval(X, level=0.95)
+    >>> bool(np.all(lower > 0) and np.all(lower < mean) and np.all(mean < upper))
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "regressor": [HasMethods(["fit", "predict"]), None],
+        "transformer": [StrOptions(set(LOGARITHMS)), HasMethods(["fit", "transform", "inverse_transform"])],
+    }
+
+    __metadata_request__fit: ClassVar = {"verbose": True}
+    __metadata_request__predict: ClassVar = dict.fromkeys(("return_std", "include_noise", "return_error"), True)
+
+    regressor_ = OfFit[Any]()
+    scale_ = OfFit[Scale]()
+
+    _fitted: TransformedFit
+
+    def __init__(self, regressor: Any = None, transformer: Any = "log") -> None:
+        self.regressor = regressor
+        self.transformer = transformer
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+        verbose: bool | int = False,
+        **options: Any,
+    ) -> Self:
+        """Fit the transformer to y, and the regressor to X and z = g(y).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            As in `ExactGPRegressor.fit`.
+        noise_variances : array-like of shape (n,), optional
+            A noise variance for each row, in squared units of z: for a logarithm, of the relative error.
+        verbose : bool or int, default=False
+            Whether what is tried is shown on standard error as it goes.
+        **options
+            All else that `fit` of the regressor takes.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            If a target has no z, or the transformer is not strictly monotone on them.
+        """
+        with unchanged_on_failure(self):
+            self._validate_params()
+            target = self._checked_target(y)
+            scale = self._scale(target)
+            regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
+            given = {
+                "sample_weight": sample_weight,
+                "noise_variances": noise_variances,
+                "verbose": verbose or None,
+            }
+            options |= {name: one for name, one in given.items() if one is not None}
+            regressor.fit(X, scale.forward(target), **options)
+            self._fitted = TransformedFit(regressor, scale)
+        return self
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        include_noise: bool = False,
+        return_error: bool = False,
+        **options: Any,
+    ) -> Floats | tuple[Floats, ...]:
+        """Predict y at new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        return_std : bool, default=False
+            Whether to return the standard deviation as well.
+        include_noise : bool, default=False
+            Whether that is of a new observation y, or of its expectation E[y | f], f being the latent function of z.
+        return_error : bool, default=False
+            Whether to return an estimate of the divergence from the exact prediction as well, see `ExactGPRegressor`.
+            That of y is that of z.
+        **options
+            All else that `predict` of the regressor takes.
+
+        Returns
+        -------
+        mean : ndarray of shape (n,)
+            The mean of a new observation, E[y]: exp(μ + σ²/2) of a logarithm, with the noise in σ². It is that of
+            E[y | f] as well. The median is ``predict_quantile(X, 0.5)``.
+        std : ndarray of shape (n,)
+            In units of y; only with `return_std`.
+        error : ndarray of shape (n,)
+            In nats; only with `return_error`.
+
+        Raises
+        ------
+        ValueError
+            As `ExactGPRegressor.predict`.
+        NumericalError
+            If y has no mean: the inverse of the transformer is not finite where the model holds z possible.
+        """
+        check_is_fitted(self)
+        scale, with_error = self.scale_, {"return_error": True} if return_error else {}
+        found = self.regressor_.predict(X, return_std=True, include_noise=True, **with_error, **options)
+        mean, std = found[:2]
+        result = [scale.mean(mean, std)]
+        if return_std and include_noise:
+            result.append(scale.std(mean, std))
+        elif return_std:
+            result.append(scale.latent_std(*self._of_function(X, std, **options)))
+        result.extend(found[2:])
+        return result[0] if len(result) == 1 else tuple(result)
+
+    def predict_quantile(
+        self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
+    ) -> Floats:
+        """Predict quantiles of a new observation: g⁻¹ of those of z, which is exact.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        quantile : float or sequence of float, default=0.5
+            The probability of a value below, strictly between 0 and 1: the median, if not given.
+        include_noise : bool, default=True
+            Whether those are of a new observation y, or of its expectation E[y | f].
+        **options
+            All else that `predict` of the regressor takes.
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_quantiles)
+
+        Raises
+        ------
+        InputError
+            If a probability is not between 0 and 1.
+        """
+        check_is_fitted(self)
+        probabilities = checked_probabilities(quantile)
+        scale = self.scale_
+        if include_noise:
+            mean, std = self._of_z(X, **options)
+            columns = [scale.quantile(mean, std, one) for one in probabilities.ravel()]
+        else:  # E[y | f] is as monotone in f as y is in z
+            mean, latent, noise = self._of_function(X, **options)
+            columns = [scale.mean(scale.between(mean, latent, one), noise) for one in probabilities.ravel()]
+        return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
+
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True, **options: Any
+    ) -> tuple[Floats, Floats]:
+        """Predict an interval that has a new observation with a given probability; above and below are equally likely.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        level : float, default=0.95
+        include_noise : bool, default=True
+            As in `predict_quantile`.
+        **options
+            All else that `predict` of the regressor takes.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n,)
+
+        Raises
+        ------
+        InputError
+            If the level is not between 0 and 1.
+        """
+        tail = 0.5 - 0.5 * checked_level(level)
+        lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
+        return lower, upper
+
+    def predict_exceedance(self, X: ArrayLike, threshold: float, include_noise: bool = True, **options: Any) -> Floats:
+        """Predict the probability of a value above a threshold: of a new observation, that of z above g(threshold).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        threshold : float
+            In units of y.
+        include_noise : bool, default=True
+            As in `predict_quantile`.
+        **options
+            All else that `predict` of the regressor takes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        Raises
+        ------
+        InputError
+            If the threshold is no number that the transformer takes.
+        """
+        check_is_fitted(self)
+        limit = self.scale_.limit(threshold)
+        if include_noise:
+            mean, std = self._of_z(X, **options)
+            limits = np.full(len(mean), limit)
+        else:  # E[y | f] is as monotone in f as y is in z
+            mean, std, noise = self._of_function(X, **options)
+            limits = self.scale_.limit_of_mean(float(threshold), mean, std, noise)
+        above = mean - limits if self.scale_.increasing else limits - mean
+        # Without any uncertainty the value is the mean.
+        certain = np.where(above > 0.0, np.inf, -np.inf)
+        found: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
+        return found
+
+    def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Return −log p(y) of each row: that of z, less log |g′(y)|. `lmgp.metrics.nlpd_scorer` takes it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In nats.
+        """
+        mean, std = self._of_z(X)
+        return -self.scale_.log_density(self._checked_target(y, self.scale_, len(mean)), mean, std)
+
+    def crps_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
+        """Return the continuous ranked probability score of each row. `lmgp.metrics.crps_scorer` takes it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            In units of y.
+        """
+        mean, std = self._of_z(X)
+        return self.scale_.crps(self._checked_target(y, None, len(mean)), mean, std)
+
+    @property
+    def loo_(self) -> TransformedLeaveOneOut:
+        """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
+        return TransformedLeaveOneOut.of(end_of(self.regressor_).loo_, self.scale_)
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of input columns."""
+        n_inputs: int = self.regressor_.n_features_in_
+        return n_inputs
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """The names of the columns, where X was a data frame."""
+        names: NDArray[Any] = self.regressor_.feature_names_in_
+        return names
+
+    def _of_z(self, X: ArrayLike, **options: Any) -> tuple[Floats, Floats]:
+        """Return the mean and the standard deviation of z, with noise."""
+        check_is_fitted(self)
+        mean, std = self.regressor_.predict(X, return_std=True, include_noise=True, **options)
+        return mean, std
+
+    def _of_function(self, X: ArrayLike, std: Floats | None = None, **options: Any) -> tuple[Floats, Floats, Floats]:
+        """Return the mean and the standard deviation of f, and that of the noise, for z = f + noise."""
+        whole = self._of_z(X, **options)[1] if std is None else std
+        mean, latent = self.regressor_.predict(X, return_std=True, **options)
+        return mean, latent, np.sqrt(np.maximum(np.square(whole) - np.square(latent), 0.0))
+
+    def _checked_target(self, y: Any, scale: Scale | None = None, n_rows: int | None = None) -> Floats:
+        """Return y as floats of shape (n,), after checking that they are finite numbers that the scale takes."""
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        shape = np.asarray(y).shape
+        if len(shape) == 2 and shape[1] > 1:
+            raise InputError(
+                f"y should be a 1d array, got an array of shape {shape} instead. For several targets use "
+                "lmgp.estimators.MultiTargetGPRegressor with this regressor."
+            )
+        refuse_other_than_numbers(y, "y")
+        target = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
+        if n_rows is not None and len(target) != n_rows:
+            raise InputError(f"X and y have inconsistent numbers of samples: [{n_rows}, {len(target)}].")
+        if scale is not None:
+            scale.check(target)
+        return target
+
+    def _scale(self, y: Floats) -> Scale:
+        if isinstance(self.transformer, str):
+            scale: Scale = LogScale(LOGARITHMS[self.transformer])
+        elif len(y):
+            scale = TransformerScale.of(clone(self.transformer).fit(y.reshape(-1, 1)), y)
+        else:
+            scale = LogScale(1.0)  # the regressor says that there are no rows
+        scale.check(y)
+        return scale
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.transformer == "log"
+        return tags
+
+
+def checked_level(level: object) -> float:
+    """Return the probability of an interval."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
+        raise InputError(
+            f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
+        )
+    return float(level)
+
+
+def checked_probabilities(quantile: Any) -> Floats:
+    """Return the probabilities of quantiles."""
+    try:
+        values = np.asarray(quantile, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if values.ndim > 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):
+        raise InputError(
+            f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. The median is 0.5."
+        )
+    return values

@@ -1,0 +1,326 @@
+"""Figure 3: the predictive distribution of flat prices on a map, by the exact GP and by approximations of it."""
+
+import sys
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+from tqdm import tqdm
+
+from lmgp import GaussianKernel
+from lmgp.errors import InputError
+from lmgp.experiments.compare import ComparisonSettings, Prepared, Protocol, fingerprint, fit_exact, prepare
+from lmgp.experiments.datasets import Dataset
+from lmgp.experiments.page import ReportTable, Section
+from lmgp.metrics import kl_divergence, rmse
+from lmgp.plots.canvas import new_figure, plain
+from lmgp.saving.output import whole_file
+from lmgp.selection.methods import EXACT, METHODS
+
+Floats = NDArray[np.float64]
+
+NAME = "figure-3-uk-map"
+LATITUDES, LONGITUDES = (50.0, 55.0), (-6.0, 2.0)  # the edges of the map, in degrees
+MIDDLE = 52.5  # the latitude at which a degree of longitude is drawn to scale
+N_PARTS = 20  # in which the lattice is predicted, for the progress bar
+SEED = 0
+TITLES = {
+    EXACT: "exact GP",
+    "rff": "random Fourier",
+    "global_maclaurin_rademacher": "Rademacher Maclaurin\nat the training mean",
+    "local_maclaurin_rademacher": "Rademacher Maclaurin\nat each grid point",
+    "local_taylor": "Taylor\nat each grid point",
+}
+_NAMES = {method: title.replace("\n", " ") for method, title in TITLES.items()}
+
+
+class MapPrediction(NamedTuple):
+    """What one method predicts on the lattice.
+
+    Attributes
+    ----------
+    mean, std : ndarray of shape (grid²,)
+        Of the latent function, in units of the target; row by row from the south, each from the west.
+    seconds : float
+        To fit, with the learning of hyper-parameters, and predict.
+    n_columns : float
+        Of the feature map; NaN for the reference.
+    lengthscale, variance, noise_variance : float
+        The reference's.
+    """
+
+    mean: Floats
+    std: Floats
+    seconds: float
+    n_columns: float
+    lengthscale: float
+    variance: float
+    noise_variance: float
+
+
+def lattice(grid: int, feature_names: Sequence[str]) -> Floats:
+    """Make the points of the map, 50° to 55° N and 6° W to 2° E.
+
+    Parameters
+    ----------
+    grid : int
+        The number of latitudes, and of longitudes.
+    feature_names : sequence of str
+        "lon" and "lat", in the order of the columns.
+
+    Returns
+    -------
+    ndarray of shape (grid², 2)
+        Degrees, row by row from the south, each from the west.
+
+    Raises
+    ------
+    InputError
+        If the inputs are not longitude and latitude, or there are fewer than 2 points a side.
+    """
+    if sorted(feature_names) != ["lat", "lon"]:
+        raise InputError(f"A map needs the inputs lon and lat; got {', '.join(feature_names)}.")
+    if grid < 2:
+        raise InputError(f"A map needs at least 2 points a side; got grid={grid}.")
+    lat, lon = np.meshgrid(np.linspace(*LATITUDES, grid), np.linspace(*LONGITUDES, grid), indexing="ij")
+    columns = {"lat": lat.ravel(), "lon": lon.ravel()}
+    return np.column_stack([columns[name] for name in feature_names])
+
+
+def uk_map_section(
+    dataset: Dataset, protocol: Protocol, grid: int, cache: Path, *, n_features: int = 100, quiet: bool = False
+) -> Section:
+    """Reproduce Figure 3, with the map of the standard deviation and with Taylor features beside it.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With the inputs lon and lat, in degrees.
+    protocol : Protocol
+    grid : int
+        The number of latitudes, and of longitudes.
+    cache : Path
+        The folder where each method's prediction is kept once it is made; made where it is missing.
+    n_features : int, default=100
+    quiet : bool, default=False
+        Whether to show no progress bar.
+
+    Returns
+    -------
+    Section
+
+    Raises
+    ------
+    InputError
+        If the data are not of a map, cannot be split, or have no published hyper-parameters where the protocol needs
+        them.
+    MemoryLimitError
+        If there are too many rows for the exact reference.
+
+    References
+    ----------
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, section 4.1 and
+    Figure 3.
+    """
+    points = lattice(grid, dataset.feature_names)
+    settings = ComparisonSettings(protocol=protocol, n_features=(n_features,))
+    rows = prepare(dataset, settings, SEED)
+    mark, predictions = fingerprint(dataset, settings), dict[str, MapPrediction]()
+    interval = 0.1 if sys.stderr.isatty() else 10.0  # else this is a log, where few lines are better
+    try:
+        with tqdm(total=len(TITLES) * len(points), desc=NAME, unit="point", mininterval=interval, disable=quiet) as bar:
+            for method, name in _NAMES.items():
+                size = "" if method == EXACT else f"-D{n_features}"
+                path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"
+                prediction = _read(path, len(points))
+                if prediction is None:
+                    bar.set_postfix_str(f"fitting: {name}")
+                    start = perf_counter()
+                    if method == EXACT:
+                        model: Any = fit_exact(dataset, settings, rows, SEED, cache)[0]
+                    else:
+                        model = _model(method, predictions[EXACT], settings).fit(rows.X_train, rows.y_train)
+                    bar.set_postfix_str(f"predicting: {name}")
+                    prediction = _predict(model, points, start, bar.update)
+                    cache.mkdir(parents=True, exist_ok=True)
+                    with whole_file(path) as file:
+                        np.savez(file, **prediction._asdict())
+                else:
+                    bar.update(len(points))
+                predictions[method] = prediction
+    except KeyboardInterrupt:
+        kept = f"{len(predictions)} of {len(TITLES)} maps are kept in {cache}; the same command resumes"
+        raise KeyboardInterrupt(kept) from None
+    scores = _scores(predictions)
+    return Section(
+        NAME,
+        "Figure 3: prices of flats in England and Wales",
+        _text(dataset, rows, points, predictions, scores["KL/row"]),
+        _figure(dataset, rows, grid, predictions, scores),
+        (
+            ReportTable(
+                NAME,
+                "Divergences with noise in nats, mean per grid point and sum over all; RMSE between the means, in "
+                "units of the target; seconds to fit and predict. The paper's text has no KL for this figure.",
+                scores.rename(index=_NAMES).reset_index(),
+            ),
+            _grid_table(dataset, points, predictions),
+        ),
+    )
+
+
+def _model(method: str, reference: MapPrediction, settings: ComparisonSettings) -> Any:
+    localized = METHODS[method].localized
+    model = METHODS[method].regressor(
+        settings.n_features[0],
+        # The threshold is of the centroids that the grid points take the place of.
+        1.0 if localized else None,
+        allocation=settings.protocol.allocation,
+        random_state=SEED,
+        kernel=GaussianKernel(reference.lengthscale, reference.variance),
+        noise_variance=reference.noise_variance,
+        approximation=settings.protocol.approximation,
+    )
+    return model.set_params(centroids="test_rows") if localized else model
+
+
+def _predict(model: Any, points: Floats, start: float, advance: Callable[[int], object]) -> MapPrediction:
+    parts = []
+    for part in np.array_split(points, min(N_PARTS, len(points))):
+        parts.append(model.predict(part, return_std=True))
+        advance(len(part))
+    mean, std = np.concatenate(parts, axis=1)
+    return MapPrediction(
+        mean,
+        std,
+        seconds=perf_counter() - start,
+        n_columns=model.features_.n_features_out_ if hasattr(model, "features_") else np.nan,
+        lengthscale=float(model.kernel_.lengthscale),
+        variance=float(model.kernel_.variance),
+        noise_variance=float(model.noise_variance_),
+    )
+
+
+def _read(path: Path, n_points: int) -> MapPrediction | None:
+    """Read a prediction back; None where there is none, or a damaged one."""
+    try:
+        with np.load(path) as file:
+            prediction = MapPrediction(**{name: file[name][()] for name in file.files})
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
+        return None
+    return prediction if np.shape(prediction.mean) == np.shape(prediction.std) == (n_points,) else None
+
+
+def _scores(predictions: Mapping[str, MapPrediction]) -> pd.DataFrame:
+    """Compare with the reference, with noise: KL, its mean and sum over the grid points, and the RMSE of the mean."""
+    reference, rows = predictions[EXACT], []
+    exact = reference.mean, reference.std**2 + reference.noise_variance
+    for prediction in predictions.values():
+        approximate = prediction.mean, prediction.std**2 + reference.noise_variance
+        kl = kl_divergence(*approximate, *exact)
+        reverse, error = kl_divergence(*exact, *approximate).mean(), rmse(reference.mean, prediction.mean)
+        rows.append((prediction.n_columns, kl.mean(), kl.sum(), reverse, error, prediction.seconds))
+    columns = ["columns", "KL/row", "KL sum", "reverse KL/row", "RMSE to the exact mean", "seconds"]
+    frame = pd.DataFrame(rows, index=pd.Index(predictions, name="method"), columns=columns).astype({"columns": "Int64"})
+    frame.loc[EXACT, columns[1:5]] = np.nan
+    return frame
+
+
+def _text(
+    dataset: Dataset,
+    rows: Prepared,
+    points: Floats,
+    predictions: Mapping[str, MapPrediction],
+    kl: "pd.Series[float]",
+) -> tuple[str, ...]:
+    reference = predictions[EXACT]
+    lon, lat = (rows.X_train[:, dataset.feature_names.index(name)].mean() for name in ("lon", "lat"))
+    distances, _ = KDTree(rows.X_train).query(points)
+    far = int(distances.argmax())
+    prior = reference.variance**0.5
+    returns = (
+        f"{_NAMES[method]} {prediction.std[far] / prior:.3f} and "
+        f"{abs(prediction.mean[far] - rows.y_train.mean()) / prior:.3f}"
+        for method, prediction in predictions.items()
+    )
+    ranked = ", ".join(f"{_NAMES[method]} {value:.2g}" for method, value in kl.dropna().sort_values().items())
+    return (
+        f"The exact GP and its approximations, from {len(rows.y_train):,} rows of {dataset.name}, on {len(points):,} "
+        f"grid points; lengthscale {reference.lengthscale:.3g}°, variance {reference.variance:.3g}, noise variance "
+        f"{reference.noise_variance:.4g}. Top: the predictive mean, in colours from the exact GP's 1st to its 99th "
+        "percentile. Bottom: the standard deviation of the latent function. Dots are the training rows, the cross is "
+        f"their mean, {_degrees(lat, 'NS')}, {_degrees(lon, 'EW')}. The maps of the standard deviation and Taylor "
+        "features are not in the paper.",
+        f"KL in nats a row, from the nearest to the exact GP to the furthest: {ranked}.",
+        f"At the grid point furthest from all training rows ({distances[far] / reference.lengthscale:.1f} "
+        "lengthscales), where the prior has 1 and 0, the standard deviation and the distance of the mean from the "
+        f"centre of the target are, in prior standard deviations: {'; '.join(returns)}.",
+    )
+
+
+def _grid_table(dataset: Dataset, points: Floats, predictions: Mapping[str, MapPrediction]) -> ReportTable:
+    columns = {name: points[:, dataset.feature_names.index(name)] for name in ("lat", "lon")}
+    for method, prediction in predictions.items():
+        columns |= {f"mean, {_NAMES[method]}": prediction.mean, f"s.d., {_NAMES[method]}": prediction.std}
+    return ReportTable(
+        f"{NAME}-grid",
+        "What is drawn: latitude and longitude in degrees, and for each method the predictive mean and the standard "
+        f"deviation of the latent function, in units of {dataset.target_name}.",
+        pd.DataFrame(columns),
+        folded=True,
+    )
+
+
+def _degrees(value: float, signs: str) -> str:
+    return f"{abs(value):.4g}°" + (signs[int(value < 0)] if value else "")
+
+
+def _figure(
+    dataset: Dataset,
+    rows: Prepared,
+    grid: int,
+    predictions: Mapping[str, MapPrediction],
+    scores: pd.DataFrame,
+) -> Figure:
+    figure = new_figure(13.0, 5.8)
+    panels = figure.subplots(2, len(predictions), sharex=True, sharey=True)
+    unit = "log price, ln(GBP)" if dataset.target_name == "log_price" else plain(dataset.target_name)
+    reference = predictions[EXACT]
+    # Not the range of all predictions: that of random features would leave the others one colour.
+    low, high = np.percentile(reference.mean, (1, 99))
+    scales = (("mean", "mean", low, high, "both"), ("std", "s.d.", 0.0, reference.variance**0.5, "max"))
+    for of_row, (field, label, low, high, extend) in zip(panels, scales, strict=True):
+        for axes, prediction in zip(of_row, predictions.values(), strict=True):
+            image = axes.pcolormesh(
+                np.linspace(*LONGITUDES, grid), np.linspace(*LATITUDES, grid),
+                getattr(prediction, field).reshape(grid, grid),
+                vmin=low, vmax=high, cmap="cividis", shading="nearest", rasterized=True,
+            )  # fmt: skip
+        figure.colorbar(image, ax=of_row, label=f"{label}, {unit}", extend=extend, pad=0.01, fraction=0.02)
+    for axes, method in zip(panels[0], predictions, strict=True):
+        kl, kl_sum = scores.loc[method, ["KL/row", "KL sum"]]
+        told = "" if method == EXACT else f"KL {kl:.3g} nats/row,\nsum {kl_sum:,.4g}"
+        axes.set_title(f"{TITLES[method]}\n{told}", fontsize="medium")
+    lon, lat = (rows.X_train[:, dataset.feature_names.index(name)] for name in ("lon", "lat"))
+    panels[0, 0].scatter(lon, lat, s=0.3, color="white", alpha=0.15, linewidth=0)
+    for axes in panels[:, 2]:
+        axes.plot(lon.mean(), lat.mean(), "x", color="white")
+    for axes in panels.flat:
+        _draw_degrees(axes)
+    return figure
+
+
+def _draw_degrees(axes: Axes) -> None:
+    axes.set(xlim=LONGITUDES, ylim=LATITUDES, aspect=1.0 / np.cos(np.radians(MIDDLE)))
+    longitudes, latitudes = (-6, -4, -2, 0, 2), range(50, 56)
+    axes.set_xticks(longitudes, [_degrees(value, "EW") for value in longitudes])
+    axes.set_yticks(latitudes, [_degrees(value, "NS") for value in latitudes])
+    axes.tick_params(labelsize="small")

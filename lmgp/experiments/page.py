@@ -1,0 +1,145 @@
+"""The report of a reproduction: one HTML page that needs no network, with its figures and tables as files beside it."""
+
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lmgp.plots import html
+from lmgp.plots.canvas import render
+from lmgp.saving.output import whole_file
+
+LARGEST = 2_000  # rows of a table on the page; a larger one is a file only
+
+
+@dataclass(frozen=True, eq=False)
+class ReportTable:
+    """A table of the report, which is also written as a CSV file.
+
+    Attributes
+    ----------
+    name : str
+        The stem of the CSV file, such as ``figure-2-sinc``.
+    caption : str
+        What the rows are; units.
+    frame : DataFrame
+        NaN, None or an empty text where there is no value.
+    marked : frozenset of int
+        The numbers of the rows that are out of tolerance.
+    folded : bool
+        Whether the report shows it only when asked to: for long tables.
+    """
+
+    name: str
+    caption: str
+    frame: pd.DataFrame
+    marked: frozenset[int] = frozenset()
+    folded: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One figure of the paper, reproduced; or, without a figure, tables that belong to several.
+
+    Attributes
+    ----------
+    name : str
+        The stem of the figure's files, such as ``figure-2-sinc``.
+    title : str
+    text : tuple of str
+        Paragraphs: what is shown, how it was made, and how it compares.
+    figure : Figure or None
+    tables : tuple of ReportTable
+    """
+
+    name: str
+    title: str
+    text: tuple[str, ...]
+    figure: Figure | None
+    tables: tuple[ReportTable, ...]
+
+
+def save(
+    sections: Sequence[Section],
+    heading: str,
+    introduction: Sequence[str],
+    out: Path,
+    drawn: MutableMapping[Figure, bytes] | None = None,
+    *,
+    first: Section | None = None,
+) -> Path:
+    """Write the figures, the tables and the report.
+
+    Parameters
+    ----------
+    sections : sequence of Section
+    heading : str
+    introduction : sequence of str
+        Paragraphs above the first figure, on how it was made.
+    out : Path
+        An existing folder.
+    drawn : dict of Figure to bytes, optional
+        The figures that are in the folder already, with their PNG; those drawn now are added. A report that is written
+        again and again, as more is measured, draws each figure once.
+    first : Section, optional
+        What stands above the introduction: the verdict.
+
+    Returns
+    -------
+    Path
+        That of the report.
+    """
+    drawn = {} if drawn is None else drawn
+    content = html.page(
+        "reproduction.html",
+        title=heading,
+        introduction=introduction,
+        verdict=None if first is None else _written(first, out, drawn),
+        sections=[_written(section, out, drawn) for section in sections],
+    )
+    _write(out / "report.html", content)
+    return out / "report.html"
+
+
+def _written(section: Section, out: Path, drawn: MutableMapping[Figure, bytes]) -> dict[str, Any]:
+    """Write the figure and the tables of a section, and return what the page shows of it."""
+    figure = section.figure
+    if figure is not None and figure not in drawn:
+        # Without the time of day, so that the same figure gives the same file.
+        _write(out / f"{section.name}.pdf", render(figure, "pdf", dpi=130, metadata={"CreationDate": None}))
+        drawn[figure] = render(figure, "png", dpi=130)
+        _write(out / f"{section.name}.png", drawn[figure])
+    for table in section.tables:
+        _write(out / f"{table.name}.csv", table.frame.to_csv(index=False, lineterminator="\n").encode())
+    tables = [_shown(table) for table in section.tables]
+    return vars(section) | {"png": None if figure is None else drawn[figure], "tables": tables}
+
+
+def _shown(table: ReportTable) -> dict[str, Any]:
+    """Return what the page shows of a table, without the columns that are empty."""
+    empty = table.frame.isna() | (table.frame == "")
+    frame = table.frame.loc[:, ~empty.all() | table.frame.empty]
+    too_long = len(frame) > LARGEST
+    columns = [frame[name] for name in frame]
+    return vars(table) | {
+        "columns": list(frame.columns),
+        "rows": range(len(frame)) if too_long else list(zip(*(map(_show, column) for column in columns), strict=True)),
+        "text": [
+            i for i, column in enumerate(columns) if all(pd.isna(value) or isinstance(value, str) for value in column)
+        ],
+        "too_long": too_long,
+    }
+
+
+def _show(value: object) -> str:
+    if pd.isna(value) or value == "":
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(content)

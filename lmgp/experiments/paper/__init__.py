@@ -1,1 +1,0 @@
-"""The evaluation of Wacker and Filippone (2022), figure by figure, as the command ``lmgp reproduce`` runs it."""

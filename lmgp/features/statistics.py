@@ -1,0 +1,145 @@
+"""The additive sufficient statistics of a featurized GP.
+
+Everything that a posterior needs is a sum over rows, so the statistics of disjoint rows add: of chunks, of calls and of
+machines.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.arithmetic import USUAL, Arithmetic, Columns, Products
+from lmgp.data import Rows, Source, TargetSums, as_tensor
+from lmgp.lazy import Tensor, torch
+
+Floats = NDArray[np.float64]
+
+
+class FeatureSums(Protocol):
+    """Sums over rows that involve the features φ, shape (D,) each: of products of columns, or of moments."""
+
+    def combine(self, other: "FeatureSums", sign: float) -> "FeatureSums":
+        """Return these sums plus `sign` times others."""
+
+    def expand(self) -> "GramSums":
+        """Return the sums of products; sums of products return themselves."""
+
+
+@dataclass(frozen=True, eq=False)
+class GramSums:
+    """Sums of products of columns, with the precision ρ of each row.
+
+    Attributes
+    ----------
+    gram : Tensor of shape (D, D)
+        Σ ρ φφᵀ; of the symmetric matrix only the lower triangle is kept.
+    cross : Tensor of shape (D, t)
+        Σ ρ φyᵀ.
+    """
+
+    gram: Tensor
+    cross: Tensor
+
+    @classmethod
+    def zeros(cls, n_features: int, n_targets: int) -> Self:
+        """Make the sums over no rows, for D = `n_features` columns."""
+        return cls(*(torch.zeros((n_features, size), dtype=torch.float64) for size in (n_features, n_targets)))
+
+    def combine(self, other: FeatureSums, sign: float) -> FeatureSums:  # noqa: D102
+        if not isinstance(other, GramSums):
+            # Sums of moments hold products beside them.
+            return other.combine(self, sign) if sign == 1.0 else self.combine(other.expand(), sign)
+        return self.plus(other, sign)
+
+    def plus(self, other: Self, sign: float) -> Self:
+        """Return these sums plus `sign` times others."""
+        gram = torch.add(self.gram, other.gram, alpha=sign)
+        return replace(self, gram=gram, cross=torch.add(self.cross, other.cross, alpha=sign))
+
+    def expand(self) -> Self:  # noqa: D102
+        return self
+
+
+@dataclass
+class Statistics:
+    """Weighted sums over rows with features φ (D columns) and t targets y.
+
+    Row i counts with its precision relative to the model's noise variance σ², ρ = w σ²/σᵢ², where w is its weight and
+    σᵢ² its noise variance.
+
+    Attributes
+    ----------
+    source : Source
+        The kernel, map, centre and noise that these statistics are of. Only those of one source add and subtract.
+    sums : FeatureSums
+        Those that involve the features: products of columns, or moments.
+    targets : TargetSums
+        Those that do not.
+    """
+
+    source: Source
+    sums: FeatureSums
+    targets: TargetSums
+
+    @classmethod
+    def zeros(cls, n_features: int, n_targets: int, source: Source) -> Self:
+        """Make the statistics of no rows, for D = `n_features` columns."""
+        return cls(source, GramSums.zeros(n_features, n_targets), TargetSums.zeros(n_targets))
+
+    @contextmanager
+    def adding(self, arithmetic: Arithmetic = USUAL) -> Iterator[Callable[..., None]]:
+        """Give what adds the features of the rows of a chunk; at the end they are in these sums.
+
+        Parameters
+        ----------
+        arithmetic : Arithmetic
+            Features are in its precision, on its device; or they are what writes them, see `Products.add`.
+        """
+        sums = self.sums.expand()
+        products = Products(sums.gram, sums.cross, arithmetic)
+
+        def add(features: Columns, rows: Rows, missing: Tensor | None = None) -> None:
+            precision = self.add_targets(rows, missing)
+            place = arithmetic.place
+            products.add(features, as_tensor(rows.Y).to(place), None if precision is None else precision.to(place))
+
+        yield add
+        products.finish()
+        self.sums = sums
+
+    def add_targets(self, rows: Rows, missing: Tensor | None) -> Tensor | None:
+        """Add the targets of rows in place; return ρ of each, shape (n,), None where it is 1 for all.
+
+        Parameters
+        ----------
+        rows : Rows
+        missing : Tensor of shape (n,) or None
+            What the map leaves out of the prior variance of each row.
+        """
+        relative = self.source.noise.relative_precision(rows, missing)
+        targets, precision = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
+        self.targets = self.targets.combine(targets)
+        return None if precision is None else as_tensor(precision)
+
+    def merge(self, other: Self, sign: float = 1.0) -> Self:
+        """Return the statistics of the rows of both; with ``sign=-1.0``, without the rows of the other.
+
+        Raises
+        ------
+        InputError
+            If the other's kernel, map, centre or noise is not the same.
+        """
+        self.source.check(other.source)
+        return replace(
+            self, sums=self.sums.combine(other.sums, sign), targets=self.targets.combine(other.targets, sign)
+        )
+
+    def __add__(self, other: Self) -> Self:
+        return self.merge(other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self.merge(other, -1.0)

@@ -1,1 +1,0 @@
-"""How rows or statistics become a posterior."""

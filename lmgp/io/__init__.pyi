@@ -1,0 +1,5 @@
+from .arrow import open_dataset
+
+__all__ = [
+    "open_dataset",
+]

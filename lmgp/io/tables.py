@@ -1,0 +1,509 @@
+"""Tables of numbers in CSV and Parquet files: names of columns, then numbers."""
+
+import csv
+import gzip
+import io
+import re
+import sys
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.columns import reads_as_date
+from lmgp.errors import DatasetError, nearest_names
+from lmgp.saving.output import whole_file
+
+if TYPE_CHECKING:
+    import pandas
+
+Floats = NDArray[np.float64]
+Chooser = Callable[[str, tuple[str, ...]], Sequence[str]]
+
+# The formats of pyarrow by the ending of a file's name.
+FORMATS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc"}
+
+# Rows that are read at a time, and bytes of a Parquet file.
+BATCH_ROWS, BUFFER_BYTES = 2**16, 2**20
+
+# Words in place of a number, in lower case.
+MISSING = ("", "na", "n/a", "nan", "nat", "<na>", "null", "none", "?")
+TRUTH = {"true": 1.0, "false": 0.0}
+
+# What separates columns, the most frequent mark first.
+SEPARATORS = ",;\t|"
+
+# A number with a decimal comma.
+WITH_COMMA = re.compile(r"[-+]?\d*,\d+")
+
+# What is raised where a file is damaged, or not written as it should be.
+UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError, csv.Error)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written.
+
+    Attributes
+    ----------
+    sep : str, default=","
+        One character between the columns.
+    decimal : {".", ","}, default="."
+        Between the digits of a number.
+    encoding : str, default="utf-8-sig"
+        As Python names it; of UTF-8, with a byte order mark or without.
+    """
+
+    sep: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8-sig"
+
+    def __post_init__(self) -> None:
+        for name in ("sep", "decimal", "encoding"):
+            if not isinstance(getattr(self, name), str):
+                raise DatasetError(f"{name} (--{name}) must be text; got {getattr(self, name)!r}.")
+        if len(self.sep) != 1:
+            raise DatasetError(f"Columns are separated by one character (--sep); got {self.sep!r}.")
+        if self.decimal not in (".", ",") or self.decimal == self.sep:
+            raise DatasetError(
+                f"The decimal mark (--decimal) is '.' or ',', and not what separates columns, {self.sep!r}; got "
+                f"{self.decimal!r}."
+            )
+        try:
+            "".encode(self.encoding)
+        except (LookupError, ValueError):
+            raise DatasetError(f"There is no encoding {self.encoding!r} (--encoding); try latin-1 or utf-16.") from None
+
+
+COMMAS = Dialect()
+
+
+def read_table(
+    source: Path | BinaryIO,
+    choose: Chooser,
+    dialect: Dialect = COMMAS,
+    *,
+    incomplete: bool = False,
+    least: int = 2,
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Read some columns of a table.
+
+    Parameters
+    ----------
+    source : pathlib.Path or binary file
+        A CSV file; one whose name ends in ``.gz`` is compressed by gzip. One whose name ends in ``.parquet`` is a
+        Parquet file. A binary file is one of CSV.
+    choose : callable
+        Takes what the table is called in messages, and the names of its columns; returns those to read, in the order of
+        the result.
+    dialect : Dialect
+        Of a CSV file.
+    incomplete : bool, default=False
+        Whether rows may have missing or infinite values in these columns.
+    least : int, default=2
+        The least number of rows, complete ones if rows may be incomplete.
+
+    Returns
+    -------
+    values : ndarray of shape (n, k)
+        A file is read part by part: it takes the memory of these values.
+    complete : ndarray of bool of shape (n,)
+        Rows of finite numbers alone.
+
+    Raises
+    ------
+    DatasetError
+        If the table cannot be read as such. The message names the file, the columns, and the first line of each, or of
+        a Parquet file the first row, counted from 0.
+    """
+    where = str(source) if isinstance(source, Path) else "standard input"
+    if isinstance(source, Path) and (source.is_dir() or not source.exists()):
+        what = "is a folder" if source.is_dir() else "does not exist"
+        raise DatasetError(f"{source} {what}; give the path of a CSV file.")
+    lines: Sequence[int]
+    if isinstance(source, Path) and source.suffix == ".parquet":
+        used, values = _read_parquet(source, choose)
+        place, lines = "row", range(len(values))
+    else:
+        place = "line"
+        used, values, lines = _read_csv(source, where, choose, dialect)
+    finite = np.isfinite(values)
+    complete: NDArray[np.bool_] = np.all(finite, axis=1)
+    if not incomplete and not complete.all():
+        counts = zip(used, (~finite).sum(axis=0), (~finite).argmax(axis=0), strict=True)
+        told = [f"{name!r} ({count} rows, first {place} {lines[int(first)]})" for name, count, first in counts if count]
+        raise DatasetError(
+            f"{where}: missing or infinite values in {', '.join(told)}; fill them in or drop these rows (lmgp fit "
+            "--drop)."
+        )
+    if complete.sum() < least:
+        rows = "complete rows" if incomplete else "rows of data below its header"
+        raise DatasetError(f"{where} has {complete.sum()} {rows}; at least {least} are needed.")
+    return values, complete
+
+
+def read_targets(
+    source: Path | BinaryIO,
+    targets: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    dialect: Dialect = COMMAS,
+    *,
+    incomplete: bool = False,
+) -> tuple[Floats, NDArray[np.bool_], tuple[str, ...]]:
+    """Read the inputs and the targets of a table.
+
+    Parameters
+    ----------
+    source, dialect, incomplete
+        See `read_table`.
+    targets : sequence of str or None
+        The columns to predict; None is refused with the names that the file has.
+    columns : sequence of str or None
+        The inputs; None means all but the targets.
+
+    Returns
+    -------
+    values : ndarray of shape (n, d + t)
+        The targets come last, in their order.
+    complete : ndarray of bool of shape (n,)
+    inputs : tuple of str
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be read as such a table.
+    """
+    inputs: list[str] = []
+
+    def choose(where: str, names: tuple[str, ...]) -> Sequence[str]:
+        if targets is None:
+            raise DatasetError(f"{where}: the target is needed (--target); columns are {', '.join(names)}.")
+        if columns is None:
+            _check_names(where, names, names)
+        inputs[:] = choose_inputs(where, names, targets, columns)
+        return (*inputs, *targets)
+
+    values, complete = read_table(source, choose, dialect, incomplete=incomplete)
+    return values, complete, tuple(inputs)
+
+
+def choose_inputs(
+    where: str, names: Sequence[str], targets: Sequence[str], columns: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the input columns asked for, by default all but the targets.
+
+    Parameters
+    ----------
+    where : str
+        The file or the set, for messages.
+    names : sequence of str
+        All columns.
+    targets : sequence of str
+    columns : sequence of str or None
+
+    Raises
+    ------
+    DatasetError
+        If a name is unknown, repeated or that of a target, or no input is left.
+    """
+    if columns is None:
+        columns = [name for name in names if name not in targets]
+    if not isinstance(columns, Sequence):
+        raise DatasetError(f"{where}: columns must be a list of names; got {columns!r}.")
+    inputs = (columns,) if isinstance(columns, str) else tuple(columns)
+    unknown = [name for name in (*targets, *inputs) if name not in names]
+    if unknown:
+        told = "; ".join(f"no column is named {name!r}, {nearest_names(str(name), names)}" for name in unknown)
+        raise DatasetError(f"{where}: {told}")
+    told = ", ".join(map(repr, targets))
+    if not inputs:
+        raise DatasetError(f"{where}: no input column is left beside the target {told}; at least one is needed.")
+    if len({*inputs, *targets}) < len(inputs) + len(targets):
+        taken = next((repr(target) for target in targets if target in inputs), told)
+        raise DatasetError(f"{where}: name each input once, and not the target {taken} among them; got {inputs}.")
+    return inputs
+
+
+def write_table(out: str, parts: Iterable[dict[str, Floats]], dialect: Dialect) -> int:
+    """Write columns of numbers: as CSV to standard output for "-", or to a file that appears whole.
+
+    Numbers have all their digits; NaN is an empty field.
+
+    Parameters
+    ----------
+    out : str
+        The name says how the file is written: ``.parquet``, ``.gz`` for compressed CSV, or else CSV.
+    parts : iterable of dict of str to ndarray of shape (n,)
+        The rows, one part of them after the other, at least one; all with the same columns.
+    dialect : Dialect
+        Of CSV; its encoding is that of standard output, or UTF-8 of a file.
+
+    Returns
+    -------
+    int
+        The number of rows.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written.
+    """
+    import pandas
+
+    frames = map(pandas.DataFrame, parts)
+    if out == "-":
+        return _write_csv(sys.stdout, frames, dialect)
+    with whole_file(out) as stream:
+        if Path(out).suffix == ".parquet":
+            return _write_parquet(stream, frames)
+        # Without the time of day, so that the same rows make the same file.
+        compressed = {"method": "gzip", "mtime": 0} if Path(out).suffix == ".gz" else None
+        return _write_csv(stream, frames, dialect, mode="wb", compression=compressed)
+
+
+def _write_csv(stream: Any, frames: "Iterable[pandas.DataFrame]", dialect: Dialect, **options: Any) -> int:
+    n_rows = 0
+    for frame in frames:
+        frame.to_csv(
+            stream, sep=dialect.sep, decimal=dialect.decimal, header=not n_rows, index=False, lineterminator="\n",
+            **options,
+        )  # fmt: skip
+        n_rows += len(frame)
+    return n_rows
+
+
+def _write_parquet(stream: BinaryIO, frames: "Iterable[pandas.DataFrame]") -> int:
+    import pyarrow
+    from pyarrow import parquet
+
+    tables = (pyarrow.Table.from_pandas(frame, preserve_index=False) for frame in frames)
+    first = next(tables)
+    n_rows = 0
+    with parquet.ParquetWriter(stream, first.schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+            n_rows += table.num_rows
+    return n_rows
+
+
+def _read_csv(
+    source: Path | BinaryIO, where: str, choose: Chooser, dialect: Dialect
+) -> tuple[Sequence[str], Floats, Sequence[int]]:
+    """Return the chosen columns, their values, and the line of each row if a value is not finite."""
+    import pandas
+
+    if not isinstance(source, Path):
+        source = io.BytesIO(source.read())  # which can be read again, to say where something is wrong
+    parts: list[Floats] = []
+    offending: dict[str, tuple[int, str]] = {}  # the first row and field of a column that are no number
+    last_is_missing = False
+    with _csv_rows(source, where, dialect) as (text, rows), warnings.catch_warnings():
+        warnings.simplefilter("error", pandas.errors.ParserWarning)  # of a first row that is too long
+        header = _read_header(where, rows, dialect)
+        used = choose(where, header)
+        _check_names(where, header, used)
+        try:
+            frames = pandas.read_csv(
+                text,
+                sep=dialect.sep,
+                decimal=dialect.decimal,
+                header=None,
+                names=range(len(header)),
+                index_col=False,
+                keep_default_na=False,
+                na_values=[*MISSING, *map(str.upper, MISSING), "NaN", "NaT", "None"],
+                chunksize=BATCH_ROWS,
+                low_memory=False,
+            )
+            for frame in frames:
+                columns = []
+                for name in used:
+                    values = frame[header.index(name)]
+                    if not pandas.api.types.is_numeric_dtype(values):
+                        values = [_number(str(field), dialect.decimal) for field in values]
+                        if None in values:
+                            row = values.index(None)
+                            offending.setdefault(name, (frame.index[row], str(frame[header.index(name)].iloc[row])))
+                    columns.append(np.asarray(values, dtype=np.float64))
+                parts.append(np.column_stack(columns))
+                last_is_missing |= bool(frame.iloc[:, -1].isna().any())
+        except (pandas.errors.ParserError, pandas.errors.ParserWarning, *UNREADABLE) as error:
+            # Which says in what line it is, but for a quotation mark that stays open: this is in the last row.
+            ends = [rows.line_num, *_lines(source, where, header, dialect)]
+            raise _unreadable(where, f" after line {ends[-2:][0]}: {error}", dialect) from error
+    table = np.concatenate(parts)
+    # To pandas, a row that is too short has missing values at its end.
+    suspicious = offending or last_is_missing or not np.isfinite(table).all()
+    lines = _lines(source, where, header, dialect) if suspicious else ()
+    if offending:
+        found = {name: (f"line {lines[row]}", field) for name, (row, field) in offending.items()}
+        raise _not_numeric(where, found, dialect.decimal)
+    return used, table, lines
+
+
+@contextmanager
+def _csv_rows(source: Path | BinaryIO, where: str, dialect: Dialect) -> Iterator[tuple[io.TextIOWrapper, Any]]:
+    """Open a CSV file, and yield its text and a reader of it; what makes it unreadable becomes a `DatasetError`."""
+    rows: Any = csv.reader(())
+    opener: Any = gzip.open if isinstance(source, Path) and source.suffix == ".gz" else open
+    try:
+        if not isinstance(source, Path):
+            source.seek(0)
+        with opener(source, "rb") if isinstance(source, Path) else nullcontext(source) as stream:
+            text = io.TextIOWrapper(stream, encoding=dialect.encoding, newline="")
+            try:
+                rows = csv.reader(text, delimiter=dialect.sep)
+                yield text, rows
+            finally:
+                text.detach()
+    except UNREADABLE as error:
+        cure = "; if it is in another encoding, name that (--encoding latin-1)" * isinstance(error, UnicodeError)
+        raise _unreadable(where, f" after line {rows.line_num}: {error}", dialect, cure) from error
+
+
+def _unreadable(where: str, reason: str, dialect: Dialect, cure: str = "") -> DatasetError:
+    encoding = "UTF-8" if dialect.encoding == COMMAS.encoding else dialect.encoding
+    return DatasetError(
+        f"{where} could not be read{reason}; expected text in {encoding} with its quotation marks closed, compressed "
+        f"only if its name ends in .gz{cure}."
+    )
+
+
+def _lines(source: Path | BinaryIO, where: str, header: Sequence[str], dialect: Dialect) -> list[int]:
+    """Return the line of each row, and refuse a row that is longer or shorter than the header."""
+    lines = []
+    with _csv_rows(source, where, dialect) as (_, rows):
+        for row in rows:
+            if len(row) == 0 or (len(row) == 1 and not row[0].strip()):
+                continue
+            if len(row) != len(header):
+                got = f"line {rows.line_num} has {len(row)} fields, the header has {len(header)}"
+                mark = "commas" if dialect.sep == "," else repr(dialect.sep)
+                raise DatasetError(f"{where}: {got}; mend the line, and put fields that contain {mark} into quotes.")
+            lines.append(rows.line_num)
+    return lines[1:]
+
+
+def _read_header(where: str, rows: Any, dialect: Dialect) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in next(filter(None, rows), ()))
+    if not names:
+        raise DatasetError(f"{where} is empty; expected a header line with the names of the columns, then numbers.")
+    separator = next((mark for mark in SEPARATORS if mark in names[0] and mark != dialect.sep), None)
+    if len(names) == 1 and separator is not None:
+        expected = "by commas" if dialect.sep == "," else f"by {dialect.sep!r}"
+        raise DatasetError(
+            f"{where} is not separated {expected}: its first line is {names[0]!r}; say what separates its columns "
+            f"(--sep {separator!r})."
+        )
+    if all(_number(name, dialect.decimal) is not None for name in names):
+        raise DatasetError(f"{where} has no header: line 1 is all numbers; put the names of the columns above it.")
+    return names
+
+
+def _check_names(where: str, header: Sequence[str], used: Sequence[str]) -> None:
+    if "" in used:
+        raise DatasetError(
+            f"{where}: column {header.index('') + 1} has no name in the header; give it one or remove it, or name the "
+            "inputs (--columns)."
+        )
+    repeated = [name for name, count in Counter(header).items() if count > 1 and name in used]
+    if repeated:
+        raise DatasetError(f"{where}: the header has {', '.join(repeated)} more than once; make the names differ.")
+
+
+def _number(field: str, decimal: str) -> float | None:
+    """Convert one field: NaN where the value is missing, 1 and 0 for true and false, None where it is no number."""
+    word = field.strip().lower()
+    if word in MISSING:
+        return float("nan")
+    if word in TRUTH:
+        return TRUTH[word]
+    if decimal == ",":
+        word = "" if "." in word else word.replace(",", ".")  # a point would be between thousands
+    try:
+        return None if "_" in word else float(word)  # to Python 12_3 is a number, in a file it is a code
+    except ValueError:
+        return None
+
+
+def _not_numeric(where: str, offending: dict[str, tuple[str, str]], decimal: str) -> DatasetError:
+    got = ", ".join(f"{name!r} ({place}: {field[:40]!r})" for name, (place, field) in offending.items())
+    fields = [field for _, field in offending.values()]
+    if decimal == "." and all(WITH_COMMA.fullmatch(field.strip()) for field in fields):
+        return DatasetError(f"{where}: not numeric: {got}; if these are decimal commas, say so (--decimal ,).")
+    dates = "dates as the days since the first one, " if any(map(reads_as_date, fields)) else ""
+    return DatasetError(
+        f"{where}: not numeric: {got}; encode them as numbers, {dates}or choose the inputs with --columns."
+    )
+
+
+def _read_parquet(path: Path, choose: Chooser) -> tuple[Sequence[str], Floats]:
+    """Return the chosen columns of a Parquet file, and their values."""
+    with readable(path):
+        dataset = opened(path)
+        header = tuple(dataset.schema.names)
+        used = choose(str(path), header)
+        _check_names(str(path), header, used)
+        kinds = {name: dataset.schema.field(name).type for name in used}
+        texts = [name for name, kind in kinds.items() if not is_numeric(kind)]
+        if texts:
+            first = dataset.head(1, columns=texts).to_pydict()
+            fields = {name: str(value[0] if value else kinds[name]) for name, value in first.items()}
+            raise _not_numeric(str(path), {name: ("row 0", field) for name, field in fields.items()}, ".")
+        parts = [as_floats(batch, used) for batch in batches(dataset, used)]
+    return used, np.concatenate([np.empty((0, len(used))), *parts])
+
+
+def opened(path: Path) -> Any:
+    """Open a file as a data set of pyarrow, which reads its columns when it is asked for them."""
+    from pyarrow import dataset
+
+    file = dataset.dataset(path, format=FORMATS[path.suffix])
+    if len(set(file.schema.names)) < len(file.schema.names):
+        raise DatasetError(f"{path} has two columns of one name among {', '.join(file.schema.names)}; rename one.")
+    return file
+
+
+def batches(file: Any, used: Sequence[str]) -> Iterator[Any]:
+    """Yield some columns of a file, few rows at a time."""
+    from pyarrow import dataset
+
+    buffered = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, buffer_size=BUFFER_BYTES, pre_buffer=False)
+    options = {"fragment_scan_options": buffered} if file.format.default_extname == "parquet" else {}
+    yield from file.to_batches(
+        columns=list(used), batch_size=BATCH_ROWS, use_threads=False, batch_readahead=1, fragment_readahead=1, **options
+    )
+
+
+def is_numeric(kind: Any) -> bool:
+    """Say whether a type of Arrow is one of numbers, or of true and false."""
+    from pyarrow import types
+
+    numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(is_one(kind) for is_one in numeric)
+
+
+def as_floats(batch: Any, used: Sequence[str]) -> Floats:
+    """Return columns of a batch as an array of shape (n, len(used)); nulls are NaN."""
+    columns = [batch.column(name).cast("float64").to_numpy(zero_copy_only=False) for name in used]
+    return np.column_stack(columns)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turn whatever makes a file unreadable into a `DatasetError`."""
+    import pyarrow
+
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError, UnicodeError) as error:
+        told = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DatasetError(f"{path} could not be read as {path.suffix[1:].capitalize()}: {told}") from error

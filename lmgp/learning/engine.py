@@ -1,0 +1,403 @@
+"""`learn`: the kernel and the noise variance that the data need, from all rows."""
+
+import math
+import threading
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+from numbers import Integral, Real
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+
+from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
+from lmgp.errors import DuplicateRowsWarning, InputError
+from lmgp.fitted import digest
+from lmgp.kernels.base import Kernel, require
+from lmgp.learning.choice import Choice
+from lmgp.learning.forms import Ard, Form, declared_free, forms
+from lmgp.learning.heldout import HeldOut
+from lmgp.learning.plan import PLAN
+from lmgp.learning.record import Learned, Learning, Trial
+from lmgp.learning.search import Found, Likelihood, Search
+from lmgp.learning.space import RANGES, Units, deviation
+from lmgp.memory import check_memory
+from lmgp.neighbours.duplicates import count_copies, merged_copies, without_copies
+from lmgp.parallel import parallel_map
+from lmgp.posteriors.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
+from lmgp.progress import STAGES, shown, tried_kernel
+
+Floats = NDArray[np.float64]
+Wanted = Kernel | str | Iterable[str] | None
+
+# Matrices of all rows that a value of the exact likelihood takes at a time.
+MATRICES = 4
+
+# The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
+N_NOISES = 100
+
+# A learned noise below this share of the variance of y is suspicious where rows are exact copies; it has collapsed
+# because of them if the rows without copies give one that is this multiple of it.
+COLLAPSED_NOISE, COLLAPSE = 1e-3, 10.0
+
+# What was learned last, by the digest of the rows and the settings, the one asked for last at the end: a grid search
+# over sizes or thresholds learns once a fold.
+REMEMBERED: dict[str, Learned] = {}
+MOST_REMEMBERED = 16
+_LOCK = threading.Lock()
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [Kernel, str, "array-like", None],
+    "ard": ["boolean", StrOptions({"auto"})],
+    "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+    "standardize": ["boolean"],
+    "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
+    "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
+    "random_state": ["random_state", np.random.Generator],
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be learned, and how; see `learn`."""
+
+    kernel: Wanted = "auto"
+    ard: Ard = "auto"
+    noise_variance: float | None = None
+    likelihood: Likelihood = "auto"
+    standardize: bool = True
+    groups: Sequence[int] | None = None
+    max_learning_rows: int = 2000
+    max_memory_gib: float = 4.0
+
+
+def learn(
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    noise_variances: ArrayLike | None = None,
+    *,
+    kernel: Wanted = "auto",
+    ard: Ard = "auto",
+    noise_variance: float | None = None,
+    likelihood: Likelihood = "auto",
+    standardize: bool = True,
+    max_learning_rows: int = 2000,
+    max_memory_gib: float = 4.0,
+    random_state: RandomState = None,
+    verbose: bool | int = False,
+) -> Learned:
+    """Learn the kernel and the noise variance from all rows.
+
+    All models do this in `fit`. To fit several models to the same rows, learn once and pass the result on.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,)
+    sample_weight, noise_variances : array-like of shape (n,), optional
+        As in `ExactGPRegressor.fit`.
+    kernel : str, list of str, Kernel or None, default="auto"
+        Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", sums of these
+        such as "matern12+gaussian", a list of names, or "auto" for the four first ones and the sums of two of them. Of
+        a kernel object, those parameters are learned that have a pair of bounds, such as
+        ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
+    ard : bool or "auto", default="auto"
+        Whether each column has a lengthscale of its own; "auto" tries both, or one for all columns alone where
+        6 (d + 1) > n: then rows are too few for the two lengthscales a column of a sum.
+    noise_variance : float, optional
+        In squared units of y; learned if not given.
+    likelihood : {"auto", "exact", "vecchia"}, default="auto"
+        The exact likelihood of at most `max_learning_rows` rows, the Vecchia likelihood of all rows, or what is best:
+        see the notes.
+    standardize : bool, default=True
+        Whether columns that share a lengthscale share it in their standard deviations. The kernel comes out in the
+        units of X in any case.
+    max_learning_rows : int, default=2000
+        The largest number of rows whose exact likelihood is maximised.
+    max_memory_gib : float, default=4.0
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    verbose : bool or int, default=False
+        Whether each kernel that is tried is shown on standard error: the rows, the likelihood and the seconds.
+
+    Returns
+    -------
+    Learned
+        With `kernel`, `noise_variance` and `learning`, the table of what was tried.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or X or y has no spread.
+    MemoryLimitError
+        If the exact likelihood needs more than `max_memory_gib`.
+
+    Notes
+    -----
+    The forms go through rounds of the subsampled Vecchia likelihood, on more and more positions, and only the
+    best of each round go on (`lmgp.learning.plan.PLAN`). What is maximised has weak Gaussian priors on the logarithms
+    of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
+
+    Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
+    the first round, between six. Above, the candidates are the optima of the Vecchia likelihood of all rows, and of the
+    exact likelihood of a sample. Up to four times `max_learning_rows`, the exact likelihood of all rows decides between
+    those of them that are not 20 nats behind by that of half the rows. Of more rows, a tenth is left out at random and
+    a tenth in whole neighbourhoods. The candidates, learned from the others, predict them from the nearest rows, and
+    the highest density wins; between those that are level (`lmgp.learning.choice.RULE`), the exact likelihood of twice
+    `max_learning_rows` rows decides in the same way.
+
+    A kernel object without a lengthscale, for which there are no near rows, is learned by the exact likelihood of at
+    most `max_learning_rows` rows, with the same priors. Beside a kernel of which nothing is free, the noise variance is
+    the maximum of the exact likelihood of these, without a prior.
+
+    What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
+    a process.
+
+    References
+    ----------
+    M. Katzfuss, J. Guinness and E. Lawrence, *Scaled Vecchia Approximation for Fast Computer-Model Emulation*, SIAM/ASA
+    Journal on Uncertainty Quantification, 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp import ExactGPRegressor, learn
+    >>> X = np.linspace(0, 6, 60)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
+    >>> learned = learn(X, y, kernel=["matern32", "gaussian"], random_state=0)
+    >>> learned.learning.chosen.kernel
+    'gaussian'
+    >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
+    """
+    given = {
+        "kernel": kernel, "ard": ard, "noise_variance": noise_variance,
+        "standardize": standardize, "max_learning_rows": max_learning_rows, "max_memory_gib": max_memory_gib,
+        "random_state": random_state,
+    }  # fmt: skip
+    validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
+    inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
+    rows = check_rows(inputs, target, sample_weight, noise_variances)
+    rows = Rows(rows.X, rows.Y - rows.means, rows.weights, rows.noise_variances)
+    settings = Settings(
+        kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
+    )
+    with shown(verbose):
+        return learn_rows(rows, settings, generator(random_state))
+
+
+def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
+    """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
+    n_rows, rows = len(rows), merged_copies(rows)
+    data = rows.X, rows.Y, rows.weights, rows.noise_variances
+    key = digest((data, settings, str(rng.bit_generator.state)))
+    with _LOCK:
+        known = REMEMBERED.pop(key, None)
+        if known is not None:
+            REMEMBERED[key] = known  # the one that was asked for last
+            STAGES.info("the kernel was learned from these rows before")
+            return known
+    start, tried, learns_noise = perf_counter(), _forms(rows, settings), _known_noise(rows, settings) is None
+    if tried or learns_noise:
+        STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
+    learned = _learned(rows, tried, settings, rng)
+    n_copies = count_copies(rows).exact
+    suspicious = learns_noise and n_copies and learned.noise_variance < COLLAPSED_NOISE * float(np.var(rows.Y))
+    if suspicious:
+        _warn_of_copies(rows, learned, tried, settings, rng)
+    learned = replace(learned, learning=Learning(learned.learning.trials, n_rows, n_copies, perf_counter() - start))
+    # What may have been warned about is learned again, and said again.
+    if not suspicious:
+        with _LOCK:
+            REMEMBERED[key] = learned
+            while len(REMEMBERED) > MOST_REMEMBERED:
+                del REMEMBERED[next(iter(REMEMBERED))]
+    return learned
+
+
+def _known_noise(rows: Rows, settings: Settings) -> float | None:
+    """Return the noise variance of a new row, or None where it is to be learned."""
+    if settings.noise_variance is not None or rows.noise_variances is None:
+        return settings.noise_variance
+    # Every row brings its own: what is reported stands for the noise of a new row.
+    return float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean())
+
+
+def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
+    """Return the forms that are tried: none for a kernel of which nothing is free."""
+    n_inputs, kernel = rows.X.shape[1], settings.kernel
+    if isinstance(kernel, Kernel):
+        form = declared_free(kernel.checked(n_inputs))
+        return () if form is None else (form,)
+    names = "gaussian" if kernel is None else kernel
+    return forms(names, _affordable(rows, settings), n_inputs, settings.groups)
+
+
+def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
+    """Learn, with the trials alone in the record."""
+    return _by_search(rows, tried, settings, rng) if tried else _beside(rows, settings, rng)
+
+
+def _affordable(rows: Rows, settings: Settings) -> Ard:
+    """Return `ard`, where "auto" means both if the rows are enough for a sum of two kernels with all lengthscales."""
+    n_lengthscales = rows.X.shape[1] if settings.groups is None else len(set(settings.groups))
+    n_free = 2 * n_lengthscales + 2
+    few = len(rows) < PLAN.rows_per_parameter * n_free
+    return False if settings.ard == "auto" and few else settings.ard
+
+
+def _warn_of_copies(
+    rows: Rows, learned: Learned, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
+) -> None:
+    """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
+    distinct, n_copies = without_copies(rows)
+    if n_copies == 0 or len(distinct) < 2:
+        return
+    chosen = learned.learning.chosen
+    same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
+    noise = _learned(distinct, same, settings, rng).noise_variance
+    if noise >= COLLAPSE * learned.noise_variance:
+        warnings.warn(
+            f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
+            f"{len(distinct) + n_copies:,} rows are exact copies of others (equal X and equal y; a sample_weight "
+            f"above 1 counts as copies): equal measurements look free of noise. Without copies it is {noise:.2g}. Keep "
+            "one row of each, or give noise_variance or, for weights that mean precision, noise_variances.",
+            DuplicateRowsWarning,
+            stacklevel=4,
+        )
+
+
+def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
+    """Learn the noise beside a kernel that is given, from a sample: one decomposition serves all its values."""
+    start, noise, kernel = perf_counter(), _known_noise(rows, settings), clone(settings.kernel)
+    sample = _sample(rows, settings.max_learning_rows, rng)
+    if noise is not None:
+        return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
+    _check_memory(len(sample), kernel, settings)
+    likelihood = NoiseLikelihood(sample, kernel)
+    unit = deviation(sample.Y, "y") ** 2 or 1.0
+    low, high = RANGES["noise"]
+    grid = np.log(unit) + np.linspace(math.log(low), math.log(high), N_NOISES)
+    at = int(np.argmax([likelihood(math.exp(point)) for point in grid]))
+    between = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    best = minimize_scalar(
+        lambda point: -likelihood(math.exp(point)), bounds=between, method="bounded", options={"xatol": 1e-9}
+    )
+    noise, n, missing = math.exp(best.x), len(sample), math.nan
+    value = log_likelihood(sample, kernel, noise)
+    trial = Trial(
+        type(kernel).__name__, False, 1, "exact", n, 0, value / n, 0.0, missing, missing, missing,
+        perf_counter() - start, chosen=True,
+    )  # fmt: skip
+    return Learned(kernel, noise, value, True, Learning((tried_kernel(trial),)))
+
+
+def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
+    check_memory(
+        ExactLikelihood.n_bytes(n_rows, kernel),
+        f"The matrices to learn hyper-parameters from {n_rows:,} rows",
+        "Lower max_learning_rows, or allow more memory (max_memory_gib; lmgp fit: --max-memory).",
+        settings.max_memory_gib,
+    )
+
+
+def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
+    """Search among forms, and decide by the exact likelihood of all rows, or by rows that are left out."""
+    if settings.likelihood not in ("auto", "exact", "vecchia"):
+        raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
+    has_metric = tried[0].kernel.can("metric")
+    if settings.likelihood == "vecchia":
+        require(tried[0].kernel, "metric", "The Vecchia likelihood")
+    else:
+        _check_memory(min(len(rows), settings.max_learning_rows), tried[-1].kernel, settings)
+    units = Units.of(rows, settings.standardize, settings.groups)
+    noise_variance = _known_noise(rows, settings)
+    log_noise = None if noise_variance is None else math.log(noise_variance)
+    seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
+    if not has_metric:
+        rows = _sample(rows, settings.max_learning_rows, np.random.default_rng(seeds[2]))
+    all_fit = len(rows) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
+    automatic = settings.likelihood == "auto"
+    by_value = automatic and not all_fit and len(rows) <= _most_rows(settings, PLAN.decided)
+    held = None
+    if not (all_fit or by_value):
+        held = HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
+    trying = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
+    if not has_metric:
+        chosen = trying.by_exact_likelihood_alone(tried[0])
+    elif all_fit:
+        chosen = _by_likelihood(trying, tried, settings)
+    else:
+        candidates = _candidates(trying, trying.best_forms(tried), settings, seeds[2], by_value)
+        if held is None:
+            chosen = _best_by_value(trying, candidates)
+        else:
+            most = _most_rows(settings, PLAN.sampled)
+            sample = _sample(trying.rows, most, np.random.default_rng(seeds[2])) if automatic else None
+            chosen = Choice(trying, held, sample).best(candidates)
+    kernel, noise = chosen.hyperparameters
+    noise = noise if noise_variance is None else noise_variance
+    by_exact = all_fit and settings.likelihood != "vecchia"
+    value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows)
+    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in trying.trials)
+    return Learned(kernel, noise, value, chosen.optimum.converged, Learning(trials))
+
+
+def _most_rows(settings: Settings, multiple: int) -> int:
+    """Return the number of rows, at most, whose exact likelihood decides between optima."""
+    affordable = math.isqrt(int(settings.max_memory_gib * 2**30) // (8 * MATRICES))
+    return min(multiple * settings.max_learning_rows, affordable)
+
+
+def _sample(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    """Return a random sample of at most this number of rows, in their order."""
+    return rows.take(np.sort(rng.permutation(len(rows))[:most]))
+
+
+def _best_by_value(search: Search, candidates: Sequence[Found]) -> Found:
+    """Return the candidate with the best exact likelihood of all rows."""
+    found = [search.exact_value(one, search.rows) for one in search.not_far_behind(candidates, search.rows)]
+    search.trials += found
+    return max(found, key=lambda one: one.worth)
+
+
+def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) -> Found:
+    """Decide between the best forms by the likelihood of all rows."""
+    n_rows = len(search.rows)
+    if settings.likelihood == "vecchia":
+        found = [optima[-1] for optima in parallel_map(search.by_all_rows, search.best_forms(tried))]
+    else:
+        if n_rows <= PLAN.beside:
+            close = search.first_round(tried)[: PLAN.n_exact]
+        else:
+            best = search.best_forms(tried)
+            close = [one for one in best if (best[0].worth - one.worth) * n_rows <= PLAN.close] or best[:1]
+        found = search.by_exact_likelihood(close, search.rows)
+    search.trials += found
+    return max(found, key=lambda one: one.worth)
+
+
+def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed: int, by_value: bool) -> list[Found]:
+    """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
+    candidates: list[Found] = []
+    if settings.likelihood != "exact":
+        climb = partial(search.by_all_rows, closer=not by_value)
+        candidates = list(chain.from_iterable(parallel_map(climb, best)))
+    if settings.likelihood != "vecchia":
+        alone = by_value or not candidates
+        most = settings.max_learning_rows if alone else min(settings.max_learning_rows, PLAN.beside)
+        some = _sample(search.rows, most, np.random.default_rng(seed))
+        starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
+        candidates += [each for one in starts for each in search.by_exact_likelihood([one], some, sample=True)]
+    search.trials += candidates
+    return candidates
+
+
+class _Checker(RegressorMixin, BaseEstimator):
+    """What scikit-learn's checks of X and y ask for: an estimator."""

@@ -1,0 +1,17 @@
+from .bounds import hoeffding_bound, spherical_fit_bound, svm_objective_gap
+from .gaussian import coverage, crps, kl_divergence, nlpd, rmse
+from .scorers import DensityScorer, crps_scorer, nlpd_scorer
+
+__all__ = [
+    "DensityScorer",
+    "coverage",
+    "crps",
+    "crps_scorer",
+    "hoeffding_bound",
+    "kl_divergence",
+    "nlpd",
+    "nlpd_scorer",
+    "rmse",
+    "spherical_fit_bound",
+    "svm_objective_gap",
+]

@@ -1,1 +1,0 @@
-"""What a user fits: scikit-learn regressors."""

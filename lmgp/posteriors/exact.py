@@ -1,0 +1,225 @@
+"""The exact Gaussian process given all rows, by one Cholesky factor."""
+
+import math
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import Noise, Rows, as_tensor
+from lmgp.kernels.base import Kernel
+from lmgp.lazy import Tensor, torch
+from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.memory import check_memory, chunks
+from lmgp.posteriors.base import LEAST, Posterior, combine, normal_log_density
+from lmgp.posteriors.likelihood import noise_and_weights, repetitions
+
+Floats = NDArray[np.float64]
+
+# Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
+SOLVE_BYTES = 128 * 2**20
+
+# Of memory: more than any machine has.
+MOST_GIB = 1e12
+
+
+def factorise(covariance: Tensor, noise: Tensor) -> Tensor:
+    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.linalg.cholesky`.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (..., n, n)
+        K; the noise is added to it in place.
+    noise : Tensor of shape (..., n)
+
+    Returns
+    -------
+    Tensor of shape (..., n, n)
+        Lower triangular.
+    """
+    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+    least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
+    if least.ndim == 0:
+        return cholesky(covariance, float(least))
+    factors, failed = torch.linalg.cholesky_ex(covariance)
+    for index in failed.nonzero().ravel().tolist():
+        factors[index] = cholesky(covariance[index], float(least[index]))
+    return factors
+
+
+def max_rows_within(max_memory_gib: float) -> int:
+    """Return the largest number of rows whose two n × n matrices fit into memory, in GiB."""
+    return math.isqrt(int(min(max_memory_gib, MOST_GIB) * 2**30 / 16.0))
+
+
+def check_exact(n_rows: int, max_memory_gib: float | None = None) -> None:
+    """Refuse an exact posterior whose two n × n matrices do not fit.
+
+    Parameters
+    ----------
+    n_rows : int
+        n.
+    max_memory_gib : float, optional
+        The machine's memory if not given.
+
+    Raises
+    ------
+    MemoryLimitError
+        If they take more.
+    """
+    check_memory(
+        16.0 * n_rows**2,
+        f"The two matrices of an exact prediction from {n_rows:,} rows",
+        lambda limit: (
+            f"At most {max_rows_within(limit / 2**30):,} rows fit. Use ExactGPRegressor with solver='iterative', "
+            "LocalizedGPRegressor or FeaturizedGPRegressor, or a higher max_memory_gib."
+        ),
+        max_memory_gib,
+    )
+
+
+class ExactPosterior(Posterior):
+    """The exact Gaussian process given some rows; of no rows, the prior.
+
+    With L = chol(K + Σ): the means are k*ᵀα with α = L⁻ᵀL⁻¹Y, the variance k(x*, x*) − ‖L⁻¹k*‖². A copy or a pickle
+    goes without the factor, and makes it again when it is first needed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : Rows
+        With centred targets.
+    noise : Noise
+    max_memory_gib : float, optional
+        For the two n × n matrices, in GiB; the machine's memory if not given.
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices take more.
+
+    References
+    ----------
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 1.
+    """
+
+    def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, max_memory_gib: float | None = None) -> None:
+        check_exact(len(rows), max_memory_gib)
+        self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, len(rows)
+        self._max_memory_gib = max_memory_gib
+        if self.n_rows:  # at once, so that no prediction has to
+            X = as_tensor(rows.X)
+            self.factor = factorise(kernel.evaluate(X, X), noise.of_weighted_rows(rows))
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """The Cholesky factor L of K + Σ, shape (n, n)."""
+        if not self.n_rows:
+            return torch.empty((0, 0), dtype=torch.float64)
+        return ExactPosterior(self.kernel, self._rows, self.noise, self._max_memory_gib).factor  # of a copy
+
+    @cached_property
+    def _whitened(self) -> Tensor:
+        """L⁻¹Y, shape (n, t)."""
+        return solve_lower(self.factor, as_tensor(self._rows.Y))
+
+    @cached_property
+    def coefficients(self) -> Floats:
+        """α = (K + Σ)⁻¹Y, shape (n, t): the means at x are Σ αᵢ k(xᵢ, x)."""
+        return solve_upper(self.factor.mT, self._whitened).numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # With L⁻¹Y, which is rounded otherwise if it is made of targets that were combined.
+        state = {**vars(self), "_whitened": self._whitened}
+        return {name: value for name, value in state.items() if name not in ("factor", "coefficients")}
+
+    @property
+    def rows(self) -> Rows:  # noqa: D102
+        return self._rows
+
+    @property
+    def n_bytes(self) -> int:  # noqa: D102
+        (n, d), t = self._rows.X.shape, self._rows.n_targets
+        return 8 * (n * n + 3 * n * t + n * d)
+
+    def combined(self, combination: Floats) -> Self:  # noqa: D102
+        other = type(self).__new__(type(self))
+        whitened = combine(self._whitened, combination)
+        vars(other).update(vars(self), _rows=self._rows.with_targets(self._rows.Y @ combination), _whitened=whitened)
+        vars(other).pop("coefficients", None)
+        return other
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
+        means, variances = np.zeros((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
+        if not variance and self.n_rows:
+            section = self.kernel.sections(self._rows.X)
+            for part in chunks(len(X), self.n_rows, SOLVE_BYTES):
+                means[part] = section(X[part]) @ self.coefficients
+        if variances is None:
+            return means, None
+        for part in chunks(len(X), max(1, self.n_rows), SOLVE_BYTES):
+            solved = self.whiten(X[part])
+            means[part] = (solved.mT @ self._whitened).numpy()
+            # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
+            reduction = solved.square().sum(dim=0).numpy()
+            variances[part] = np.maximum(self.kernel.diagonal(X[part]) - reduction, 0.0)
+        return means, variances
+
+    def whiten(self, X: Floats) -> Tensor:
+        """Return L⁻¹k of each row, as columns of shape (n, m)."""
+        if not self.n_rows:
+            return torch.empty((0, len(X)), dtype=torch.float64)
+        return solve_lower(self.factor, self.kernel.evaluate(as_tensor(self._rows.X), as_tensor(X)))
+
+    def solve(self, targets: Floats) -> Floats:
+        """Return (K + Σ)⁻¹ times targets of shape (n, s)."""
+        return solve_upper(self.factor.mT, solve_lower(self.factor, as_tensor(targets))).numpy()
+
+    def products(self) -> Floats:  # noqa: D102
+        return (self._whitened.mT @ self._whitened).numpy()
+
+    def surprise(self, X: Floats) -> Floats:  # noqa: D102
+        squares = self._whitened.square().sum(dim=0).numpy() / max(1, self.n_rows)
+        return np.broadcast_to(squares, (len(X), len(squares)))
+
+    def covariance(self, X: Floats) -> Floats:  # noqa: D102
+        from lmgp.posteriors.joint import row_covariance
+
+        return row_covariance(self, X)
+
+    def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:  # noqa: D102
+        from lmgp.posteriors.joint import row_samples
+
+        return row_samples(self, X, n_samples, rng)
+
+    def leave_one_out(self) -> tuple[Floats, Floats]:
+        """Predict each training row from all others, from the diagonal of (K + Σ)⁻¹.
+
+        References
+        ----------
+        O. Dubrule, *Cross Validation of Kriging in a Unique Neighborhood*, Mathematical Geology 15, 1983.
+        """
+        n, noise = self.n_rows, self.noise.of_weighted_rows(self._rows).numpy()
+        diagonal = np.empty(n)
+        for part in chunks(n, n):
+            unit = torch.zeros((n, part.stop - part.start), dtype=torch.float64)
+            unit[torch.arange(part.start, part.stop), torch.arange(unit.shape[1])] = 1.0
+            diagonal[part] = solve_lower(self.factor, unit).square().sum(dim=0).numpy()
+        diagonal = np.maximum(diagonal, LEAST / noise)
+        return self._rows.Y - self.coefficients / diagonal[:, None], np.maximum(1.0 / diagonal - noise, 0.0)
+
+    def at(self, kernel: Kernel, noise_variance: float) -> "ExactPosterior":  # noqa: D102
+        return ExactPosterior(kernel, self._rows, Noise(noise_variance), self._max_memory_gib)
+
+    def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102
+        if (kernel or self.kernel, noise_variance or self.noise.variance) != (self.kernel, self.noise.variance):
+            return self.at(kernel or self.kernel, noise_variance or self.noise.variance).log_density()
+        squares = self._whitened.square().sum(dim=0).numpy()
+        log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
+        repeated = float(repetitions(*noise_and_weights(self._rows, self.noise.variance)))
+        return normal_log_density(squares, log_determinant + repeated, self.n_rows)
+
+    def error(self, X: Floats, beyond: Floats | None = None) -> Floats:
+        """Return zeros: this is the exact process."""
+        return np.zeros((len(X), self._rows.n_targets))

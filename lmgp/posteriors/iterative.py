@@ -1,0 +1,282 @@
+"""The exact mean of more rows than can be factorised: by iteration, with a variance from a map and the nearest rows."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from lmgp.arithmetic import place_of
+from lmgp.data import Noise, Rows, as_tensor
+from lmgp.errors import ToleranceWarning
+from lmgp.features.adapter import make_feature_map
+from lmgp.features.nystroem import NystroemFeatures
+from lmgp.kernels.base import Kernel
+from lmgp.lazy import Tensor, torch
+from lmgp.linalg import conjugate_gradients
+from lmgp.memory import memory_limit
+from lmgp.posteriors.base import Posterior, combine
+from lmgp.posteriors.blocks import BlockCovariance
+from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
+from lmgp.posteriors.residual import ResidualPosterior
+from lmgp.posteriors.weights import fitted_global_map
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the preconditioner is made, and the iterations end.
+
+    Attributes
+    ----------
+    landmarks, block_size : int
+        Of the preconditioner, at most. Where memory is short, both are smaller in proportion.
+    share_of_memory : float
+        That the preconditioner may take.
+    rows_per_landmark : int
+        At least.
+    n_neighbors : int
+        The nearest rows that a variance is from, beside the landmarks.
+    probes, probe_entries : int
+        The rows whose leave-one-out predictions are watched: at most the first number, and no more than have columns
+        of the inverse with the second number of entries.
+    window : int
+        Iterations over which the change of predictions is measured.
+    slowest : float
+        The error is not taken to fall more slowly than by this factor within a window.
+    """
+
+    landmarks: int = 2048
+    block_size: int = 512
+    share_of_memory: float = 0.5
+    rows_per_landmark: int = 4
+    n_neighbors: int = 256
+    probes: int = 256
+    probe_entries: int = 2**24
+    window: int = 4
+    slowest: float = 0.9
+
+
+PLAN = Plan()
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """What an iterative solve has come to. Printed, it is a line.
+
+    Attributes
+    ----------
+    number : int
+        Of iterations.
+    error : float
+        An estimate of the root mean square error of means that the iterations leave, in predictive standard deviations.
+    tolerance : float
+        The error that was asked for.
+    """
+
+    number: int
+    error: float
+    tolerance: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the error is within the tolerance."""
+        return self.error <= self.tolerance
+
+    @property
+    def divergence(self) -> float:
+        """The KL divergence from the exact mean, in nats a row."""
+        return 0.5 * self.error**2
+
+    def __str__(self) -> str:
+        state = "" if self.converged else f", above the tolerance of {self.tolerance:g}"
+        return f"{self.number} iterations, means settled to {self.error:.2g} predictive standard deviations{state}"
+
+
+class _LeftOut:
+    """Leave-one-out predictions of some rows, and how far they are from settled: those of the worst target.
+
+    Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ: so an error of αᵢ is one of
+    the mean of 1/√[C⁻¹]ᵢᵢ as many predictive standard deviations. The diagonal of C⁻¹ is that of the preconditioner.
+    """
+
+    def __init__(self, covariance: BlockCovariance, n: int, rng: np.random.Generator) -> None:
+        size = min(n, max(1, min(PLAN.probes, PLAN.probe_entries // n)))
+        self._rows = torch.from_numpy(np.sort(rng.choice(n, size, replace=False)))
+        columns = torch.zeros((n, size), dtype=torch.float64)
+        places = torch.arange(size)
+        columns[self._rows, places] = 1.0
+        self._sd = covariance.solve(columns)[self._rows, places].rsqrt()[:, None]
+        self._seen: list[Tensor] = []
+        self._changes: list[float] = []
+
+    def error(self, weights: Tensor) -> float:
+        """Return an estimate of the error of the means from the weights of all rows, shape (n, t)."""
+        self._seen.append(weights[self._rows] * self._sd)
+        if len(self._seen) <= PLAN.window:
+            return math.inf
+        change = float((self._seen[-1] - self._seen.pop(0)).square().mean(dim=0).max().sqrt())
+        self._changes.append(change)
+        if change == 0.0:
+            return 0.0
+        if len(self._changes) <= PLAN.window:
+            return math.inf
+        # Errors that fall by q in each window add up to the change of the last one times q + q² + …
+        fall = min(change / self._changes[-1 - PLAN.window], PLAN.slowest)
+        return change * fall / (1.0 - fall)
+
+
+class IterativePosterior(Posterior):
+    """The exact means given all rows, by preconditioned conjugate gradients, and a variance of near rows and a map.
+
+    The preconditioner is the covariance of a Nyström map and of blocks of near rows (`BlockCovariance`). The variance
+    is that of `ResidualPosterior` with the same map.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric.
+    rows : Rows
+        With centred targets, which are solved for at once.
+    noise : Noise
+    rng : numpy.random.Generator
+        Draws landmarks and probes.
+    tolerance : float
+        The root mean square error of the means, in predictive standard deviations, at which the iterations end.
+    max_iterations : int
+    max_memory_gib : float, optional
+        The machine's memory if not given. Covariances that do not fit are made again in each iteration.
+    device : str
+        Where the iterations run, as torch names it.
+    verbose : bool
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    iterations : Iterations
+    coefficients : Tensor of shape (n, t)
+        α: the means at x are Σ αᵢ k(xᵢ, x).
+
+    Raises
+    ------
+    InputError
+        If the kernel has no metric.
+    MemoryLimitError
+        If the preconditioner takes more than there is.
+
+    Warns
+    -----
+    ToleranceWarning
+        If the iterations end before the means are settled.
+
+    References
+    ----------
+    K. A. Wang et al., *Exact Gaussian Processes on a Million Data Points*, NeurIPS 2019.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        noise: Noise,
+        rng: np.random.Generator,
+        *,
+        tolerance: float,
+        max_iterations: int,
+        max_memory_gib: float | None = None,
+        device: str = "cpu",
+        verbose: bool = False,
+    ) -> None:
+        n, limit = len(rows), memory_limit(max_memory_gib)
+        self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, n
+        self._device = torch.device(device)
+        size, block_size = _sizes(n, limit)
+        made = make_feature_map(NystroemFeatures(size), kernel, rng)
+        features, centre = fitted_global_map(made, rows, max_memory_gib)
+        self._near = ResidualPosterior(
+            kernel, rows, noise, features, centre, PLAN.n_neighbors, block_size, max_memory_gib
+        )
+        variances, X = noise.of_weighted_rows(rows), as_tensor(rows.X)
+        products = KernelProducts(
+            kernel,
+            X.to(self._device),
+            variances.to(self._device),
+            single=single_is_enough(kernel, X, float(variances.min()), 0.5 * tolerance),
+            max_bytes=limit - 8.0 * n * (size + block_size),
+        )
+        probes = _LeftOut(self._near.covariance_of_rows, n, rng)
+        covariance = self._near.covariance_of_rows.to(self._device)
+        with tqdm(total=max_iterations, desc="Conjugate gradients", unit="it", disable=not verbose) as bar:
+
+            def settled(number: int, solved: Tensor) -> bool:
+                error = probes.error(solved.cpu())
+                self.iterations = Iterations(number, error, tolerance)
+                bar.update()
+                if math.isfinite(error):
+                    bar.set_postfix_str(f"means settled to {error:.2g} s.d.")
+                return self.iterations.converged
+
+            targets = as_tensor(rows.Y).to(self._device)
+            solved = conjugate_gradients(products, covariance.solve, targets, settled, max_iterations)
+        self.coefficients = solved.cpu()
+        if not self.iterations.converged:
+            warnings.warn(
+                f"{self.iterations}. The noise variance, {noise.variance:.3g}, is small for {n:,} rows: raise "
+                "max_iterations or tolerance.",
+                ToleranceWarning,
+                stacklevel=2,
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_device": str(self._device)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _device=place_of(state["_device"]))  # it may be solved elsewhere
+
+    @property
+    def rows(self) -> Rows:  # noqa: D102
+        return self._rows
+
+    @property
+    def n_bytes(self) -> int:  # noqa: D102
+        return self._near.n_bytes + 2 * self.coefficients.nbytes
+
+    def combined(self, combination: Floats) -> Self:  # noqa: D102
+        other = type(self).__new__(type(self))
+        rows = self._rows.with_targets(self._rows.Y @ combination)
+        vars(other).update(vars(self), _rows=rows, coefficients=combine(self.coefficients, combination))
+        return other
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
+        tests, rows = as_tensor(X).to(self._device), as_tensor(self._rows.X).to(self._device)
+        means = cross_product(self.kernel, tests, rows, self.coefficients.to(self._device)).cpu().numpy()
+        return means, self._near.variances(X) if variance else None
+
+    def products(self) -> Floats:  # noqa: D102
+        return self._rows.Y.T @ self.coefficients.numpy()
+
+    def surprise(self, X: Floats) -> Floats:  # noqa: D102
+        squares = self.products().diagonal() / self.n_rows
+        return np.broadcast_to(squares, (len(X), len(squares)))
+
+    def leave_one_out(self) -> tuple[Floats, Floats]:
+        """Predict each training row from all others: with the variance of the nearest rows and the map without it."""
+        _, variances = self._near.leave_one_out()
+        noise = self.noise.of_weighted_rows(self._rows).numpy()
+        # Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ.
+        return self._rows.Y - self.coefficients.numpy() * (variances + noise)[:, None], variances
+
+    def error(self, X: Floats) -> Floats:
+        """Return what the iterations leave of the divergence from the exact means."""
+        return np.full((len(X), self.coefficients.shape[1]), self.iterations.divergence)
+
+
+def _sizes(n: int, limit: float) -> tuple[int, int]:
+    """Return the numbers of landmarks and of rows in a block, whose matrices take a share of the memory."""
+    fits = min(1.0, PLAN.share_of_memory * limit / (8.0 * n * (PLAN.landmarks + PLAN.block_size)))
+    n_landmarks = min(int(fits * PLAN.landmarks), n // PLAN.rows_per_landmark)
+    return max(1, n_landmarks), max(1, int(fits * PLAN.block_size))

@@ -1,0 +1,652 @@
+"""Equispaced Fourier modes: which ones a kernel needs, transforms between rows and modes, and what solving may take."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Self
+
+import finufft
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import cumulative_trapezoid
+from sklearn.base import clone
+from threadpoolctl import ThreadpoolController
+
+from lmgp.data import Noise, Rows, Source
+from lmgp.errors import InputError, TimeLimitError
+from lmgp.fitted import digest
+from lmgp.kernels.base import Kernel, require
+from lmgp.lazy import Tensor, torch
+from lmgp.memory import check_memory
+from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products
+
+Floats = NDArray[np.float64]
+Complexes = NDArray[np.complex128]
+Indices = NDArray[np.intp]
+
+# The most columns: the number of modes grows with the power of their number.
+MOST_COLUMNS = 3
+# Of one column: more modes fit into no memory, and must not overflow an integer.
+MOST_COUNTS = 2.0**40
+
+# Where a kernel and its density are evaluated to find how far they reach: in lengthscales, and in cycles a lengthscale.
+GRID = np.geomspace(1e-4, 1e9, 4000)
+# No smaller share of the prior variance is left out: float64 does not tell it.
+LEAST_SHARE = 1e-14
+# Rows are counted around this number of rows, among that number.
+PROBES, COUNTED_ROWS = 128, 4096
+
+# Of the transforms: the share of what the modes may be off by at one row; no transform of float64 is more accurate.
+TRANSFORM, LEAST_TRANSFORM = 0.1, 1e-13
+
+# Iterations grow with the root of the number of rows over the relative noise: at most about this multiple of it, and
+# some more; and beyond this multiple of the number of modes, none is left to solve.
+ITERATIONS, MORE_ITERATIONS, PER_MODE = 0.5, 40.0, 3.0
+# With a block of the modes that matter most, at most about this number.
+WITH_BLOCK = 100.0
+# Of grids over the modes' own number that transforms take: the finer one takes fewer operations a row, and is taken
+# where it saves this factor. Rows of a stream are summed in chunks of at least this number.
+COARSE, FINE, WORTH_FINE, CHUNK = 1.25, 2.0, 1.5, 2**17
+# Operations a second, of Fourier transforms and of spreading rows over their grids, by which `max_seconds` is counted.
+NOMINAL_RATE = 1e9
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """The modes e^{2πi h∘j·(x − center)} with j from −m to m in each column.
+
+    Arrays over modes hold j = 0, …, m, −m, …, −1 along all columns but the last, and 0, …, m along the last: what
+    belongs to −j is the conjugate, because all functions are real.
+
+    Attributes
+    ----------
+    low, high : ndarray of shape (d,)
+        The box of the training rows, and of those to come.
+    spacing : ndarray of shape (d,)
+        h, in cycles a unit of the column. What is made of the modes repeats itself with the period 1/h.
+    counts : ndarray of int of shape (d,)
+        m.
+    reach : ndarray of shape (d,)
+        How far beyond the box rows are served. The kernel between rows that are farther apart is negligible.
+    margin : ndarray of shape (d,)
+        How far beyond the box training rows may be added: the copy of one such row is negligible, that of all n rows
+        would not be.
+    n_near : float
+        The number of rows within the shortest period 1/(hm) of a row: the kernel of the frequencies that are left out
+        does not reach farther.
+    kernel : Kernel
+        They are chosen for this kernel, with lengthscales
+    room : float
+        up to this factor shorter or longer.
+    """
+
+    low: Floats
+    high: Floats
+    spacing: Floats
+    counts: Indices
+    reach: Floats
+    margin: Floats
+    n_near: float
+    kernel: Kernel
+    room: float
+
+    @property
+    def center(self) -> Floats:
+        """The middle of the box."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def n_modes(self) -> int:
+        """The number of modes, Π(2m + 1)."""
+        return math.prod(2 * int(m) + 1 for m in self.counts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of arrays over modes."""
+        return half_shape(self.counts)
+
+    @property
+    def sizes(self) -> str:
+        """The numbers of modes of the columns, to be printed."""
+        return " × ".join(f"{2 * int(m) + 1:,}" for m in self.counts)
+
+    @property
+    def name(self) -> str:
+        """The number of modes, and a digest of where they are: modes of one name are the same."""
+        return f"{self.sizes} Fourier modes ({digest((self.center, self.spacing, self.counts))[:8]})"
+
+    def angles(self, X: Floats) -> list[Floats]:
+        """Return 2πh(x − center) of each column, each of shape (n,)."""
+        scales = 2.0 * np.pi * np.broadcast_to(self.spacing, (X.shape[1],))
+        return [scale * (x - middle) for scale, x, middle in zip(scales, X.T, self.center, strict=True)]
+
+    def box(self, beyond: Floats) -> str:
+        """Return the box and what lies beyond it, to be printed."""
+        edges = zip(self.low - beyond, self.high + beyond, strict=True)
+        return " × ".join(f"[{low:.6g}, {high:.6g}]" for low, high in edges)
+
+    def served(self, X: Floats, share: float = 1.0) -> NDArray[np.bool_]:
+        """Say which rows are within a share of the reach of the box, shape (n,).
+
+        Beyond the reach they have the prior's prediction. Beyond half of it, two rows may be nearer to copies of each
+        other than the reach.
+        """
+        return self._within(X, share * self.reach)
+
+    def admits(self, X: Floats) -> NDArray[np.bool_]:
+        """Say which rows may be training rows, shape (n,)."""
+        return self._within(X, self.margin)
+
+    def _within(self, X: Floats, beyond: Floats) -> NDArray[np.bool_]:
+        inside = np.ones(len(X), dtype=np.bool_)
+        for x, least, most in zip(X.T, self.low - beyond, self.high + beyond, strict=True):
+            inside &= (x >= least) & (x <= most)
+        return inside
+
+    def weights(self, kernel: Kernel) -> Floats:
+        """Return the prior variance of each mode, over the shape of the modes: k ≈ Σⱼ weightⱼ e^{2πi h∘j·(x − z)}."""
+        density = kernel.spectral_density(self.frequencies)
+        return np.prod(self.spacing) * density.reshape(self.shape)
+
+    @cached_property
+    def frequencies(self) -> Floats:
+        """h∘j of all modes that are kept, shape (prod(shape), d)."""
+        sides = [np.concatenate((np.arange(m + 1), np.arange(-m, 0))) for m in self.counts[:-1]]
+        sides.append(np.arange(self.counts[-1] + 1))
+        grid = np.meshgrid(*(side * h for side, h in zip(sides, self.spacing, strict=True)), indexing="ij")
+        return np.stack([axis.ravel() for axis in grid], axis=1).astype(np.float64)
+
+
+def choose_modes(
+    kernel: Kernel,
+    X: Floats,
+    noise_variance: float,
+    tolerance: float,
+    room: float = 1.0,
+    box: tuple[Floats, Floats] | None = None,
+    n_rows: int | None = None,
+) -> Modes:
+    """Choose modes that give the posterior mean to a tolerance.
+
+    With an error δ(x, xᵢ) of the kernel, the mean changes by Σᵢ δ(x, xᵢ) aᵢ, a = C⁻¹y. Of targets as the model expects
+    them, a is nearly white with variance 1/σ², and the root mean square of that is √N δ/σ, of N rows in the reach of δ.
+    The kernel's copies, a period apart, reach all n rows; the frequencies that are left out reach the rows within one
+    of their periods. Each column has its own period and its own largest frequency: the box is no cube, and
+    lengthscales differ.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Stationary.
+    X : ndarray of shape (n, d)
+    noise_variance : float
+        σ², in squared units of y.
+    tolerance : float
+        The root mean square error of the mean, in σ.
+    room : float, default=1.0
+        The modes serve lengthscales up to this factor shorter or longer than the kernel's.
+    box : pair of ndarray of shape (d,), optional
+        The lowest and the highest values of rows to come; those of X if not given.
+    n_rows : int, optional
+        The number of rows of which X is a sample.
+
+    Returns
+    -------
+    Modes
+
+    Raises
+    ------
+    InputError
+        If there are more than three columns, or the kernel has no spectral density, one that does not fall off, or
+        one that is infinite at 0.
+
+    References
+    ----------
+    P. Greengard, M. Rachh and A. Barnett, *Equispaced Fourier Representations for Efficient Gaussian Process Regression
+    from a Billion Data Points*, 2022, section 3: the modes for an error of the kernel.
+    """
+    n, d = X.shape if n_rows is None else (n_rows, X.shape[1])
+    if d > MOST_COLUMNS:
+        raise InputError(
+            f"Fourier modes serve at most {MOST_COLUMNS} columns; X has {d}. Use GPRegressor or "
+            "NearestNeighborsGPRegressor."
+        )
+    require(kernel, "spectral_density", "A solution by Fourier modes")
+    if not np.isfinite(kernel.spectral_density(np.zeros((1, d)))[0]):
+        raise InputError(
+            f"The kernel {kernel!r} falls off so slowly that its spectral density is infinite at 0: its prediction has "
+            "no Fourier modes. Use NearestNeighborsGPRegressor."
+        )
+    # An error of the kernel, in prior variances, that is small enough where it reaches one row alone.
+    small = tolerance * noise_variance / kernel.prior_variance()
+    share = max(0.5 * small / (d * math.sqrt(n)), LEAST_SHARE)
+    longest = [_along(_stretched(kernel, room, d), column, d) for column in range(d)]
+    reach, reach_of_one = (np.array([_reach(k, least) for k in longest]) for least in (share, max(share, small)))
+    tails = [_tail(_along(_stretched(kernel, 1.0 / room, d), column, d)) for column in range(d)]
+    n_around = rows_around(X, n)
+
+    def left_out(level: float) -> tuple[Floats, float]:
+        """Return the frequencies beyond which a share of e^level lies in each column, and how many rows they reach."""
+        highest = np.exp([np.interp(level, *tail) for tail in tails])
+        return highest, n_around(1.0 / highest)
+
+    def error(level: float) -> float:
+        return level + math.log(d) + 0.5 * math.log(left_out(level)[1]) - math.log(small)
+
+    least, most = math.log(LEAST_SHARE), math.log(0.1)
+    level = most if error(most) <= 0.0 else least if error(least) >= 0.0 else _bisect(error, least, most)
+    highest, n_near = left_out(level)
+    low, high = X.min(axis=0), X.max(axis=0)
+    if box is not None:
+        low, high = np.minimum(low, box[0]), np.maximum(high, box[1])
+    period = high - low + 2.0 * reach
+    counts = np.ceil(np.minimum(highest * period, MOST_COUNTS)).astype(np.intp)
+    return Modes(low, high, 1.0 / period, counts, reach, reach - reach_of_one, n_near, clone(kernel), room)
+
+
+def _bisect(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where an increasing function crosses zero, from below, to 0.1."""
+    while high - low > 0.1:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if function(middle) <= 0.0 else (low, middle)
+    return low
+
+
+def rows_around(X: Floats, n_rows: int) -> Callable[[Floats], float]:
+    """Return a function of distances: the mean number of rows within them, along each column, of a row; with itself.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    n_rows : int
+        The number of rows of which X is a sample.
+    """
+    some = X[np.random.default_rng(0).permutation(len(X))[:COUNTED_ROWS]]
+    apart = [np.abs(x[:PROBES, None] - x) for x in some.T]
+
+    def count(distances: Floats) -> float:
+        near = np.all([one <= distance for one, distance in zip(apart, distances, strict=True)], axis=0)
+        others = np.count_nonzero(near) / len(near) - 1.0
+        return 1.0 + others * (n_rows - 1) / max(1, len(some) - 1)
+
+    return count
+
+
+def _stretched(kernel: Kernel, factor: float, n_inputs: int) -> Kernel:
+    return kernel if factor == 1.0 else kernel.rescaled(np.full(n_inputs, factor))
+
+
+def _along(kernel: Kernel, column: int, n_inputs: int) -> Kernel:
+    """Return the kernel of rows that differ in one column alone."""
+    lengthscales = {
+        parameter.name: float(np.broadcast_to(parameter.value, (n_inputs,))[column])
+        for parameter in kernel.parameters
+        if parameter.name.endswith("lengthscale")
+    }
+    return clone(kernel).set_params(**lengthscales)
+
+
+def _reach(kernel: Kernel, share: float) -> float:
+    """Return the distance beyond which the kernel of one column is below a share of its variance."""
+    distances = float(kernel.metric(1)[0]) * GRID
+    values = np.abs(kernel(np.zeros((1, 1)), distances[:, None])[0])
+    (above,) = np.nonzero(values > share * kernel.prior_variance())
+    last = int(above[-1]) if len(above) else 0
+    if last + 1 >= len(distances):
+        raise InputError(
+            f"The kernel {kernel!r} does not fall below {share:.1g} of its variance: its prediction has no Fourier "
+            "modes. Use NearestNeighborsGPRegressor."
+        )
+    return float(distances[last + 1])
+
+
+def _tail(kernel: Kernel) -> tuple[Floats, Floats]:
+    """Return logarithms of the share of the variance of one column beyond frequencies, ascending, and of these."""
+    frequencies = 1.0 / float(kernel.metric(1)[0]) * GRID
+    density = kernel.spectral_density(frequencies[:, None])
+    # In logarithms of the frequency, from the highest down; both signs of a frequency together.
+    steps = -np.log(frequencies[::-1])
+    beyond = 2.0 * cumulative_trapezoid((density * frequencies)[::-1], steps, initial=0.0) / kernel.prior_variance()
+    told = beyond > 0.5 * LEAST_SHARE
+    return np.log(beyond[told]), np.log(frequencies[::-1][told])
+
+
+@dataclass(frozen=True, eq=False)
+class ModePlan:
+    """Modes for a kernel and a noise, and how the mean and the variance are solved on them.
+
+    Attributes
+    ----------
+    modes : Modes
+    kernel : Kernel
+        That of the process: of the form of `modes.kernel`, with lengthscales within the room.
+    noise : Noise
+    tolerance : float
+        The root mean square error of the mean, in noise standard deviations, of the modes and of the iterations.
+    transform_tolerance : float
+        Of the transforms, relative.
+    n_chosen : int
+        The number of rows for which the modes were chosen.
+    n_trend : int
+        How many of the last targets that are solved for are columns of a trend.
+    keeps_rows : bool
+        Whether rows are kept, for variances and leave-one-out predictions, or only how many are where.
+    max_iterations : int
+    max_memory_gib : float or None
+    seed : int
+        Of the model of the variance.
+    """
+
+    modes: Modes
+    kernel: Kernel
+    noise: Noise
+    tolerance: float
+    transform_tolerance: float
+    n_chosen: int
+    n_trend: int
+    keeps_rows: bool
+    max_iterations: int
+    max_memory_gib: float | None
+    seed: int
+
+    @classmethod
+    def choose(
+        cls,
+        kernel: Kernel,
+        noise: Noise,
+        rows: Rows,
+        tolerance: float,
+        *,
+        n_trend: int = 0,
+        keeps_rows: bool = True,
+        room: float = 1.0,
+        box: tuple[Floats, Floats] | None = None,
+        n_rows: int | None = None,
+        max_iterations: int = 2000,
+        max_memory_gib: float | None = None,
+        max_seconds: float | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """Choose modes for rows, or for those of which they are a sample.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With a spectral density.
+        noise : Noise
+            What the modes leave out of the prior variance is noise of the rows where its approximation says so.
+        rows : Rows
+            In up to three columns.
+        tolerance : float
+            See `choose_modes`.
+        n_trend, keeps_rows, max_iterations, max_memory_gib, seed
+            See the attributes.
+        room, box, n_rows
+            See `choose_modes`.
+        max_seconds : float, optional
+            Of the sums and the iterations, counted in operations at a nominal rate.
+
+        Raises
+        ------
+        InputError
+            See `choose_modes`.
+        MemoryLimitError
+            If the modes take more memory; before it is taken.
+        TimeLimitError
+            If the sums and iterations may take longer; before they begin.
+        """
+        kernel = kernel.checked(rows.X.shape[1])
+        # A row of precision ρ counts as ρ rows at its place: in √N/σ, N rows in reach are ρN.
+        precision = noise.mean_precision(rows)
+        variance = noise.variance / np.sqrt(max(1.0, precision))
+        modes = choose_modes(kernel, rows.X, variance, tolerance, room, box, n_rows)
+        check_modes(modes, kernel, tolerance, 1 + n_trend, max_memory_gib)
+        small = tolerance * variance / (kernel.prior_variance() * room**2)
+        transform = min(max(TRANSFORM * small, LEAST_TRANSFORM), 1e-3)
+        n_chosen = n_rows or len(rows)
+        if max_seconds is not None:
+            iterations = expected_iterations(modes, kernel, noise.variance / precision, n_chosen)
+            check_seconds(modes, n_chosen, 1 + n_trend, min(iterations, max_iterations), transform, max_seconds)
+        return cls(
+            modes, kernel, noise, tolerance, transform, n_chosen, n_trend, keeps_rows, max_iterations, max_memory_gib,
+            seed,
+        )  # fmt: skip
+
+    @property
+    def source(self) -> Source:
+        """What sums on these modes are of: no kernel, which only weighs them."""
+        return Source(self.noise, features=self.modes.name, centre=self.modes.center)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The prior variances of the modes, over their shape."""
+        return self.modes.weights(self.kernel)
+
+    @cached_property
+    def left_out(self) -> float:
+        """The prior variance that the modes leave out."""
+        roots = np.sqrt(self.weights)[None]
+        return max(0.0, self.kernel.prior_variance() - float(mode_products(roots, roots)[0]))
+
+    @cached_property
+    def upsampling(self) -> float:
+        """Of the grids of the sums over rows."""
+        n_rows = self.n_chosen if self.keeps_rows else min(self.n_chosen, CHUNK)
+        return upsampling_of(self.modes, n_rows, self.transform_tolerance)
+
+    @property
+    def rounding(self) -> float:
+        """The relative rounding of the sums over rows: it grows with the number of modes of a column."""
+        return float(np.finfo(np.float64).eps) * (4.0 * float(self.modes.counts.max()) + 1.0)
+
+    def missing(self, n: int) -> Tensor:
+        """Return the prior variance that the modes leave out of each of n rows."""
+        return torch.full((n,), self.left_out, dtype=torch.float64)
+
+    def noise_of(self, rows: Rows) -> Floats:
+        """Return σᵢ²/w of each row, with the prior variance that the modes leave out."""
+        noise: Floats = self.noise.of_weighted_rows(rows, self.missing(len(rows))).numpy()
+        return noise
+
+    def rows_to_modes(self, X: Floats, strengths: Floats, counts: Indices | None = None) -> Complexes:
+        """Return the sums over rows of strengths of shape (b, n), see `sums_over_rows`."""
+        counts = self.modes.counts if counts is None else counts
+        return sums_over_rows(self.modes.angles(X), strengths, counts, self.transform_tolerance, self.upsampling)
+
+    def modes_to_rows(self, X: Floats, coefficients: Complexes, counts: Indices | None = None) -> Floats:
+        """Return the functions with these coefficients at rows, shape (b, n), see `sums_over_modes`."""
+        counts = self.modes.counts if counts is None else counts
+        return sums_over_modes(self.modes.angles(X), coefficients, counts, self.transform_tolerance)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("weights", "left_out", "upsampling")}
+
+
+def check_modes(
+    modes: Modes, kernel: Kernel, tolerance: float, n_targets: int, max_memory_gib: float | None = None
+) -> None:
+    """Refuse modes whose solution takes more memory than there is, or than the user allows.
+
+    Raises
+    ------
+    MemoryLimitError
+    """
+    sums = 48.0 * float(np.prod(np.array(half_shape(2 * modes.counts), dtype=np.float64))) * (1 + n_targets)
+    room = f" and room={modes.room:g}" if modes.room > 1.0 else ""
+    check_memory(
+        Toeplitz.n_bytes(modes.counts, n_targets) + sums,
+        f"The {modes.sizes} Fourier modes of {kernel!r} for a tolerance of {tolerance:g}{room}",
+        "Lengthscales are short beside the extent of the rows, or the kernel is rough: give a larger tolerance"
+        f"{' or less room' if room else ''}, or use NearestNeighborsGPRegressor.",
+        max_memory_gib,
+    )
+
+
+def expected_iterations(modes: Modes, kernel: Kernel, noise_variance: float, n_rows: int) -> float:
+    """Return about how many iterations a solve takes at most."""
+    by_noise = MORE_ITERATIONS + ITERATIONS * math.sqrt(n_rows * kernel.prior_variance() / noise_variance)
+    without = min(by_noise, PER_MODE * modes.n_modes)
+    kept = block_modes(modes.weights(kernel), n_rows, noise_variance)
+    # Making the block takes as long as the iterations without it, or less.
+    return without if kept is None else min(without, 2 * iterations_before(kept) + WITH_BLOCK)
+
+
+def iteration_operations(modes: Modes, n_targets: int = 1) -> float:
+    """Return the operations of an iteration: two fast Fourier transforms for each target, and half as much beside."""
+    grid = math.prod(4.0 * float(m) + 1.0 for m in modes.counts)
+    return 1.5 * n_targets * 2.0 * 2.5 * grid * math.log2(grid)
+
+
+def transform_operations(modes: Modes, n_rows: int, tolerance: float, upsampling: float) -> float:
+    """Return the operations of a complex transform of the sums over rows: of spreading each over a grid, and of that.
+
+    References
+    ----------
+    A. H. Barnett, J. Magland and L. af Klinteberg, *A Parallel Nonuniform Fast Fourier Transform Library Based on an
+    "Exponential of Semicircle" Kernel*, SIAM Journal on Scientific Computing 41, 2019.
+    """
+    width = 1.0 - math.log(tolerance) / (math.pi * math.sqrt(1.0 - 1.0 / upsampling))
+    grid = math.prod(upsampling * (4.0 * float(m) + 1.0) for m in modes.counts)
+    return n_rows * math.floor(width) ** len(modes.counts) + 5.0 * grid * math.log2(grid)
+
+
+def upsampling_of(modes: Modes, n_rows: int, tolerance: float) -> float:
+    """Return the upsampling of the sums over rows that takes fewer operations.
+
+    It is chosen once, so that what rows add is the same whatever rows they come with, and is taken out to the last
+    digit.
+    """
+    coarse, fine = (transform_operations(modes, n_rows, tolerance, factor) for factor in (COARSE, FINE))
+    return FINE if tolerance <= 1e-9 or coarse > WORTH_FINE * fine else COARSE
+
+
+def check_seconds(
+    modes: Modes, n_rows: int, n_targets: int, n_iterations: float, tolerance: float, max_seconds: float
+) -> None:
+    """Refuse modes whose sums and iterations may take longer than the user allows, at a nominal rate.
+
+    Parameters
+    ----------
+    modes : Modes
+    n_rows, n_targets : int
+    n_iterations : float
+    tolerance : float
+        Of the transforms.
+    max_seconds : float
+
+    Raises
+    ------
+    TimeLimitError
+        It says how long it would take, and what would make it shorter.
+    """
+    upsampling = upsampling_of(modes, n_rows, tolerance)
+    # The sums of the matrix and of each target, two real ones in each complex transform.
+    n_transforms = math.ceil((1 + n_targets) / 2)
+    sums = n_transforms * transform_operations(modes, n_rows, tolerance, upsampling) / NOMINAL_RATE
+    solve = n_iterations * iteration_operations(modes, n_targets) / NOMINAL_RATE
+    if sums + solve > max_seconds:
+        raise TimeLimitError(
+            f"The sums of {n_rows:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
+            f"{n_iterations:,.0f} iterations {solve:.2g} s, above max_seconds={max_seconds:g}. Raise it, give a larger "
+            "tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, longer lengthscales "
+            "fewer modes."
+        )
+
+
+def sums_over_rows(
+    angles: Sequence[Floats], strengths: Floats, counts: Indices, tolerance: float, upsampling: float = 0.0
+) -> Complexes:
+    """Return Σₙ cₙ e^{−i j·angleₙ} for all modes j.
+
+    Parameters
+    ----------
+    angles : sequence of ndarray of shape (n,)
+        One a column.
+    strengths : ndarray of shape (b, n)
+        Real.
+    counts : ndarray of int of shape (d,)
+        The modes go from −m to m.
+    tolerance : float
+        Of the transform, relative.
+    upsampling : float, default=0
+        Of its grid; 0 leaves the choice to the library, by the number of rows and threads.
+
+    Returns
+    -------
+    ndarray of shape (b, *half_shape(counts))
+    """
+    # Two real sums are the two parts of one complex sum: F(a + ib) has F(a) and F(b) as its symmetric parts.
+    paired = np.zeros((len(strengths[::2]), strengths.shape[1]), dtype=np.complex128)
+    paired.real = strengths[::2]
+    paired.imag[: len(strengths) // 2] = strengths[1::2]
+    shape = tuple(2 * int(m) + 1 for m in counts)
+    # A transform of one component has that as its number.
+    both = _transform(1, angles, paired, tolerance, upsampling, shape if len(angles) > 1 else shape[0])
+    both = both.reshape(-1, *shape)
+    mirrored = np.conj(_reversed(both))
+    last = int(counts[-1]) + 1
+    result = np.empty((len(strengths), *half_shape(counts)), dtype=np.complex128)
+    result[::2] = 0.5 * (both + mirrored)[..., :last]
+    result[1::2] = -0.5j * (both - mirrored)[: len(strengths) // 2, ..., :last]
+    return result
+
+
+def sums_over_modes(angles: Sequence[Floats], coefficients: Complexes, counts: Indices, tolerance: float) -> Floats:
+    """Return Σⱼ cⱼ e^{i j·angleₙ} for all rows n, of coefficients whose sums are real.
+
+    Parameters
+    ----------
+    angles : sequence of ndarray of shape (n,)
+    coefficients : ndarray of shape (b, *half_shape(counts))
+    counts : ndarray of int of shape (d,)
+    tolerance : float
+
+    Returns
+    -------
+    ndarray of shape (b, n)
+    """
+    mirrored = np.conj(np.flip(coefficients[..., 1:], -1))
+    if len(counts) > 1:
+        mirrored = _reversed(mirrored, coefficients.ndim - 1)
+    whole = np.concatenate((coefficients, mirrored), axis=-1)
+    paired = whole[::2].copy()
+    paired[: len(whole) // 2] += 1j * whole[1::2]
+    both = _transform(2, angles, paired, tolerance, 0.0).reshape(len(paired), -1)
+    result = np.empty((len(whole), len(angles[0])))
+    result[::2], result[1::2] = both.real, both.imag[: len(whole) // 2]
+    return result
+
+
+def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
+    """Draw the modes of real white noise, each of variance 1; shape (b, *half_shape(counts))."""
+    drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
+    # Where the last column is 0, −j is kept beside j.
+    plane = drawn[..., 0]
+    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(_reversed(plane) if plane.ndim > 1 else plane))
+    return drawn
+
+
+def _reversed(values: Complexes, end: int | None = None) -> Complexes:
+    """Return the values of −j in the place of j, along the axes from 1 to `end`, of arrays that hold all of these."""
+    axes = tuple(range(1, end or values.ndim))
+    return np.roll(np.flip(values, axes), 1, axes)
+
+
+def _threads() -> int:
+    """Return the number of threads: torch's, as far as finufft's OpenMP has as many."""
+    return min([torch.get_num_threads(), *(library.num_threads for library in _openmp())])
+
+
+@cache
+def _openmp() -> list[Any]:
+    controllers: list[Any] = ThreadpoolController().select(user_api="openmp").lib_controllers
+    return [library for library in controllers if "finufft" in library.filepath]
+
+
+def _transform(
+    kind: int, angles: Sequence[Floats], values: Complexes, tolerance: float, upsampling: float, *size: Any
+) -> Complexes:
+    transform: Any = getattr(finufft, f"nufft{len(angles)}d{kind}")
+    options = {"eps": tolerance, "modeord": 1, "nthreads": _threads(), "upsampfac": upsampling}
+    return np.asarray(transform(*angles, np.ascontiguousarray(values), *size, isign=-1 if kind == 1 else 1, **options))

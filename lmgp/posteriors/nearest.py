@@ -1,0 +1,274 @@
+"""The posterior of nearest rows: each row is predicted from the training rows nearest to it."""
+
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from lmgp.arithmetic import ACCELERATOR_BYTES, Arithmetic
+from lmgp.data import Noise, Rows, as_tensor
+from lmgp.errors import InputError, NoEstimateError
+from lmgp.kernels.base import Kernel, require
+from lmgp.lazy import Tensor, no_grad, torch
+from lmgp.linalg import solve_lower, solve_upper
+from lmgp.memory import check_memory, chunks
+from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
+from lmgp.parallel import parallel_map
+from lmgp.posteriors.base import Posterior, combine
+from lmgp.posteriors.exact import factorise, max_rows_within
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
+BATCH_BYTES = 4 * 2**20
+
+# Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
+FARTHEST = 1e100
+
+
+class NearestPosterior(Posterior):
+    """The nearest-neighbour Gaussian process: each row is predicted from the training rows nearest to it.
+
+    "Near" is measured in the kernel's metric, so that a column counts by its relevance. A prediction is the exact
+    Gaussian process given the rows that make it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric.
+    rows : Rows
+        With centred targets.
+    noise : Noise
+    n_neighbors : int
+        k, the least number of rows that make a prediction; of fewer training rows, all.
+    max_memory_gib : float, optional
+        For the matrices of one prediction, in GiB; the machine's memory if not given.
+    share : bool, default=True
+        Whether rows that are near to each other share the rows around them where that pays, see the notes. Without,
+        every prediction is made from its k nearest rows: quicker for rows that are sparse beside the training rows.
+    device : str, default="cpu"
+        Where batches of matrices are factorised, as torch names it. An accelerator gets large batches, and rows share
+        none.
+
+    Attributes
+    ----------
+    n_neighbors : int
+        At most the number of training rows.
+
+    Raises
+    ------
+    InputError
+        If the kernel has no metric.
+    MemoryLimitError
+        If the matrices of one prediction take more.
+
+    Notes
+    -----
+    With few columns, space is parted into cubes, `lmgp.neighbours.cells.Cells`. The rows in one are predicted from all
+    training rows around it, about twice k, by one factorisation. A row is predicted from its k nearest rows by
+    themselves where its cube has too many rows around it for that to pay, or for the memory, and where one of the k may
+    be missing there.
+
+    Either way a prediction is made from at least the k nearest rows, and which rows these are depends on the training
+    rows and the row itself alone: beside whichever rows it is predicted, it is the same but for rounding.
+
+    References
+    ----------
+    A. V. Vecchia, *Estimation and Model Identification for Continuous Spatial Processes*, JRSS B 50, 1988.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        noise: Noise,
+        n_neighbors: int,
+        max_memory_gib: float | None = None,
+        *,
+        share: bool = True,
+        device: str = "cpu",
+    ) -> None:
+        require(kernel, "metric", "A prediction from the nearest rows")
+        self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, len(rows)
+        self.n_neighbors = min(n_neighbors, self.n_rows)
+        check_memory(
+            16.0 * self.n_neighbors**2,
+            f"The two matrices of a prediction from {self.n_neighbors:,} rows",
+            "Use a smaller n_neighbors, or a higher max_memory_gib.",
+            max_memory_gib,
+        )
+        self._X, self._targets = as_tensor(rows.X), as_tensor(rows.Y)
+        self._noise_of_rows = noise.of_weighted_rows(rows)
+        self._values = parameter_values(kernel, rows.X.shape[1])
+        self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
+        share = share and not self._arithmetic.accelerated
+        roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
+        shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
+        self._cells = Cells(self._tree, self.n_neighbors) if shared else None
+
+    @property
+    def rows(self) -> Rows:  # noqa: D102
+        return self._rows
+
+    @property
+    def n_bytes(self) -> int:  # noqa: D102
+        return self._X.nbytes + self._targets.nbytes
+
+    def combined(self, combination: Floats) -> Self:  # noqa: D102
+        other = type(self).__new__(type(self))
+        rows = self._rows.with_targets(self._rows.Y @ combination)
+        vars(other).update(vars(self), _rows=rows, _targets=combine(self._targets, combination))
+        return other
+
+    def leave_one_out(self) -> tuple[Floats, Floats]:
+        """Predict each training row from the rows nearest to it without itself: each has its own."""
+        means, variances = np.empty(self._rows.Y.shape), self.kernel.diagonal(self._rows.X)
+
+        def solve(part: slice) -> None:
+            near = others(self._tree, np.arange(part.start, part.stop), self.n_neighbors)
+            means[part], reduction, _ = self._of_rows(torch.from_numpy(near), self._X[part, None])
+            variances[part] = np.maximum(variances[part] - reduction, 0.0)
+
+        self._in_batches(solve, self.n_rows)
+        return means, variances
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
+        means, variances, _ = self._solve(X, variance)
+        return means, variances if variance else None
+
+    def surprise(self, X: Floats) -> Floats:  # noqa: D102
+        return self._solve(X, False)[2]
+
+    def _solve(self, X: Floats, variance: bool) -> tuple[Floats, Floats, Floats]:
+        """Return the means and the surprise of the rows that make them, shape (m, t), and the variance, shape (m,)."""
+        means, surprises = np.empty((2, len(X), self._targets.shape[1]))
+        variances = np.empty(len(X))
+        if not len(X):
+            return means, variances, surprises
+        points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
+        prior = self.kernel.diagonal(X) if variance else np.zeros(len(X))
+        cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
+
+        def solve(sets: Indices, members: Indices) -> None:
+            """Predict `members` from one set of rows, shape (n,), or each from its own, shape (n_members, n)."""
+            tests = as_tensor(X[members])
+            means[members], reduction, surprises[members] = self._of_rows(
+                torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None], variance
+            )
+            variances[members] = np.maximum(prior[members] - reduction, 0.0)
+
+        def solve_cell(cell: Cell) -> Indices:
+            """Predict the points of a cell; return those that its rows do not serve."""
+            assert self._cells is not None  # there are no cells without
+            rows, remaining = self._cells.rows_around(cell), []
+            for part in chunks(len(cell.members), len(rows), BATCH_BYTES):
+                members = cell.members[part]
+                served = self._cells.serves(cell, points[members], rows)
+                if served.any():
+                    solve(rows, members[served])
+                remaining.append(members[~served])
+            return np.concatenate(remaining)
+
+        def solve_alone(part: slice) -> None:
+            k = np.arange(1, self.n_neighbors + 1)
+            solve(self._tree.query(points[alone[part]], k=k)[1], alone[part])
+
+        alone = np.concatenate((alone, *parallel_map(solve_cell, cells)))
+        self._in_batches(solve_alone, len(alone))
+        return means, variances, surprises
+
+    def _in_batches(self, solve: Callable[[slice], None], n: int) -> None:
+        """Predict n rows, each from rows of its own."""
+        if not self._arithmetic.accelerated:
+            parallel_map(solve, list(chunks(n, self.n_neighbors**2, BATCH_BYTES)))
+            return
+        for part in chunks(n, self.n_neighbors**2, ACCELERATOR_BYTES):
+            solve(part)
+
+    @no_grad
+    def _of_rows(self, near: Tensor, tests: Tensor, variance: bool = True) -> tuple[Floats, Floats, Floats]:
+        """Predict tests of shape (..., m, d) from rows of shape (..., n).
+
+        Returns
+        -------
+        means : ndarray of shape (number of tests, t)
+        reduction : ndarray of shape (number of tests,)
+            By how much the rows reduce the variance; 0 where it is not asked for.
+        surprise : ndarray of shape (number of tests, t)
+        """
+        place, n, t = self._arithmetic.place, near.shape[-1], self._targets.shape[1]
+        X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, self._targets))
+        values = {name: value.to(place) for name, value in self._values.items()}
+        # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
+        joint = self.kernel.evaluate_at(torch.cat((X, tests.to(place)), dim=-2), X, values)
+        factor = factorise(joint[..., :n, :], noise)
+        if variance:
+            solved = solve_lower(factor, torch.cat((given, joint[..., n:, :].mT), dim=-1))
+            targets, columns = solved[..., :t], solved[..., t:]
+            means, reduction = columns.mT @ targets, columns.square().sum(dim=-2)
+        else:
+            targets = solve_lower(factor, given)
+            means = joint[..., n:, :] @ solve_upper(factor.mT, targets)
+            reduction = torch.zeros(means.shape[:-1], dtype=means.dtype)
+        surprise = targets.square().mean(dim=-2, keepdim=True).expand_as(means)
+        flat = means.flatten(0, -2), reduction.flatten(), surprise.flatten(0, -2)
+        return flat[0].cpu().numpy(), flat[1].cpu().numpy(), flat[2].cpu().numpy()
+
+    def error(self, X: Floats) -> Floats:  # noqa: D102
+        raise NoEstimateError(
+            f"return_error cannot say what the rows beyond the nearest {self.n_neighbors} would change. Compare with "
+            "ExactGPRegressor on some rows instead."
+        )
+
+
+def parameter_values(kernel: Kernel, n_inputs: int) -> dict[str, Tensor]:
+    """Return the parameters of a kernel for rows of this number of columns, as tensors."""
+    return {parameter.name: as_tensor(np.array(parameter.value)) for parameter in kernel.checked(n_inputs).parameters}
+
+
+def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
+    """Make the search tree of training rows, in the metric of the kernel.
+
+    Raises
+    ------
+    InputError
+        If squared distances overflow.
+    """
+    scaled = kernel.scale(X)
+    with np.errstate(over="ignore"):
+        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
+    if overflows:
+        raise InputError(
+            "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
+            f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
+        )
+    return KDTree(scaled)
+
+
+def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
+    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
+
+    k is `n_neighbors`, or one less than the number of rows, if that is less.
+    """
+    k = min(n_neighbors, tree.n - 1)
+    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
+    own = found == rows[:, None]
+    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
+    return found[~own].reshape(len(found), k)
+
+
+def blocks_of(scaled: Floats, size: int) -> list[Indices]:
+    """Part rows into blocks of near rows: by halves, along the widest column."""
+    blocks, open_ = [], [np.arange(len(scaled))]
+    while open_:
+        block = open_.pop()
+        if len(block) <= size:
+            blocks.append(block)
+            continue
+        values = scaled[block, np.ptp(scaled[block], axis=0).argmax()]
+        order, half = np.argpartition(values, len(block) // 2), len(block) // 2
+        open_ += [block[order[:half]], block[order[half:]]]
+    return blocks

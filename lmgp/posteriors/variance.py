@@ -1,0 +1,146 @@
+"""The variance beside a global mean, from posteriors of rows near by. No targets pass through it."""
+
+import math
+from itertools import count, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+from scipy.special import gammainc
+
+from lmgp.data import Noise, Rows
+from lmgp.features.taylor import TaylorFeatures
+from lmgp.kernels.base import Kernel
+from lmgp.metrics import kl_divergence
+from lmgp.neighbours.placement import cover, gathered
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import ExactPosterior
+from lmgp.posteriors.local import LocalPlan, fitted_map, reach_of
+from lmgp.posteriors.nearest import NearestPosterior
+
+Floats = NDArray[np.float64]
+
+# Up to this number of rows the variance is exact.
+FEW = 2048
+# The radius around centroids of localized Taylor features, in lengthscales, for one, two and three columns.
+THRESHOLDS = (2.0, 2.0, 1.0)
+# Taylor features may leave out this multiple of the root of the tolerance: not all of it is error.
+TAYLOR = 3.0
+# The number of nearest rows for what is far from all centroids.
+BEYOND = 256
+# Of the nearest rows, the first of these numbers is enough whose variances the next one changes by less than this share
+# of the tolerance.
+NEIGHBORS, SETTLED = (64, 128, 256, 512), 0.3
+# The number of points at which these are compared, and how far some of them lie beyond rows at the edge, in distances
+# from the middle of all.
+PROBES, OUTWARD = 64, 0.2
+# Rows are gathered in cells of this side, for one, two and three columns, times ⁴√(tolerance · noise variance/prior
+# variance), and of `MOST_SIDE` at most, in lengthscales: that changes the variance by about the tolerance at most.
+SIDES, MOST_SIDE = (10.0, 8.0, 6.0), 0.5
+
+
+class LocalVariance:
+    """The variance by the model that is right for a kernel, and quick.
+
+    Of few rows it is the exact one. Of a Gaussian kernel it is from localized Taylor features, and far from all of
+    their centroids from the nearest rows; of other kernels it is from the nearest rows, as many as are enough.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With a metric.
+    rows : Rows
+        In up to three columns; their targets do not matter.
+    noise : Noise
+    tolerance : float
+        KL a row, in nats.
+    rng : numpy.random.Generator
+    max_memory_gib : float, optional
+    """
+
+    def __init__(
+        self, kernel: Kernel, rows: Rows, noise: Noise, tolerance: float, rng: np.random.Generator,
+        max_memory_gib: float | None = None,
+    ) -> None:  # fmt: skip
+        rows = rows.with_targets(np.zeros(len(rows)))
+        self._kernel, self._far, self._radius = kernel, None, math.inf
+        self._near: Posterior
+        if len(rows) <= FEW:
+            self._near, self._name = ExactPosterior(kernel, rows, noise), "exact, from all rows"
+        elif is_gaussian(kernel):
+            d, ratio = rows.X.shape[1], kernel.prior_variance() / noise.variance
+            self._radius = THRESHOLDS[d - 1]
+            rows = gathered(kernel, rows, noise, cell_side(kernel, noise, d, tolerance))
+            centroids = cover(rows, kernel, self._radius)
+            size = _n_features(d, self._radius, ratio, TAYLOR * math.sqrt(tolerance))
+            features = fitted_map(TaylorFeatures(size), kernel, rows, centroids, rng, max_memory_gib)
+            reach = reach_of(features, kernel, noise, rows)
+            plan = LocalPlan(kernel, noise, features, centroids, reach=reach, max_memory_gib=max_memory_gib)
+            self._near = plan.posterior(rows)
+            self._tree = KDTree(kernel.scale(centroids))
+            self._far = NearestPosterior(kernel, rows, noise, BEYOND, max_memory_gib, share=False)
+            self._name = f"from {features.n_features_out_} Taylor features around {len(centroids):,} centroids"
+        else:
+            k = n_neighbors_needed(kernel, rows, noise, tolerance, rng, max_memory_gib)
+            self._near = NearestPosterior(kernel, rows, noise, k, max_memory_gib)
+            self._name = f"from the nearest {k} rows"
+
+    def __str__(self) -> str:
+        return self._name
+
+    def __call__(self, X: Floats) -> Floats:
+        """Return the variance of the latent function at each row, shape (m,)."""
+        if self._far is None:
+            return self._near.variances(X)
+        far = self._tree.query(self._kernel.scale(X))[0] > self._radius
+        variances = np.empty(len(X))
+        variances[~far], variances[far] = self._near.variances(X[~far]), self._far.variances(X[far])
+        return variances
+
+
+def is_gaussian(kernel: Kernel) -> bool:
+    """Say whether a kernel is one Gaussian: smooth, and served by Taylor features."""
+    return kernel.can("gaussian_components") and len(kernel.gaussian_components()) == 1
+
+
+def cell_side(kernel: Kernel, noise: Noise, n_inputs: int, tolerance: float) -> float:
+    """Return the side of the cells in which rows are gathered, in lengthscales; see `SIDES`."""
+    ratio = kernel.prior_variance() / noise.variance
+    return float(min(MOST_SIDE, SIDES[n_inputs - 1] * (tolerance / ratio) ** 0.25))
+
+
+def n_neighbors_needed(
+    kernel: Kernel, rows: Rows, noise: Noise, tolerance: float, rng: np.random.Generator,
+    max_memory_gib: float | None = None,
+) -> int:  # fmt: skip
+    """Return the number of nearest rows that is enough for variances, see `NEIGHBORS`."""
+    points = _where_rows_may_come(kernel, rows, rng)
+    posteriors = ((k, NearestPosterior(kernel, rows, noise, k, max_memory_gib, share=False)) for k in NEIGHBORS)
+    variances = ((k, posterior.variances(points) + noise.variance) for k, posterior in posteriors)
+    mean = np.zeros(len(points))
+    for (k, fewer), (_, more) in pairwise(variances):
+        if float(kl_divergence(mean, fewer, mean, more).mean()) <= SETTLED * tolerance:
+            return k
+    return NEIGHBORS[-1]
+
+
+def _n_features(n_inputs: int, threshold: float, ratio: float, share: float) -> int:
+    """Return the number of Taylor features that leave out less than a share of the noise variance.
+
+    Root mean square over a ball around the centroid: at distance r, degrees above p have the share P(p + 1, r²) of the
+    prior variance, a regularised incomplete gamma function. `ratio` is the prior variance over that of the noise.
+    """
+    squares = threshold**2 * np.linspace(0.0, 1.0, 65)[1:] ** (2.0 / n_inputs)
+    degrees = (p for p in count() if ratio * np.sqrt(np.mean(gammainc(p + 1, squares) ** 2)) <= share)
+    return math.comb(next(degrees) + n_inputs, n_inputs)
+
+
+def _where_rows_may_come(kernel: Kernel, rows: Rows, rng: np.random.Generator) -> Floats:
+    """Return points between a row and one near to it, and, of a quarter, beyond the rows at the edge."""
+    some = rows.X[rng.permutation(len(rows))[:PROBES]]
+    low, high = rows.X.min(axis=0), rows.X.max(axis=0)
+    outward = some - 0.5 * (low + high)
+    by_edge = np.argsort(np.max(np.abs(outward) / np.maximum(high - low, 1e-300), axis=1))
+    inner, outer = np.split(by_edge, [3 * len(some) // 4])
+    _, near = KDTree(kernel.scale(rows.X)).query(kernel.scale(some[inner]), k=[min(5, len(rows))])
+    return np.concatenate((0.5 * (some[inner] + rows.X[near[:, 0]]), some[outer] + OUTWARD * outward[outer]))

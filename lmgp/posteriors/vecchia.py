@@ -1,0 +1,386 @@
+"""The likelihood of all rows from a sample of their positions: a subsampled Vecchia approximation."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
+
+from lmgp.data import Rows, as_tensor
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.derivatives import Gradient, with_gradient
+from lmgp.lazy import Tensor, no_grad, torch
+from lmgp.memory import chunks
+from lmgp.parallel import parallel_map
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+# Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
+BATCH_BYTES = 2**21
+
+# Of the rows nearest to a position, a random number come before it. A search is so wide that they are enough, but for a
+# chance of this number of standard deviations.
+DEVIATIONS = 3.0
+
+# From this number of positions on it pays to search in several threads, and for positions with more and with fewer rows
+# before them by themselves.
+MANY = 100
+
+# With more columns than this, balanced trees are searched in less time; they take twice the time to make.
+FEW_COLUMNS = 3
+
+# The share of the positions that is spread evenly over all strata.
+EARLY = 1 / 3
+
+# Neighbours stay the same until the ratio of two columns' lengthscales has changed by more than this factor.
+RENEWED = 1.35
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """The log likelihood of a sample of positions, and how it changes.
+
+    Attributes
+    ----------
+    terms : ndarray of shape (n_positions,)
+        log p(y_t | y of its neighbours) of each position, in nats, times its share: their mean estimates that over all
+        positions.
+    gradient : ndarray of shape (n_free + 1,)
+        Of their sum, by the logarithms of the kernel's free parameters and of the noise variance.
+    information : ndarray of shape (n_free + 1, n_free + 1)
+        The expected Fisher information of the sample.
+    """
+
+    terms: Floats
+    gradient: Floats
+    information: Floats
+
+    @property
+    def total(self) -> float:
+        """The sum of the terms."""
+        return float(self.terms.sum())
+
+
+class VecchiaLikelihood:
+    """The Vecchia log likelihood of rows in a random order, from a sample of positions.
+
+    log p(y) ≈ Σₜ log p(yₜ | y of the m nearest rows among those before t). The sum over a random sample of positions,
+    times n over their number, is an unbiased estimate of it; its cost does not depend on n but for the k-d trees.
+
+    Parameters
+    ----------
+    rows : Rows
+        With centred targets, whose likelihoods are added.
+    n_positions : int
+        At most this number of positions is drawn.
+    n_neighbors : int
+        m.
+    rng : numpy.random.Generator
+        Draws the order and the positions: the same order for the same state.
+
+    Attributes
+    ----------
+    n_positions, n_neighbors : int
+    order : ndarray of int of shape (n,)
+        The rows, in the random order.
+    positions : ndarray of int of shape (n_positions,)
+        Those that were drawn, ascending: position t is the row ``order[t]``.
+
+    Notes
+    -----
+    Positions are drawn from strata, those between two powers of 2, with more from the first ones than their number asks
+    for: there neighbours are far apart, which tells long lengthscales apart. The share of a position makes up for that.
+
+    Several targets share the covariances and their factorisations. The information of t targets has Σⱼ bⱼbⱼᵀ, with
+    the slopes bⱼ of the mean of each; bbᵀ of a sum b with random signs, drawn for each position, is an unbiased
+    estimate that takes the time of one target. The value and the gradient are not estimated.
+
+    One k-d tree holds the first 2^l rows, for each l. A position t looks for nearest rows in the smallest tree that
+    holds it, of which half or more come before t. The search finds m of these in all but one case in a thousand, and
+    otherwise t has fewer neighbours.
+
+    References
+    ----------
+    M. Katzfuss, J. Guinness and E. Lawrence, *Scaled Vecchia Approximation for Fast Computer-Model Emulation*, SIAM/ASA
+    Journal on Uncertainty Quantification, 2022.
+
+    J. Guinness, *Gaussian Process Learning via Fisher Scoring of Vecchia's Approximation*, Statistics and Computing,
+    2021.
+    """
+
+    def __init__(self, rows: Rows, n_positions: int, n_neighbors: int, rng: np.random.Generator) -> None:
+        n = len(rows)
+        self._n, self.n_neighbors = n, min(n_neighbors, n - 1)
+        self.order = rng.permutation(n)
+        self._rows = rows.take(self.order)
+        self.positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
+        self.n_positions = len(self.positions)
+        self._metric: Floats | None = None
+        signs = rng.choice((-1.0, 1.0), (self.n_positions, rows.n_targets)) if rows.n_targets > 1 else None
+        self._signs = None if signs is None else torch.from_numpy(signs)
+
+    def standard_error(self, terms: Floats) -> float:
+        """Return the standard error of the mean of some terms as an estimate of the mean over all positions."""
+        variance = 0.0
+        for stratum in np.unique(self._stratum):
+            of_stratum = self._stratum == stratum
+            drawn, share = np.count_nonzero(of_stratum), self._shares[of_stratum].sum()
+            left_out = 1.0 - drawn / max(drawn, round(share * self._n / self.n_positions))
+            spread = np.var(terms[of_stratum] / self._shares[of_stratum]) / max(1, drawn - 1)
+            variance += (share / self.n_positions) ** 2 * spread * left_out
+        return math.sqrt(variance)
+
+    def look_for_neighbours(self, metric: Floats) -> bool:
+        """Find the nearest rows of all positions.
+
+        Parameters
+        ----------
+        metric : ndarray of shape (d,)
+            The lengthscale of each column in which distances are measured.
+
+        Returns
+        -------
+        bool
+            Whether neighbours were looked for: those that are known stay while the ratios of the lengthscales do.
+        """
+        relative = np.log(metric) - np.log(metric).mean()
+        if self._metric is not None and np.ptp(relative - self._metric) < math.log(RENEWED):
+            return False
+        self._metric = relative
+        scaled, positions = self._rows.X / metric, self.positions
+        nearest = np.zeros((self.n_positions, self.n_neighbors), dtype=np.intp)
+        present = np.zeros(nearest.shape, dtype=bool)
+        levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
+        for level in np.unique(levels):
+            (members,) = np.nonzero(levels == level)
+            nearest[members], present[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
+        index = np.column_stack((nearest, positions))
+        self._sets = as_tensor(self._rows.X)[index]
+        self._present = torch.from_numpy(np.column_stack((present, np.ones(len(index), dtype=bool))))
+        self._y = torch.where(self._present[..., None], as_tensor(self._rows.Y)[index], 0.0)
+        self._index = torch.from_numpy(index)
+        return True
+
+    def _earlier(self, scaled: Floats, positions: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+        """Return the nearest rows before each position, and which of them there are."""
+        tree = KDTree(scaled, balanced_tree=scaled.shape[1] > FEW_COLUMNS, compact_nodes=False)
+        nearest = np.zeros((len(positions), self.n_neighbors), dtype=np.intp)
+        present = np.zeros(nearest.shape, dtype=bool)
+        # The share of the tree's rows that come before: of the nearest ones, it is as large but for chance.
+        shares = np.maximum(positions, 1) / len(scaled)
+        group = np.floor(8.0 * shares) if len(positions) >= MANY else np.zeros(len(positions))
+        for one in np.unique(group):
+            (members,) = np.nonzero(group == one)
+            share = shares[members].min()
+            wanted = self.n_neighbors + DEVIATIONS * math.sqrt(self.n_neighbors * (1.0 - share))
+            k = min(math.ceil(wanted / share) + 1, len(scaled))  # the position itself is one
+            workers = torch.get_num_threads() if len(members) >= MANY else 1
+            _, found = tree.query(scaled[positions[members]], k=np.arange(1, k + 1), workers=workers)
+            later = found >= positions[members, None]
+            order = np.argsort(later, axis=1, kind="stable")[:, : self.n_neighbors]
+            there = ~np.take_along_axis(later, order, axis=1)
+            present[members, : order.shape[1]] = there
+            nearest[members, : order.shape[1]] = np.where(there, np.take_along_axis(found, order, axis=1), 0)
+        return nearest, present
+
+    def __call__(self, kernel: Kernel, free: Floats) -> Value:
+        """Evaluate the sample and its derivatives.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        free : ndarray of shape (n_free + 1,)
+            Logarithms of the kernel's free parameters and of the noise variance.
+
+        Returns
+        -------
+        Value
+            With terms that are not finite where float64 does not allow a Cholesky factorisation.
+        """
+        theta, shares = torch.from_numpy(np.array(free, dtype=np.float64)), torch.from_numpy(self._shares)
+
+        @no_grad
+        def evaluate(part: slice) -> tuple[Tensor, Tensor, Tensor]:
+            # A copy of the parameters for each position: its derivatives come apart from those of the others.
+            own = theta[:-1].expand(len(self._sets[part]), -1)
+            covariance, gradient = with_gradient(kernel, self._sets[part], own)
+            terms, score, information = self._of_targets(covariance, gradient, float(free[-1]), part)
+            share = shares[part, None]
+            return terms, (share * score).sum(dim=0), information
+
+        terms, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
+        value = Value(torch.cat(terms).numpy() * self._shares, sum(scores).numpy(), sum(informations).numpy())
+        return self._with_repetitions(value, float(free[-1]))
+
+    def _of_targets(
+        self, covariance: Tensor, gradient: Gradient, log_noise: float, part: slice
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the terms of all targets, their score at each position, and the information."""
+        mean, variance, u, v = self._conditional(covariance, log_noise, part)
+        residual = self._y[part, -1] - mean
+        pull, squared = residual / variance[:, None], residual.square() / variance[:, None]
+        terms = -0.5 * (torch.log(2.0 * math.pi * variance)[:, None] + squared).sum(dim=1)
+        if self._signs is None:
+            by_variance, signed = self._slopes(gradient, u, (u, v[..., 0]), log_noise, part)
+            pulled = signed * pull
+        else:
+            of_signs, of_pull = (v * self._signs[part, None]).sum(dim=-1), (v * pull[:, None]).sum(dim=-1)
+            by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part)
+        score = pulled + 0.5 * by_variance * ((squared - 1.0).sum(dim=1) / variance)[:, None]
+        share, relative = torch.from_numpy(self._shares)[part], by_variance / variance[:, None]
+        information = signed.T @ (signed * (share / variance)[:, None])
+        information += 0.5 * self._rows.n_targets * (relative.T @ (relative * share[:, None]))
+        return terms, score, information
+
+    def terms(self, kernel: Kernel, free: Floats) -> Floats:
+        """Evaluate the terms alone, see `Value`; in a third of the time."""
+        log_variances, squares = self._errors(kernel, free)
+        terms: Floats = -0.5 * (log_variances + squares).sum(axis=1)
+        return self._shares * terms - self._repetitions(float(free[-1]))
+
+    def squares(self, kernel: Kernel, free: Floats) -> Floats:
+        """Estimate the mean over all rows of yᵀC⁻¹y of each target, shape (t,); see `__call__`."""
+        return np.average(self._errors(kernel, free)[1], axis=0, weights=self._shares)
+
+    def _errors(self, kernel: Kernel, free: Floats) -> tuple[Floats, Floats]:
+        """Return log 2πv and (y − mean)²/v of each position and target, with the conditional variance v."""
+        theta = torch.from_numpy(np.array(free[:-1], dtype=np.float64))
+
+        @no_grad
+        def evaluate(part: slice) -> tuple[Tensor, Tensor]:
+            covariance = kernel.evaluate(self._sets[part], self._sets[part], theta.expand(len(self._sets[part]), -1))
+            mean, variance, _, _ = self._conditional(covariance, float(free[-1]), part)
+            squares = (self._y[part, -1] - mean).square() / variance[:, None]
+            return torch.log(2.0 * math.pi * variance)[:, None].expand_as(squares), squares
+
+        logs, squares = zip(*parallel_map(evaluate, self._chunks()), strict=True)
+        return torch.cat(logs).numpy(), torch.cat(squares).numpy()
+
+    def _chunks(self) -> list[slice]:
+        return list(chunks(self.n_positions, (self.n_neighbors + 1) ** 2, BATCH_BYTES))
+
+    def _noise(self, log_noise: float, part: slice) -> Tensor:
+        """Return the noise variance of each row of each set, for its weight."""
+        rows, index = self._rows, self._index[part]
+        own = rows.noise_variances
+        noise = (
+            torch.full(index.shape, math.exp(log_noise), dtype=torch.float64) if own is None else as_tensor(own)[index]
+        )
+        return noise if rows.weights is None else noise / as_tensor(rows.weights)[index]
+
+    def _conditional(self, covariance: Tensor, log_noise: float, part: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the mean and the variance of the last value of each set given the others, and their derivatives.
+
+        Means, of shape (n_sets, t), and v, of shape (n_sets, m + 1, t), are those of each target.
+
+        With C the covariance of m values, k that with the last one, w = C⁻¹k and α = C⁻¹y, u = (−w, 1) and v = (α, 0):
+        the mean changes by uᵀ dC v and the variance by uᵀ dC u.
+        """
+        m, present = self.n_neighbors, self._present[part]
+        if not present.all():
+            # A neighbour that is absent is independent of the others; its value is 0.
+            covariance = torch.where(present[:, :, None] & present[:, None, :], covariance, 0.0)
+        noisy = covariance.clone()
+        noisy.diagonal(dim1=-2, dim2=-1).add_(self._noise(log_noise, part))
+        y, section = self._y[part], noisy[:, :m, m:]
+        factor, failed = torch.linalg.cholesky_ex(noisy[:, :m, :m])
+        solved = torch.cholesky_solve(torch.cat((section, y[:, :m]), dim=2), factor)
+        weights, coefficients = solved[..., 0], solved[..., 1:]
+        mean = (section * coefficients).sum(dim=1)
+        variance = noisy[:, m, m] - (section[..., 0] * weights).sum(dim=1)
+        # What float64 cannot factorise is no value: a search turns back.
+        variance = torch.where((failed == 0) & (variance > 0.0), variance, torch.nan)
+        u = torch.where(present, torch.nn.functional.pad(-weights, (0, 1), value=1.0), 0.0)
+        v = torch.where(present[..., None], torch.nn.functional.pad(coefficients, (0, 0, 0, 1)), 0.0)
+        return mean, variance, u, v
+
+    def _slopes(self, gradient: Gradient, u: Tensor, others: Sequence[Tensor], log_noise: float, part: slice) -> Tensor:
+        """Return the derivatives of uᵀCv of each set for each v by all logarithms, shape (c, n_sets, n_free + 1)."""
+        V = torch.stack(tuple(others))
+        by_noise = torch.zeros(*V.shape[:-1], 1, dtype=torch.float64)
+        if self._rows.noise_variances is None:
+            by_noise = (V * (u * self._noise(log_noise, part))).sum(dim=-1, keepdim=True)
+        return torch.cat((gradient.of_products(u, V), by_noise), dim=-1)
+
+    def _with_repetitions(self, value: Value, log_noise: float) -> Value:
+        """Add what w equal rows say beyond one row with the noise σ²/w."""
+        if self._rows.weights is None:
+            return value
+        gradient = value.gradient.copy()
+        information = value.information.copy()
+        if self._rows.noise_variances is None:
+            # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
+            repeated = float(self._shares @ (self._rows.weights[self.positions] - 1.0))
+            gradient[-1] -= 0.5 * self._rows.n_targets * repeated
+        return Value(value.terms - self._repetitions(log_noise), gradient, information)
+
+    def _repetitions(self, log_noise: float) -> Floats | float:
+        if self._rows.weights is None:
+            return 0.0
+        weights, noise = self._rows.weights[self.positions], self._rows.noise_variances
+        of_row = np.exp(log_noise) if noise is None else noise[self.positions]
+        repeated = (weights - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(weights)
+        scaled: Floats = 0.5 * self._rows.n_targets * self._shares * repeated
+        return scaled
+
+    def log_density(self, kernel: Kernel, free: Floats) -> Floats:
+        """Estimate the log density of all rows, in nats, of each target, shape (t,); see `terms`."""
+        log_variances, squares = self._errors(kernel, free)
+        terms = -0.5 * self._shares[:, None] * (log_variances + squares)
+        repeated = np.reshape(self._repetitions(float(free[-1])) / self._rows.n_targets, (-1, 1))
+        density: Floats = (terms - repeated).mean(axis=0) * self._n
+        return density
+
+
+# Of the log density of all rows: the nearest earlier rows of each, and the positions it is summed over.
+NEIGHBORS, POSITIONS = 64, 20_000
+
+# Noise variances of rows are the model's where they differ by rounding alone, relatively.
+SAME = 1e-12
+
+
+def log_density(rows: Rows, kernel: Kernel, noise_variance: float, metric: Kernel) -> Floats:
+    """Estimate the log density of each target by Vecchia's approximation, in nats, shape (t,).
+
+    Of each row given the nearest 64 rows before it in a random order, in the metric of a kernel; of more than 20,000
+    rows, it is an unbiased estimate from 20,000 of them.
+    """
+    own = rows.noise_variances
+    if own is not None and np.allclose(own, noise_variance, rtol=SAME, atol=0.0):
+        rows = replace(rows, noise_variances=None)  # which is that of all
+    likelihood = _likelihood(rows, metric, POSITIONS, NEIGHBORS)
+    return likelihood.log_density(kernel, np.append(kernel.theta, math.log(noise_variance)))
+
+
+def mean_squares(rows: Rows, kernel: Kernel, noise_variance: float) -> Floats:
+    """Estimate yᵀC⁻¹y/n of each target by Vecchia's approximation, shape (t,), from 4,000 rows and 30 neighbours."""
+    likelihood = _likelihood(rows, kernel, 4000, 30)
+    return likelihood.squares(kernel, np.append(kernel.theta, math.log(noise_variance)))
+
+
+def _likelihood(rows: Rows, metric: Kernel, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
+    likelihood = VecchiaLikelihood(rows, n_positions, n_neighbors, np.random.default_rng(0))
+    likelihood.look_for_neighbours(metric.metric(rows.X.shape[1]))
+    return likelihood
+
+
+def _positions(n: int, n_positions: int, rng: np.random.Generator) -> tuple[Indices, Indices, Floats]:
+    """Draw positions from strata; return them in their order, the stratum of each, and its share."""
+    levels = np.floor(np.log2(np.maximum(np.arange(n), 1))).astype(int)
+    sizes = np.bincount(levels)
+    even = np.minimum(sizes, EARLY * n_positions / len(sizes))
+    shared = even + (n_positions - even.sum()) * (sizes - even) / max(1.0, n - even.sum())
+    drawn = np.floor(shared).astype(int)
+    # What rounding down leaves goes where it took most: no stratum gives more than it has.
+    drawn[np.argsort(drawn - shared)[: n_positions - drawn.sum()]] += 1
+    starts = np.concatenate(([0], np.cumsum(sizes[:-1])))
+    parts = [
+        start + np.sort(rng.permutation(size)[:count]) for start, size, count in zip(starts, sizes, drawn, strict=True)
+    ]
+    stratum = np.repeat(np.arange(len(sizes)), [len(part) for part in parts])
+    positions = np.concatenate(parts)
+    shares = (sizes / np.maximum(drawn, 1))[stratum] * len(positions) / n
+    return positions, stratum, shares

@@ -1,0 +1,304 @@
+"""The posterior over the weights of a feature map: D × D, whatever the number of rows."""
+
+import math
+from bisect import bisect_right
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from lmgp.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
+from lmgp.data import Noise, Rows, as_tensor
+from lmgp.features.adapter import TransformerFeatures
+from lmgp.features.base import KernelMap
+from lmgp.features.projection import Projection
+from lmgp.features.sparse import as_float
+from lmgp.features.statistics import Statistics
+from lmgp.kernels.base import Kernel
+from lmgp.lazy import Tensor, torch
+from lmgp.linalg import cholesky, solve_lower, solve_upper
+from lmgp.memory import check_memory, chunks
+from lmgp.parallel import parallel_map
+from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, rows_are_gone, without_itself
+from lmgp.posteriors.truncation import expected_divergence
+
+Floats = NDArray[np.float64]
+
+# D × D matrices that a model holds at a time: the Gram matrix, A and its factor.
+MATRICES = 3
+
+
+class WeightPosterior(Posterior):
+    """The Gaussian posterior over the weights w of f(x) = φ(x − c)ᵀw, with prior w ~ N(0, I), around a centre c.
+
+    With A = Σ ρφφᵀ/σ² + I = LLᵀ and β = L⁻¹ Σ ρφyᵀ/σ², the latent mean at a row is vᵀβ and its variance ‖v‖²,
+    v = L⁻¹φ: a sum of squares, which cannot be negative. The noise says what becomes of the variance that the map
+    leaves out.
+
+    Parameters
+    ----------
+    features : KernelMap
+        Fitted.
+    centre : ndarray of shape (d,)
+        Of the map.
+    kernel : Kernel
+    statistics : Statistics
+        Sums over the training rows, with centred targets; see `accumulate`. They are not changed, nor kept.
+    combination : ndarray of shape (s, t), optional
+        The targets are those of the statistics times this matrix.
+    box : pair of ndarray of shape (d,), optional
+        The lowest and the highest values of the training rows: an error beyond is larger.
+
+    Attributes
+    ----------
+    factor : Tensor of shape (D, D)
+        L, lower triangular.
+    coefficients : Tensor of shape (D, t)
+        β.
+    targets : TargetSums
+
+    References
+    ----------
+    J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, eq. 2.
+    """
+
+    rounding_divergence: float = 0.0
+    _rows: Rows | None = None
+
+    def __init__(
+        self,
+        features: KernelMap,
+        centre: Floats,
+        kernel: Kernel,
+        statistics: Statistics,
+        combination: Floats | None = None,
+        *,
+        box: tuple[Floats, Floats] | None = None,
+    ) -> None:
+        self.features, self.centre, self.kernel, self._box = features, centre, kernel, box
+        self.noise = statistics.source.noise
+        sums, variance = statistics.sums.expand(), self.noise.variance
+        precision = sums.gram / variance
+        precision.diagonal().add_(1.0)
+        self.factor = cholesky(precision, variance, diagonal_share=1.0)
+        cross, self.targets = sums.cross, statistics.targets
+        if combination is not None:
+            cross, self.targets = combine(cross, combination), self.targets.combined(combination)
+        self.coefficients = solve_lower(self.factor, cross / variance)
+        self.n_rows = round(self.targets.n)
+
+    def keep(self, rows: Rows) -> None:
+        """Keep the training rows, for what is predicted of each of them; copies go without."""
+        self._rows = rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_rows", "weights")}
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """The posterior mean of w, L⁻ᵀβ, shape (D, t)."""
+        return solve_upper(self.factor.T, self.coefficients)
+
+    @property
+    def rows(self) -> Rows:  # noqa: D102
+        if self._rows is None:
+            raise rows_are_gone()
+        return self._rows
+
+    @property
+    def n_bytes(self) -> int:  # noqa: D102
+        return self.factor.nbytes + 2 * self.coefficients.nbytes
+
+    def combined(self, combination: Floats) -> Self:  # noqa: D102
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self))
+        other.coefficients, other.targets = combine(self.coefficients, combination), self.targets.combined(combination)
+        vars(other).pop("weights", None)
+        if self._rows is not None:
+            other._rows = self._rows.with_targets(self._rows.Y @ combination)
+        return other
+
+    def evaluate(self, X: Floats) -> tuple[Tensor, Tensor | None]:
+        """Return the features of rows, shape (m, D), and the prior variance that the map leaves out of each."""
+        rows = as_tensor(X - self.centre)
+        columns = self.features.evaluate(rows)
+        return columns, self.features.missing_variance(rows, columns)
+
+    def whiten(self, columns: Tensor) -> Tensor:
+        """Return v = L⁻¹φ of each row, as columns of shape (D, m), for features of shape (m, D)."""
+        return solve_lower(self.factor, columns.T)
+
+    def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
+        if not variance and self.coefficients.shape[1] == 1:
+            project = Projection(self.features)
+            return project(as_tensor(X - self.centre), self.weights[:, 0]).numpy()[:, None], None
+        means, variances = np.empty((len(X), self.coefficients.shape[1])), np.empty(len(X)) if variance else None
+        for part in chunks(len(X), self.features.n_features_out_):
+            if variances is None:
+                means[part] = (self.features.evaluate(as_tensor(X[part] - self.centre)) @ self.weights).numpy()
+                continue
+            columns, missing = self.evaluate(X[part])
+            whitened = self.whiten(columns)
+            means[part] = (self.coefficients.T @ whitened).T.numpy()
+            variances[part] = self.noise.predicted(whitened.square().sum(dim=0), missing).numpy()
+        return means, variances
+
+    def products(self) -> Floats:  # noqa: D102
+        explained = (self.coefficients.T @ self.coefficients).numpy()
+        of_targets: Floats = self.targets.products / self.noise.variance - explained
+        return of_targets
+
+    def surprise(self, X: Floats) -> Floats:  # noqa: D102
+        squares = self.products().diagonal() / self.targets.n if self.targets.n else np.zeros(len(self.targets.totals))
+        return np.broadcast_to(squares, (len(X), len(squares)))
+
+    def prior_variance(self, X: Floats) -> Floats:  # noqa: D102
+        if isinstance(self.features, TransformerFeatures):  # which is no map of the kernel
+            return self.evaluate(X)[0].square().sum(dim=1).numpy()
+        return super().prior_variance(X)
+
+    def covariance(self, X: Floats) -> Floats:  # noqa: D102
+        from lmgp.posteriors.joint import weight_covariance
+
+        return weight_covariance(self, X)
+
+    def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:  # noqa: D102
+        from lmgp.posteriors.joint import weight_samples
+
+        return weight_samples(self, X, n_samples, rng)
+
+    def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
+        means, variances = np.empty(rows.Y.shape), np.empty(len(rows))
+        for part in chunks(len(rows), self.features.n_features_out_):
+            chunk = rows.take(part)
+            columns, missing = self.evaluate(chunk.X)
+            whitened = self.whiten(columns)
+            mean, variance = (whitened.T @ self.coefficients).numpy(), whitened.square().sum(dim=0).numpy()
+            noise = self.noise.of_weighted_rows(chunk, missing).numpy()
+            means[part], latent = without_itself(chunk.Y, mean, variance, noise)
+            variances[part] = self.noise.predicted(torch.from_numpy(latent), missing).numpy()
+        return means, variances
+
+    def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102
+        if kernel is not None or noise_variance is not None:
+            raise made_for_one_kernel("a featurized model", "its features")
+        n, squares = self.targets.n, self.products().diagonal()
+        log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
+        constant = n * math.log(2.0 * math.pi * self.noise.variance) - self.targets.log_precision + log_determinant
+        density: Floats = -0.5 * (constant + squares)
+        return density
+
+    def error(self, X: Floats, beyond: Floats | None = None) -> Floats:
+        """Return what cutting the series of a Taylor map has cost, see `lmgp.posteriors.truncation`.
+
+        `beyond`, shape (m,), says how far each row is from where training rows are, in lengthscales, where that is
+        known better than from their box.
+        """
+        if beyond is None:
+            beyond = np.full(len(X), -np.inf)
+            if self._box is not None:
+                outside = X - np.clip(X, *self._box)
+                beyond = np.sqrt(np.square(self.kernel.scale(outside)).sum(axis=1))
+        return expected_divergence(self, X, beyond) + self.rounding_divergence
+
+    def cure(self, X: Floats) -> str:  # noqa: D102
+        if self.evaluate(X[:1])[1] is not None and self.noise.approximation != "fitc":
+            return (
+                f"With approximation={self.noise.approximation!r} rows that the map represents only in part distort "
+                "the fit where the noise is small: use approximation='fitc'."
+            )
+        return (
+            f"{self.features.n_features_out_:,} columns cannot follow the targets as closely as noise_variance="
+            f"{self.noise.variance:.3g} asks: use more features, NystroemFeatures, or a larger noise_variance."
+        )
+
+
+def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float | None = None) -> None:
+    """Refuse a featurized model whose matrices do not fit, before its map is made.
+
+    Parameters
+    ----------
+    features : KernelMap
+        Not fitted.
+    n_rows, n_inputs : int
+        n and d.
+    max_memory_gib : float, optional
+        The machine's memory if not given.
+
+    Raises
+    ------
+    MemoryLimitError
+        If three D × D matrices and the parameters of the map take more.
+    """
+    needed, n_columns = _needed(features, n_rows, n_inputs)
+
+    def advice(limit: float) -> str:
+        most = 0
+        if "n_features" in features.get_params(deep=False):
+            sizes = range(1, min(features.n_features, 10**12))
+            smaller = clone(features)
+            most = bisect_right(
+                sizes, limit, key=lambda size: _needed(smaller.set_params(n_features=size), n_rows, n_inputs)[0]
+            )
+        return f"Use at most {most or math.isqrt(int(limit / (8 * MATRICES))):,} features, or a higher limit."
+
+    check_memory(needed, f"The matrices of a model with {n_columns:,} columns", advice, max_memory_gib)
+
+
+def fitted_global_map(features: KernelMap, rows: Rows, max_memory_gib: float | None = None) -> tuple[KernelMap, Floats]:
+    """Fit a map of a global model; return it and its centre, shape (d,).
+
+    Raises
+    ------
+    MemoryLimitError
+        If the matrices of its columns take more; the map has not been made then.
+    """
+    check_model(features, len(rows), rows.X.shape[1], max_memory_gib)
+    centre = features.centre_of(rows.X, rows.weights)
+    features.fit_around(rows.X, centre[None, :])
+    return features, centre
+
+
+def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
+    """Return the bytes of a model, and its number of columns."""
+    work = features.work(n_inputs)
+    # Of n rows, no more than n can be landmarks.
+    n_columns = min(work.columns, n_rows) if work.solved else work.columns
+    return 8.0 * MATRICES * as_float(n_columns**2) + features.n_bytes(n_rows, n_inputs), n_columns
+
+
+def accumulate(
+    features: KernelMap, rows: Rows, centre: Floats, noise: Noise, arithmetic: Arithmetic = USUAL
+) -> Statistics:
+    """Sum the statistics of X − centre over the rows, chunk by chunk.
+
+    Parameters
+    ----------
+    features : KernelMap
+        Fitted.
+    rows : Rows
+    centre : ndarray of shape (d,)
+        Of the map.
+    noise : Noise
+    arithmetic : Arithmetic
+
+    Returns
+    -------
+    Statistics
+    """
+    source = features.source(noise, centre)
+    parts = list(chunks(len(rows), features.row_size, ACCELERATOR_BYTES if arithmetic.accelerated else None))
+    # One sum a thread, over every n_sums-th chunk: added in a fixed order, so that the result is always the same.
+    n_sums = 1 if arithmetic.accelerated else max(1, min(len(parts), torch.get_num_threads()))
+
+    def sum_chunks(first: int) -> Statistics:
+        taken = (rows.take(part) for part in parts[first::n_sums])
+        differences = (Rows(chunk.X - centre, chunk.Y, chunk.weights, chunk.noise_variances) for chunk in taken)
+        return features.summed(differences, source, rows.n_targets, arithmetic)
+
+    statistics, *others = parallel_map(sum_chunks, range(n_sums))
+    for other in others:
+        statistics = statistics.merge(other)
+    return statistics

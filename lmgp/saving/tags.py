@@ -1,0 +1,140 @@
+"""The classes that model files may hold, each under a tag.
+
+**To let model files hold a class, add one line to** `TAGS`: a tag, which is a name that is chosen once, and where the
+class is. When the class moves or gets another name, change where it is, and never the tag. Files of an earlier version
+that have another state than the class has now are turned into it by `lmgp.saving.upgrades`.
+"""
+
+import importlib
+from typing import Any
+
+from lmgp.errors import ModelFileError
+
+TAGS = {
+    "rows": "data.Rows",
+    "noise": "data.Noise",
+    "source": "data.Source",
+    "summary": "data.Summary",
+    "target-sums": "data.TargetSums",
+    "gram-sums": "features.statistics.GramSums",
+    "checkpoint": "sums.checkpoint.Checkpoint",
+    "sample": "sums.sample.Sample",
+    "weight-sums": "sums.gram.WeightSums",
+    "row-sums": "sums.kept.RowSums",
+    "cube-sums": "sums.cubes.CubeSums",
+    "cube-plan": "sums.cubes.CubePlan",
+    "cubes": "sums.cubes.Cubes",
+    "nodes": "sums.cubes.Nodes",
+    "centre-sums": "sums.cubes.CentreSums",
+    "sums-around": "sums.cubes.SumsAround",
+    "mode-sums": "sums.modes.ModeSums",
+    "cell-sums": "sums.modes.CellSums",
+    "lattice": "neighbours.lattice.Lattice",
+    "exact-posterior": "posteriors.exact.ExactPosterior",
+    "iterative-posterior": "posteriors.iterative.IterativePosterior",
+    "iterations": "posteriors.iterative.Iterations",
+    "local-posterior": "posteriors.local.LocalPosterior",
+    "local-plan": "posteriors.local.LocalPlan",
+    "rows-around": "posteriors.local.RowsAround",
+    "posterior-cache": "posteriors.local.Cache",
+    "nearest-posterior": "posteriors.nearest.NearestPosterior",
+    "residual-posterior": "posteriors.residual.ResidualPosterior",
+    "weight-posterior": "posteriors.weights.WeightPosterior",
+    "spectral-posterior": "posteriors.spectral.SpectralPosterior",
+    "spectral-error": "posteriors.spectral.SpectralError",
+    "mode-statistics": "posteriors.spectral.ModeStatistics",
+    "mode-plan": "posteriors.modes.ModePlan",
+    "modes": "posteriors.modes.Modes",
+    "solution": "posteriors.toeplitz.Solution",
+    "trend": "posteriors.trend.Trend",
+    "trended": "posteriors.trend.Trended",
+    "exact-recipe": "recipes.Exact",
+    "iterative-recipe": "recipes.Iterative",
+    "weights-recipe": "recipes.Weights",
+    "local-recipe": "recipes.Local",
+    "nearest-recipe": "recipes.Nearest",
+    "nearest-plan": "recipes.NearestPlan",
+    "residual-recipe": "recipes.Residual",
+    "spectral-recipe": "recipes.Spectral",
+    "gaussian-process-fit": "estimators.base.Fit",
+    "exact-gp-regressor": "estimators.exact.ExactGPRegressor",
+    "featurized-gp-regressor": "estimators.featurized.FeaturizedGPRegressor",
+    "localized-gp-regressor": "estimators.localized.LocalizedGPRegressor",
+    "nearest-neighbors-gp-regressor": "estimators.nearest.NearestNeighborsGPRegressor",
+    "residual-gp-regressor": "estimators.residual.ResidualGPRegressor",
+    "spectral-gp-regressor": "estimators.spectral.SpectralGPRegressor",
+    "gp-regressor": "estimators.chosen.GPRegressor",
+    "multi-target-gp-regressor": "estimators.several.MultiTargetGPRegressor",
+    "target-fits": "estimators.several.TargetFits",
+    "log-scale": "estimators.warping.LogScale",
+    "transformer-scale": "estimators.warping.TransformerScale",
+    "transformed-fit": "estimators.transformed.TransformedFit",
+    "transformed-target-gp-regressor": "estimators.transformed.TransformedTargetGPRegressor",
+    "arithmetic": "arithmetic.Arithmetic",
+    "spherical-coordinates": "kernels.sphere.SphericalCoordinates",
+    "product-kernel": "kernels.composite.ProductKernel",
+    "scaled-kernel": "kernels.composite.ScaledKernel",
+    "sum-kernel": "kernels.composite.SumKernel",
+    "exponential-kernel": "kernels.composite.ExponentialKernel",
+    "linear-kernel": "kernels.composite.LinearKernel",
+    "modulated-kernel": "kernels.composite.ModulatedKernel",
+    "rational-quadratic-kernel": "kernels.stationary.RationalQuadraticKernel",
+    "gaussian-kernel": "kernels.stationary.GaussianKernel",
+    "matern-kernel": "kernels.stationary.MaternKernel",
+    "blocks": "neighbours.clustering.Blocks",
+    "neighbourhoods": "neighbours.clustering.Neighbourhoods",
+    "cells": "neighbours.cells.Cells",
+    "transformer-features": "features.adapter.TransformerFeatures",
+    "linear-features": "features.composition.LinearFeatures",
+    "modulated-features": "features.composition.ModulatedFeatures",
+    "product-features": "features.composition.ProductFeatures",
+    "scaled-features": "features.composition.ScaledFeatures",
+    "sum-features": "features.composition.SumFeatures",
+    "craft-features": "features.composition.CraftFeatures",
+    "orthogonal-fourier-features": "features.fourier.OrthogonalFourierFeatures",
+    "random-fourier-features": "features.fourier.RandomFourierFeatures",
+    "structured-orthogonal-fourier-features": "features.fourier.StructuredOrthogonalFourierFeatures",
+    "optimized-maclaurin-features": "features.maclaurin.OptimizedMaclaurinFeatures",
+    "random-maclaurin-features": "features.maclaurin.RandomMaclaurinFeatures",
+    "moment-plan": "features.moments.MomentPlan",
+    "moment-sums": "features.moments.MomentSums",
+    "half-of-inputs": "features.moments._Half",
+    "nystroem-features": "features.nystroem.NystroemFeatures",
+    "polynomial-maclaurin-features": "features.maclaurin.PolynomialMaclaurinFeatures",
+    "radial-fit": "features.spherical.RadialFit",
+    "spherical-fourier-features": "features.spherical.SphericalFourierFeatures",
+    "taylor-features": "features.taylor.TaylorFeatures",
+    "learning": "learning.record.Learning",
+    "learning-trial": "learning.record.Trial",
+    "selection": "selection.search.Selection",
+    "selection-trial": "selection.search.RecipeTrial",
+    "kernel-sgd-classifier": "sgd.models.KernelSGDClassifier",
+    "kernel-sgd-regressor": "sgd.models.KernelSGDRegressor",
+    "quadratic-rbf": "rbf.approximation.QuadraticRBF",
+    "taylor-rbf": "rbf.approximation.TaylorRBF",
+    "classification": "rbf.expansion.Classification",
+    "one-class": "rbf.expansion.OneClass",
+    "regression": "rbf.expansion.Regression",
+}
+
+_TAGS_OF_PLACES = {f"lmgp.{place}": tag for tag, place in TAGS.items()}
+
+
+def tag_of(cls: type) -> str | None:
+    """Return the tag of a class; None of a class that model files do not hold. Subclasses are other classes."""
+    return _TAGS_OF_PLACES.get(f"{cls.__module__}.{cls.__qualname__}")
+
+
+def class_of(tag: Any) -> type:
+    """Return the class of a tag in a model file.
+
+    Raises
+    ------
+    ModelFileError
+        If there is none. Nothing is imported then.
+    """
+    if not isinstance(tag, str) or tag not in TAGS:
+        raise ModelFileError(f"it holds {str(tag)[:80]!r}, which this version of lmgp does not know")
+    module, _, name = TAGS[tag].rpartition(".")
+    cls: type = getattr(importlib.import_module(f"lmgp.{module}"), name)
+    return cls

@@ -1,0 +1,147 @@
+"""The choice of a recipe for some rows: the exact GP or a global solve at once, or what trials on probes ask for."""
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import Noise, Rows, generator, spawn
+from lmgp.errors import InputError, MemoryLimitError
+from lmgp.features.nystroem import NystroemFeatures
+from lmgp.kernels.base import Kernel
+from lmgp.neighbours.placement import cover, negligible_share
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.costs import of_modes
+from lmgp.posteriors.local import PRUNE
+from lmgp.posteriors.modes import check_modes, choose_modes, expected_iterations
+from lmgp.posteriors.residual import ResidualPosterior
+from lmgp.progress import STAGES
+from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
+from lmgp.selection.candidates import LIMITS, Allowed, Candidate, Problem, families
+from lmgp.selection.methods import EXACT, SPECTRAL
+from lmgp.selection.probes import PLAN, Probes
+from lmgp.selection.search import APPROXIMATION, Selection, at_once, select
+
+Floats = NDArray[np.float64]
+
+# Of the mean, in noise standard deviations: smaller errors take few iterations more.
+MEAN_ERROR = 1e-2
+
+
+def choose(
+    allowed: Allowed,
+    rows: Rows,
+    kernel: Kernel,
+    noise_variance: float,
+    tolerance: float,
+    n_predict: int,
+    rng: np.random.Generator,
+    n_targets: int = 1,
+) -> tuple[Recipe, Selection, np.random.Generator]:
+    """Choose the cheapest recipe that is near enough to the exact process.
+
+    Parameters
+    ----------
+    allowed : Allowed
+    rows : Rows
+        With one centred target.
+    kernel : Kernel
+        With a metric.
+    noise_variance : float
+    tolerance : float
+        KL per row, in nats.
+    n_predict : int
+    rng : numpy.random.Generator
+        Draws the rows that are held out, and the maps.
+    n_targets : int, default=1
+        y, and the columns of a trend.
+
+    Returns
+    -------
+    recipe : Recipe
+    selection : Selection
+    drawing : numpy.random.Generator
+        From which the posterior of the recipe is to be drawn: as that of its trial was.
+    """
+    seed, n = int(rng.integers(2**31)), len(rows)
+    if allowed.needs_no_search(n, n_predict):
+        candidate = Candidate(EXACT, n, Exact(allowed.max_memory_gib), 0.0)
+        selection = at_once(candidate, 0.0, tolerance, n_predict)
+    elif by_modes := _by_modes(allowed, rows, kernel, noise_variance, tolerance, n_predict, n_targets):
+        candidate, selection = by_modes
+    else:
+        STAGES.info("choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
+        plan, noise = PLAN.within(allowed.max_memory_gib), Noise(noise_variance, APPROXIMATION)
+        probes = Probes.of(rows, kernel, noise, tolerance, rng, plan)
+        candidate, selection = _by_trials(probes, allowed, n, n_predict, kernel, noise, tolerance, seed)
+    return candidate.recipe, replace(selection, seed=seed), _drawing(seed)
+
+
+def _drawing(seed: int) -> np.random.Generator:
+    """Return the stream from which each map is drawn: what is tried is what is chosen."""
+    return spawn(generator(seed), 2)[1]
+
+
+def _by_trials(
+    probes: Probes, allowed: Allowed, n_rows: int, n_predict: int, kernel: Kernel, noise: Noise, tolerance: float,
+    seed: int,
+) -> tuple[Candidate, Selection]:  # fmt: skip
+    """Try candidates on probes: posteriors of their recipes, of the rows that are not held out."""
+    rest, gib = probes.rest, allowed.max_memory_gib
+    mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]
+    most = LIMITS.max_centroids(*rest.X.shape)
+    covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
+
+    @cache
+    def of_landmarks(size: int) -> ResidualPosterior:
+        recipe = Residual(NystroemFeatures(size), 1, LIMITS.residual_block, gib)
+        return recipe.posterior(kernel, noise.variance, rest, _drawing(seed))
+
+    def build(candidate: Candidate) -> Posterior:
+        recipe = candidate.recipe
+        if isinstance(recipe, Residual):
+            return of_landmarks(candidate.size).with_neighbours(recipe.n_neighbors)
+        if isinstance(recipe, Nearest):
+            return replace(recipe, share=False).posterior(kernel, noise.variance, probes.near, _drawing(seed))
+        if isinstance(recipe, Weights):
+            # Around one centroid, no row is summed before the variance that the map leaves out has been looked at.
+            recipe = Local(recipe.features, centroids=mean, max_memory_gib=gib)
+        elif isinstance(recipe, Local):
+            recipe = replace(recipe, centroids=covers(recipe.threshold))
+        return recipe.posterior(kernel, noise.variance, rest, _drawing(seed))
+
+    share = negligible_share(rest, kernel, noise, PRUNE)
+    problem = Problem(rest, n_rows, kernel, share, n_predict, len(probes.X))
+    candidates = families(replace(allowed, max_neighbours=probes.most_neighbours), problem, covers)
+    return select(probes, candidates, build, noise.variance, tolerance, n_predict)
+
+
+def _by_modes(
+    allowed: Allowed, rows: Rows, kernel: Kernel, noise_variance: float, tolerance: float, n_predict: int,
+    n_targets: int,
+) -> tuple[Candidate, Selection] | None:  # fmt: skip
+    """Choose the global solve where it serves the kernel, and takes no longer than the exact GP, or than is affordable.
+
+    It states its own error, and so needs no trial: modes and iterations may each add half the square of that of the
+    mean to the divergence.
+    """
+    if SPECTRAL not in allowed.methods or not kernel.can("spectral_density"):
+        return None
+    error = min(MEAN_ERROR, math.sqrt(0.5 * tolerance))
+    try:
+        modes = choose_modes(kernel, rows.X, noise_variance, error)
+        check_modes(modes, kernel, error, n_targets, allowed.max_memory_gib)
+    except (InputError, MemoryLimitError):
+        return None
+    n = len(rows)
+    exact_work = n**2 * (n / 3.0 + n_predict) if allowed.takes_exact(n) else math.inf
+    # At the rate by which the exact GP is taken at once within a second.
+    limit = min(LIMITS.affordable, max(1.0, exact_work / LIMITS.quick))
+    seconds = of_modes(modes, expected_iterations(modes, kernel, noise_variance, n)).seconds
+    if seconds > limit:
+        return None
+    recipe = Spectral(error, max_memory_gib=allowed.max_memory_gib)
+    candidate = Candidate(SPECTRAL, modes.n_modes, recipe, seconds)
+    return candidate, at_once(candidate, error**2, tolerance, n_predict)

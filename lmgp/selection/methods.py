@@ -1,0 +1,247 @@
+"""The methods that approximate the exact GP: one registry for the models, the command line and the experiments.
+
+A method is a feature map together with the model that uses it, global or localized. To add one to the package, add a
+line to a group below; `register` adds one of your own. The registry loads neither torch nor a feature map before a
+method is used.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import lmgp
+from lmgp.errors import InputError
+
+Allocation = Literal["local", "mean"]
+Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"]
+Sketch = Literal["rademacher", "gaussian", "tensor_srht"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to approximate the exact GP.
+
+    Attributes
+    ----------
+    name : str
+        The key in `METHODS`, and the name on the command line.
+    label : str
+        The name in figures and tables.
+    family : {"Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"}
+        What the features are made of: figures show the methods of one family together.
+    make : callable
+        ``make(n_features, allocation, random_state)`` returns the unfitted feature map with at most `n_features`
+        columns; of a method without a map, the unfitted regressor, of at most `n_features` rows. `allocation` says for
+        which pairs of rows a Maclaurin map spreads its columns over the degrees: ``"local"``, rows and their centroid,
+        or ``"mean"``, all rows around the training mean.
+    localized : bool, default=False
+        Whether there is one model around each centroid, and so a threshold.
+    mapped : bool, default=True
+        Whether the model has a feature map. Otherwise `make` returns the unfitted regressor.
+    chooses : bool, default=False
+        Whether map, size and threshold are chosen by measurement; `n_features` is the largest size.
+    compared : bool, default=True
+        Whether `lmgp compare` runs it when no methods are named.
+    sized : bool, default=True
+        Whether there is a number of features, or of rows, to be given. Otherwise `make` takes no heed of it.
+    max_inputs : int, optional
+        The most input columns that it serves; any number if not given.
+    tried : bool, default=False
+        Whether `GPRegressor` tries it when no methods are named.
+    source : str, default=""
+        Stands for the code of a method that is registered: results of other code are not read back.
+    rival : str, optional
+        The method whose map differs in nothing but the choice of columns; with one input column, they are the same map.
+    """
+
+    name: str
+    label: str
+    family: Family
+    make: Callable[[int, Allocation, int | None], Any]
+    localized: bool = False
+    mapped: bool = True
+    chooses: bool = False
+    compared: bool = True
+    sized: bool = True
+    max_inputs: int | None = None
+    tried: bool = False
+    source: str = ""
+    rival: str | None = None
+
+    def refusal(self, n_inputs: int) -> str | None:
+        """Say why the method cannot serve data of this many input columns; None where it can."""
+        if self.max_inputs is None or n_inputs <= self.max_inputs:
+            return None
+        return f"method {self.name} serves up to {self.max_inputs} input columns, and there are {n_inputs}"
+
+    def regressor(
+        self,
+        n_features: int | None,
+        threshold: float | None = None,
+        *,
+        allocation: Allocation = "local",
+        random_state: int | None = None,
+        **parameters: Any,
+    ) -> Any:
+        """Make the unfitted regressor.
+
+        Parameters
+        ----------
+        n_features : int or None
+            None for a method without a size.
+        threshold : float, optional
+            Radius around a centroid, in lengthscales; makes the model a localized one.
+        allocation : {"local", "mean"}, default="local"
+        random_state : int, optional
+        **parameters
+            Of the regressor, such as ``kernel`` and ``noise_variance``. A regressor without a map leaves out those that
+            it has not, such as ``approximation``.
+
+        Returns
+        -------
+        FeaturizedGPRegressor, LocalizedGPRegressor, or what `make` returns of a method without a map
+        """
+        made = self.make(n_features or 0, allocation, random_state)
+        if not self.mapped:
+            known = made.get_params(deep=False)
+            return made.set_params(**{name: value for name, value in parameters.items() if name in known})
+        if threshold is None:
+            return lmgp.FeaturizedGPRegressor(made, random_state=random_state, **parameters)
+        return lmgp.LocalizedGPRegressor(made, threshold, random_state=random_state, **parameters)
+
+
+def _maclaurin(sketch: Sketch, label: str, *, localized: bool) -> Method:
+    def make(n_features: int, allocation: Allocation, random_state: int | None) -> Any:
+        return lmgp.OptimizedMaclaurinFeatures(
+            n_features,
+            sketch=sketch,
+            max_degree=15,
+            n_allocation_rows=500,
+            allocation=allocation,
+            random_state=random_state,
+        )
+
+    where = "local" if localized else "global"
+    return Method(
+        f"{where}_maclaurin_{sketch}",
+        f"{where} Maclaurin, {label}",
+        "Maclaurin",
+        make,
+        localized,
+        compared=sketch != "gaussian",  # at equal cost the variance of a Rademacher sketch is lower
+        tried=localized and sketch == "tensor_srht",
+    )
+
+
+_FOURIER = (
+    Method(
+        "rff", "random Fourier", "Fourier",
+        lambda n, _, seed: lmgp.RandomFourierFeatures(n, random_state=seed),
+    ),
+    Method(
+        "orf", "orthogonal Fourier", "Fourier",
+        lambda n, _, seed: lmgp.OrthogonalFourierFeatures(n, random_state=seed), tried=True,
+    ),
+    Method(
+        "sorf", "structured orthogonal Fourier", "Fourier",
+        lambda n, _, seed: lmgp.StructuredOrthogonalFourierFeatures(n, random_state=seed),
+    ),
+)  # fmt: skip
+_GLOBAL = (
+    Method(
+        "random_maclaurin", "random Maclaurin", "Maclaurin",
+        lambda n, _, seed: lmgp.RandomMaclaurinFeatures(n, random_state=seed),
+    ),
+    _maclaurin("rademacher", "Rademacher", localized=False),
+    _maclaurin("gaussian", "Gaussian", localized=False),
+    _maclaurin("tensor_srht", "TensorSRHT", localized=False),
+    Method(
+        "global_taylor", "global Taylor", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n), tried=True, rival="global_taylor_energy",
+    ),
+    Method(
+        "global_taylor_energy", "global Taylor, energy", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
+        compared=False, tried=True, rival="global_taylor",
+    ),
+    Method(
+        "nystroem", "Nyström", "rows",
+        lambda n, _, seed: lmgp.NystroemFeatures(n, random_state=seed), tried=True,
+    ),
+)  # fmt: skip
+_LOCAL = (
+    _maclaurin("rademacher", "Rademacher", localized=True),
+    _maclaurin("gaussian", "Gaussian", localized=True),
+    _maclaurin("tensor_srht", "TensorSRHT", localized=True),
+    Method(
+        "local_taylor", "local Taylor", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n), localized=True, tried=True, rival="local_taylor_energy",
+    ),
+    Method(
+        "local_taylor_energy", "local Taylor, energy", "Taylor",
+        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
+        localized=True, tried=True, rival="local_taylor",
+    ),
+)  # fmt: skip
+# The names of the models without a map: the exact GP of all rows, of the rows nearest to each test row, and the global
+# solve on Fourier modes; and that of a map whose residuals the nearest rows predict.
+EXACT, NEAREST_ROWS, SPECTRAL, RESIDUAL = "exact", "nearest_rows", "spectral", "residual"
+
+_WITHOUT_A_MAP = (
+    Method(
+        NEAREST_ROWS, "nearest rows", "rows",
+        lambda n, _, seed: lmgp.NearestNeighborsGPRegressor(n, random_state=seed),
+        mapped=False, tried=True,
+    ),
+    Method(
+        RESIDUAL, "Nyström and nearest rows", "rows",
+        lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
+        mapped=False, tried=True,
+    ),
+    Method(
+        SPECTRAL, "Fourier modes", "Fourier",
+        lambda _n, _, seed: lmgp.SpectralGPRegressor(random_state=seed),
+        mapped=False, sized=False, max_inputs=3, tried=True,
+    ),
+    Method(
+        "auto", "chosen by measurement", "chosen",
+        lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), mapped=False, chooses=True,
+    ),
+)  # fmt: skip
+
+METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, *_WITHOUT_A_MAP)}
+BUILT_IN = (*METHODS, EXACT)
+
+
+def register(method: Method) -> Method:
+    """Add a method of your own to those that can be compared by name; one of the same name is replaced.
+
+    Parameters
+    ----------
+    method : Method
+
+    Returns
+    -------
+    Method
+        The same.
+
+    Raises
+    ------
+    InputError
+        If it is no `Method`, or has the name of one of the package.
+
+    Examples
+    --------
+    >>> from lmgp.features.fourier import RandomFourierFeatures
+    >>> mine = Method("mine", "my features", "own", lambda n, _, seed: RandomFourierFeatures(n, random_state=seed))
+    >>> register(mine).name in METHODS
+    True
+    >>> METHODS.pop("mine").label
+    'my features'
+    """
+    if not isinstance(method, Method):
+        raise InputError(f"A lmgp.selection.methods.Method can be registered; got {type(method).__name__}.")
+    if method.name in BUILT_IN:
+        raise InputError(f"{method.name!r} is a method of lmgp; give yours another name.")
+    METHODS[method.name] = method
+    return method

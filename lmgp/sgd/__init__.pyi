@@ -1,0 +1,6 @@
+from .models import KernelSGDClassifier, KernelSGDRegressor
+
+__all__ = [
+    "KernelSGDClassifier",
+    "KernelSGDRegressor",
+]

@@ -1,1 +1,0 @@
-"""Gaussian processes on equispaced Fourier modes: a global solve for the mean in up to three columns."""

@@ -1,0 +1,141 @@
+"""What every kind of sums over rows answers: they add, rows can be taken out, and they make a posterior."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import Rows, Summary, TargetSums
+from lmgp.errors import InputError
+from lmgp.posteriors.base import Posterior
+
+Floats = NDArray[np.float64]
+
+NO_ROW = "No row would be left. A model needs at least one: fit another one instead."
+
+
+@dataclass(frozen=True, eq=False)
+class Sums(ABC):
+    """Sums over rows, of one kernel, noise and map: those of disjoint rows add, and make one posterior.
+
+    Targets are the columns of y, less anything that is the same for all rows to come, and behind them columns h of a
+    trend, of which the first is 1: what y is less of in the end is a combination of these.
+
+    Attributes
+    ----------
+    targets : TargetSums
+    summary : Summary or None
+        None of no rows.
+    waiting : Rows or None
+        Rows that are summed together with the next ones: some sums take as long for few rows as for many.
+    """
+
+    targets: TargetSums
+    summary: Summary | None
+    waiting: Rows | None
+
+    # Rows of chunks wait until there are as many.
+    least_rows: ClassVar[int] = 1
+
+    # Whether a posterior of nearly the same rows saves time without a change of the result.
+    uses_start: ClassVar[bool] = False
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the rows themselves are kept beside, or in place of, sums over them."""
+        return False
+
+    @abstractmethod
+    def of(self, rows: Rows) -> Self:
+        """Return the sums over some rows alone, of the same kernel, noise and map."""
+
+    @abstractmethod
+    def combine(self, other: Self, sign: float) -> Self:
+        """Return these sums plus `sign` times others; nothing is waiting in either.
+
+        Raises
+        ------
+        InputError
+            If the others are of another kernel, noise or map, or more is taken out than there is.
+        """
+
+    @abstractmethod
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> Posterior:
+        """Solve for the targets Y @ combination.
+
+        Parameters
+        ----------
+        combination : ndarray of shape (t, s)
+        start : Posterior, optional
+            From which iterations may start: of nearly the same rows.
+        """
+
+    def empty(self) -> Self:
+        """Return the sums over no rows: what it takes to sum rows elsewhere."""
+        none = TargetSums.zeros(len(self.targets.totals))
+        return replace(self, targets=none, summary=None, waiting=None)
+
+    def check(self, rows: Rows) -> None:  # noqa: B027 - most serve all rows
+        """Refuse rows that these sums cannot serve.
+
+        Raises
+        ------
+        InputError
+        """
+
+    @property
+    def covers(self) -> bool:
+        """Whether a pass is needed that says where all rows are, before they are summed."""
+        return False
+
+    def places(self, rows: Rows) -> NDArray[Any]:
+        """Return where rows are, for `covering`."""
+        raise NotImplementedError
+
+    def covering(self, places: NDArray[Any]) -> Self:
+        """Return the sums that know of rows at these places."""
+        raise NotImplementedError
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return (0 if self.summary is None else self.summary.n_rows) + (0 if self.waiting is None else len(self.waiting))
+
+    def added(self, rows: Rows) -> Self:
+        """Return the sums with more rows, which may wait."""
+        rows = rows if self.waiting is None else self.waiting.joined(rows, self.noise_variance)
+        if len(rows) < self.least_rows:
+            return replace(self, waiting=rows)
+        without_waiting = replace(self, waiting=None)
+        return without_waiting + without_waiting.of(rows)
+
+    @property
+    @abstractmethod
+    def noise_variance(self) -> float:
+        """The noise variance of rows without one of their own."""
+
+    @property
+    def settled(self) -> Self:
+        """These sums, with no row waiting."""
+        if self.waiting is None:
+            return self
+        without_waiting = replace(self, waiting=None)
+        return without_waiting + without_waiting.of(self.waiting)
+
+    def __add__(self, other: Self) -> Self:
+        return self.settled.combine(other.settled, 1.0)
+
+    def __sub__(self, other: Self) -> Self:
+        remaining = self.settled.combine(other.settled, -1.0)
+        if remaining.targets.n <= 0.0:
+            raise InputError(NO_ROW)
+        return remaining
+
+
+def combined_summaries(first: Summary | None, second: Summary | None, sign: float) -> Summary | None:
+    """Return the summary of the rows of both, or of the first without those of the second."""
+    if first is None or second is None:
+        return first if second is None else second
+    return first.combine(second, sign)

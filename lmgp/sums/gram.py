@@ -1,0 +1,104 @@
+"""Sums over rows for one feature map: products of its columns, whatever the number of rows."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.arithmetic import Arithmetic
+from lmgp.data import ROUNDING, Noise, Rows, Source, Summary, TargetSums, not_there
+from lmgp.errors import NumericalError
+from lmgp.features.base import KernelMap
+from lmgp.features.statistics import FeatureSums, GramSums, Statistics
+from lmgp.kernels.base import Kernel
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.rounding import rounding_divergence
+from lmgp.posteriors.weights import WeightPosterior, accumulate
+from lmgp.sums.base import Sums, combined_summaries
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightSums(Sums):
+    """Sums of products of the columns of one map.
+
+    Attributes
+    ----------
+    features : KernelMap
+        Fitted.
+    centre : ndarray of shape (d,)
+        Of the map.
+    kernel : Kernel
+    noise : Noise
+    arithmetic : Arithmetic
+    sums : FeatureSums
+    probe : Rows or None
+        Some rows, of features in single precision: from them follows what that costs.
+    """
+
+    features: KernelMap
+    centre: Floats
+    kernel: Kernel
+    noise: Noise
+    arithmetic: Arithmetic
+    sums: FeatureSums
+    probe: Rows | None
+
+    @classmethod
+    def over(
+        cls, features: KernelMap, centre: Floats, kernel: Kernel, noise: Noise, n_targets: int,
+        arithmetic: Arithmetic, probe: Rows | None = None,
+    ) -> Self:  # fmt: skip
+        """Make the sums over no rows."""
+        none = GramSums.zeros(features.n_features_out_, n_targets)
+        empty = TargetSums.zeros(n_targets), None, None
+        return cls(*empty, features, centre, kernel, noise, arithmetic, none, probe)
+
+    @property
+    def source(self) -> Source:
+        """What these sums are of."""
+        return self.features.source(self.noise, self.centre)
+
+    @property
+    def noise_variance(self) -> float:  # noqa: D102
+        return self.noise.variance
+
+    def empty(self) -> Self:  # noqa: D102
+        none = GramSums.zeros(self.features.n_features_out_, len(self.targets.totals))
+        return replace(super().empty(), sums=none)
+
+    def of(self, rows: Rows) -> Self:  # noqa: D102
+        statistics = accumulate(self.features, rows, self.centre, self.noise, self.arithmetic)
+        summary = Summary.of(rows)
+        return replace(self, targets=statistics.targets, summary=summary, waiting=None, sums=statistics.sums)
+
+    def combine(self, other: Self, sign: float) -> Self:  # noqa: D102
+        self.source.check(other.source)
+        sums, targets = self.sums.combine(other.sums, sign), self.targets.combine(other.targets, sign)
+        if sign < 0.0:
+            targets.check_remaining(self.targets)
+            largest, least = self.sums.expand().gram.diagonal().max(), sums.expand().gram.diagonal().min()
+            if least < -ROUNDING * largest:
+                raise not_there("a sum of squared features falls below zero")
+        return replace(self, targets=targets, summary=combined_summaries(self.summary, other.summary, sign), sums=sums)
+
+    def __sub__(self, other: Self) -> Self:
+        remaining = super().__sub__(other)
+        try:
+            remaining.posterior(np.eye(len(self.targets.totals)))
+        except NumericalError as error:
+            raise not_there("no rows have the Gram matrix that would be left") from error
+        return remaining
+
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> WeightPosterior:  # noqa: D102
+        sums, summary = self.settled, self.settled.summary
+        statistics = Statistics(self.source, sums.sums, sums.targets)
+        box = None if summary is None else (summary.low, summary.high)
+        posterior = WeightPosterior(self.features, self.centre, self.kernel, statistics, combination, box=box)
+        posterior.n_rows = sums.n_rows
+        if self.probe is not None:
+            rows = self.probe.with_targets(self.probe.Y @ combination)
+            posterior.rounding_divergence = rounding_divergence(posterior, rows, sums.n_rows, self.arithmetic)
+        return posterior

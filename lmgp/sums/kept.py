@@ -1,0 +1,129 @@
+"""Rows that are kept: the sums of what has no sums."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import ROUNDING, Noise, Rows, Summary, TargetSums, not_there
+from lmgp.errors import InputError
+from lmgp.posteriors.base import Posterior
+from lmgp.sums.base import Sums
+
+Floats = NDArray[np.float64]
+
+ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
+
+
+class PosteriorPlan(Protocol):
+    """What is frozen of a posterior: all but its rows."""
+
+    @property
+    def name(self) -> str:
+        """A name that plans of one map, or of as many neighbours, share."""
+
+    def __call__(self, rows: Rows, start: Posterior | None = None) -> Posterior:
+        """Return the posterior of rows with centred targets, made from that of nearly the same rows where it helps."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums(Sums):
+    """Rows themselves, and how a posterior is made of them.
+
+    Attributes
+    ----------
+    noise : Noise
+    plan : PosteriorPlan
+        How a posterior is made of rows.
+    rows : Rows
+        Those kept so far.
+    """
+
+    noise: Noise
+    plan: PosteriorPlan
+    rows: Rows
+
+    uses_start: ClassVar[bool] = True
+
+    @property
+    def keeps_rows(self) -> bool:  # noqa: D102
+        return True
+
+    @classmethod
+    def over(cls, noise: Noise, plan: PosteriorPlan, rows: Rows) -> Self:
+        """Keep rows, and how posteriors are made of them."""
+        return cls(TargetSums.zeros(rows.n_targets), None, None, noise, plan, rows.take(slice(0))).of(rows)
+
+    @property
+    def noise_variance(self) -> float:  # noqa: D102
+        return self.noise.variance
+
+    def empty(self) -> Self:  # noqa: D102
+        return replace(super().empty(), rows=self.rows.take(slice(0)))
+
+    def of(self, rows: Rows) -> Self:  # noqa: D102
+        relative = self.noise.relative_precision(rows)
+        targets, _ = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
+        summary = Summary.of(rows) if len(rows) else None
+        return replace(self, targets=targets, summary=summary, waiting=None, rows=rows)
+
+    def combine(self, other: Self, sign: float) -> Self:
+        """Return the rows of both, or those without the others.
+
+        Raises
+        ------
+        InputError
+            If the others are not kept, or of another map or noise; or if one of them that is to be taken out is not
+            among the rows. It names the first one.
+        """
+        self._check(other)
+        if sign < 0.0:
+            return self.of(self.rows.take(rows_that_stay(self.rows, other.rows, self.noise_variance)))
+        if self.summary is None or other.summary is None:
+            return other if self.summary is None else self
+        targets, summary = self.targets.combine(other.targets), self.summary.combine(other.summary)
+        return replace(self, targets=targets, summary=summary, rows=self.rows.joined(other.rows, self.noise_variance))
+
+    def _check(self, other: Sums) -> None:
+        if not isinstance(other, RowSums):
+            raise InputError(
+                "A model that keeps its rows gets no sums of rows that are not kept. Merge the other way round: the "
+                "model of the stream takes the rows of this one."
+            )
+        if self.noise != other.noise or self.plan.name != other.plan.name:
+            what = "map" if self.noise == other.noise else "noise variance"
+            raise InputError(f"Models of one {what} merge; these differ in it. {ONE_START}")
+
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> Posterior:  # noqa: D102
+        rows = self.settled.rows
+        return self.plan(rows.with_targets(rows.Y @ combination), start)
+
+
+def rows_that_stay(rows: Rows, others: Rows, noise_variance: float) -> NDArray[np.bool_]:
+    """Say which rows stay when others are taken out, each once, shape (n,)."""
+    keys, wanted = (_keys(part, noise_variance) for part in (rows, others))
+    (candidates,) = np.nonzero(np.isin(keys, wanted))
+    places: dict[bytes, list[int]] = {}
+    for i in candidates.tolist():
+        places.setdefault(keys[i].tobytes(), []).append(i)
+    stay = np.ones(len(rows), dtype=np.bool_)
+    # They were less of the same origin, which may have been rounded in other ways.
+    tolerance = ROUNDING * np.maximum(*(np.abs(part.Y).max(axis=0, initial=0.0) for part in (rows, others)))
+    for number, (key, y) in enumerate(zip(wanted, others.Y, strict=True)):
+        equal = places.get(key.tobytes(), [])
+        apart = np.abs(rows.Y[equal] - y)
+        nearest = int(apart.max(axis=1).argmin()) if equal else -1
+        if not equal or np.any(apart[nearest] > tolerance):
+            raise not_there(f"row {number}, {others.X[number].tolist()}, is not, or not as often, with this y")
+        stay[equal.pop(nearest)] = False
+    return stay
+
+
+def _keys(rows: Rows, noise_variance: float) -> NDArray[Any]:
+    """Return the bytes of each row but for its targets."""
+    n = len(rows)
+    weights = np.ones(n) if rows.weights is None else rows.weights
+    noises = np.full(n, noise_variance) if rows.noise_variances is None else rows.noise_variances
+    whole = np.ascontiguousarray(np.column_stack((rows.X, weights, noises)) + 0.0)  # no negative zeros
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()

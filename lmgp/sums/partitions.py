@@ -1,0 +1,530 @@
+"""Dask collections as sources of rows: what is made of each partition is reduced as a tree, where the partition is."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import accumulate
+from numbers import Real
+from operator import add
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+from tqdm import tqdm
+
+from lmgp.columns import dask_kind, refuse_what_is_no_table
+from lmgp.data import Rows, generator, spawn
+from lmgp.errors import ClusterError, InputError, LmgpError
+from lmgp.fitted import unchanged_on_failure
+from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
+from lmgp.parallel import single_threaded
+from lmgp.sums.sample import Sample
+from lmgp.sums.stream import Place, checked_chunk
+
+# Results of this many partitions, or of groups of them, are merged at a time.
+SPLIT_EVERY = 8
+
+ROLES = ("X", "y", "sample_weight", "noise_variances")
+
+Made = TypeVar("Made")
+MadeOf = TypeVar("MadeOf", covariant=True)
+
+
+class Task(Protocol[MadeOf]):
+    """What is made of the rows of one partition."""
+
+    def __call__(self, number: int, first: int | None, parts: tuple[Any, ...]) -> MadeOf | None:
+        """Make it of X, y, weights and noise variances, behind `first` rows; None of no rows."""
+
+
+class Partitions:
+    """The partitions of a dask array or data frame X, with a y, weights and noise variances of the same partitions.
+
+    Parameters
+    ----------
+    X : dask array of shape (n, d) or dask data frame
+    y : dask array of shape (n,) or dask series
+    sample_weight, noise_variances : dask array of shape (n,), dask series, float or None
+
+    Attributes
+    ----------
+    X : dask array or dask data frame
+        With one partition for each group of rows.
+    n_partitions : int
+    starts : tuple of int or None
+        The number of rows before each partition; None where it is not known.
+
+    Raises
+    ------
+    InputError
+        If these are no rows and targets with the same partitions.
+    """
+
+    def __init__(self, X: Any, y: Any, sample_weight: Any = None, noise_variances: Any = None) -> None:
+        self.X = as_table(X)
+        given = dict(zip(ROLES, (self.X, _column(y, "y"), sample_weight, noise_variances), strict=True))
+        for name in ROLES[2:]:
+            if given[name] is not None and not isinstance(given[name], Real):
+                given[name] = _column(given[name], name)
+        self._given = {name: _aligned(self.X, one, name) for name, one in given.items()}
+        sizes = _sizes(self.X)
+        self.n_partitions = _count(self.X)
+        self.starts = None if sizes is None else (0, *accumulate(sizes))[:-1]
+
+    @property
+    def example(self) -> Any:
+        """X without rows: an array, or a data frame with its columns."""
+        return empty(self.X)
+
+    @property
+    def named(self) -> bool:
+        """Whether X is a data frame."""
+        return dask_kind(self.X) == "frame"
+
+    def reduced(
+        self, task: Task[Made], merge: Callable[[Made, Made], Made], client: Any = None, verbose: str | None = None
+    ) -> Made | None:
+        """Return what a task makes of each partition, merged in the order of the partitions; None of no rows.
+
+        Parameters
+        ----------
+        task : Task
+            It is sent once, and runs on one thread.
+        merge : callable
+            Of two results. What it makes does not depend on where and when it runs.
+        client : distributed.Client, optional
+            The current one, or else the scheduler of dask, if not given.
+        verbose : str, optional
+            The title of a progress bar of what runs in this process; a client has its dashboard.
+
+        Raises
+        ------
+        ClusterError
+            If workers are lost, more often than dask tries again.
+        """
+        from dask.delayed import delayed
+
+        prefix = f"{type(task).__name__.lower()}-{uuid4().hex}"
+        # A key of its own: dask sends it to a worker once, and to another one if that is lost.
+        sent = delayed(task, name=f"{prefix}-task", pure=False, traverse=False)
+        apply, together = (delayed(function, pure=False) for function in (_applied, _merged))
+        layout, parts = self._parts()
+        leaves = [
+            apply(sent, number, self._start(number), layout, *own, dask_key_name=f"{prefix}-{number}")
+            for number, own in enumerate(parts)
+        ]
+        while len(leaves) > 1:
+            leaves = [together(merge, leaves[i : i + SPLIT_EVERY]) for i in range(0, len(leaves), SPLIT_EVERY)]
+        with _bar(verbose, prefix, self.n_partitions):
+            found: Made | None = computed(leaves[0], client)
+        return found
+
+    def first(self, task: Task[Made], client: Any = None) -> Made | None:
+        """Return what a task makes of the first partition that has rows."""
+        from dask.delayed import delayed
+
+        layout, parts = self._parts()
+        for number, own in enumerate(parts):
+            sent = delayed(task, pure=False, traverse=False)
+            leaf = delayed(_applied, pure=False)(sent, number, self._start(number), layout, *own)
+            found: Made | None = computed(leaf, client)
+            if found is not None:
+                return found
+        return None
+
+    def _start(self, number: int) -> int | None:
+        return None if self.starts is None else self.starts[number]
+
+    def _parts(self) -> tuple[tuple[Any, ...], Iterator[tuple[Any, ...]]]:
+        """Return where X, y and the others are among the parts of each partition, and these parts."""
+        from dask import config
+        from dask.base import optimize
+
+        frames = [name for name, one in self._given.items() if dask_kind(one) in ("frame", "series")]
+        arrays = [name for name, one in self._given.items() if dask_kind(one) == "array"]
+        layout = tuple(
+            ("frames", frames.index(name)) if name in frames
+            else ("arrays", arrays.index(name)) if name in arrays
+            else ("value", one)
+            for name, one in self._given.items()
+        )  # fmt: skip
+        columns = []
+        if frames:
+            # As one expression, so that a partition from which all of them come is made once.
+            own, *others = (self._given[name] for name in frames)
+            made = own.map_partitions(
+                _together, *others, align_dataframes=False, enforce_metadata=False, meta=(None, object),
+                clear_divisions=True,
+            )  # fmt: skip
+            columns.append(made.to_delayed())
+        if arrays:
+            # What X and y are both made of is made once: it is not fused into each of them.
+            with config.set({"optimization.fuse.active": False}):
+                made = optimize(*(self._given[name] for name in arrays))
+            columns += [one.to_delayed(optimize_graph=False).ravel() for one in made]
+        return (bool(frames), layout), zip(*columns, strict=True)
+
+
+def computed(total: Any, client: Any = None) -> Any:
+    """Compute a delayed value, on a client, or where dask would.
+
+    Raises
+    ------
+    ClusterError
+        If workers, or the scheduler, are lost.
+    """
+    from dask.base import compute
+
+    try:
+        return compute(total)[0] if client is None else client.compute(total).result()
+    except LmgpError:
+        raise
+    except Exception as error:
+        if isinstance(error, CancelledError) or type(error).__module__.partition(".")[0] == "distributed":
+            told = f"{type(error).__name__}: {str(error).rstrip('.')}"
+            raise ClusterError(
+                f"The cluster did not finish: {told}. The model is as it was. Where workers are lost again and again, "
+                "a partition and what is made of it may need more memory than a worker has: make smaller partitions, "
+                "or give the workers more memory. Rows that were scattered on a lost worker, and that dask cannot make "
+                "again, have to be given again."
+            ) from error
+        raise
+
+
+@contextmanager
+def _bar(title: str | None, prefix: str, n: int) -> Iterator[None]:
+    """Show how many of n tasks, whose keys begin with a prefix, are done by a scheduler in this process."""
+    if title is None:
+        yield
+        return
+    from dask.callbacks import Callback
+
+    with tqdm(total=n, desc=title, unit=" partitions") as bar:
+
+        def done(key: Any, *_: Any) -> None:
+            bar.update(str(key).startswith(prefix))
+
+        with Callback(posttask=done):
+            yield
+
+
+def source_or_partitions(
+    X: Any, y: Any = None, sample_weight: Any = None, noise_variances: Any = None, chunk_rows: int | None = None,
+    *, checkpoint: Any = None, client: Any = None,
+) -> RowSource | Partitions | None:  # fmt: skip
+    """Return the partitions or the source that the arguments of `fit` are, or None where they are rows in memory.
+
+    Parameters
+    ----------
+    X, y, sample_weight, noise_variances
+        See `Partitions` and `lmgp.io.sources.source_of`.
+    chunk_rows, checkpoint, client
+        See `lmgp.estimators.streamed.StreamedGaussianProcess.fit`.
+
+    Raises
+    ------
+    InputError
+        If these do not go together.
+    """
+    found = partitions_of(X, y, sample_weight, noise_variances)
+    if found is None:
+        if client is not None:
+            raise InputError(
+                f"client computes with dask collections, and X is a {type(X).__name__}; leave client out, or make one "
+                "by dask.array.from_array(X, chunks=(100_000, -1))."
+            )
+        return source_of(X, y, sample_weight, noise_variances, chunk_rows, arrays=checkpoint is not None)
+    for name, one in (("chunk_rows", chunk_rows), ("checkpoint", checkpoint)):
+        if one is not None:
+            raise InputError(
+                f"{name} is for chunks that are read one by one; got {one!r} with a dask collection, whose partitions "
+                "are its chunks, and whose lost parts dask makes again. Leave it out."
+            )
+    _check_client(client)
+    return found
+
+
+def partitions_of(X: Any, y: Any, sample_weight: Any, noise_variances: Any) -> Partitions | None:
+    """Return the partitions of dask collections, or None where there is none among the arguments."""
+    if all(dask_kind(one) is None for one in (X, y, sample_weight, noise_variances)):
+        return None
+    return Partitions(X, y, sample_weight, noise_variances)
+
+
+def _check_client(client: Any) -> None:
+    """Refuse what is no client that can compute.
+
+    Raises
+    ------
+    InputError
+    """
+    if client is None:
+        return
+    if not hasattr(client, "compute") or not hasattr(client, "scheduler_info"):
+        raise InputError(
+            f"client must be a distributed.Client, or None for the current one; got {client!r}. Make one by "
+            "distributed.Client(address)."
+        )
+    if getattr(client, "asynchronous", False):
+        raise InputError("client is asynchronous, and fit waits for its result; give distributed.Client(address).")
+
+
+def empty(X: Any) -> Any:
+    """Return the table of no rows with the columns of a dask array or data frame."""
+    return X._meta if dask_kind(X) == "frame" else np.empty((0, X.shape[1]))
+
+
+def as_table(X: Any) -> Any:
+    """Return X with all of its columns in each partition."""
+    kind = dask_kind(X)
+    if kind not in ("array", "frame"):
+        got = f"a dask {type(X).__name__}" if kind else f"{type(X).__name__}, beside other dask collections"
+        raise InputError(
+            f"X must be a dask array of shape (n, d), or a dask data frame; got {got}. Rows in memory become one by "
+            "dask.array.from_array(X, chunks=(100_000, -1))."
+        )
+    if kind == "frame":
+        return X
+    if X.ndim != 2:
+        raise InputError(f"X must have rows and columns, shape (n, d); got a dask array of shape {X.shape}.")
+    if X.shape[1] != X.shape[1]:
+        raise InputError("X has an unknown number of columns: call X.compute_chunk_sizes() first.")
+    return X if len(X.chunks[1]) <= 1 else X.rechunk({1: -1})
+
+
+def _column(one: Any, name: str) -> Any:
+    """Return a dask array of shape (n,) or a dask series."""
+    kind = dask_kind(one)
+    if kind not in ("array", "series", "frame"):
+        what = "None" if one is None else f"a dask {type(one).__name__}" if kind else type(one).__name__
+        raise InputError(
+            f"{name} must be a dask array of shape (n,), or a dask series, like X; got {what}. An array in memory "
+            f"becomes one by dask.array.from_array({name}, chunks=X.chunks[0])."
+        )
+    width = len(one.columns) if kind == "frame" else one.shape[1] if one.ndim == 2 else 1
+    if (kind == "array" and one.ndim not in (1, 2)) or width != 1:
+        shape = f"{len(one.columns)} columns" if kind == "frame" else f"shape {one.shape}"
+        raise InputError(f"{name} should be a 1d array, one number a row; got {shape}.")
+    if kind == "frame":
+        return one[one.columns[0]]
+    return one[:, 0] if one.ndim == 2 else one
+
+
+def _aligned(X: Any, one: Any, name: str) -> Any:
+    """Return a column with the partitions of X."""
+    if one is None or isinstance(one, Real) or one is X:
+        return one
+    sizes, own = _sizes(X), _sizes(one)
+    if sizes is not None and own is not None:
+        if sum(sizes) != sum(own):
+            raise InputError(f"X has {sum(sizes):,} rows; {name} must have one value for each, got {sum(own):,}.")
+        return one if own == sizes else one.rechunk((sizes,))
+    if _count(X) != _count(one):
+        raise InputError(
+            f"X has {_count(X):,} partitions, {name} has {_count(one):,}: they must be the same, row by row. Take both "
+            f"from one data frame, or make the lengths known: compute_chunk_sizes() of an array, "
+            "to_dask_array(lengths=True) of a data frame."
+        )
+    frames = dask_kind(X) == "frame" and dask_kind(one) == "series"
+    if frames and X.known_divisions and one.known_divisions and X.divisions != one.divisions:
+        raise InputError(
+            f"X and {name} have as many partitions, but of other rows: the divisions of their indices differ. Use "
+            f"{name}.repartition(divisions=X.divisions)."
+        )
+    return one
+
+
+def _sizes(one: Any) -> tuple[int, ...] | None:
+    """Return the number of rows of each partition, where it is known."""
+    if dask_kind(one) != "array":
+        return None
+    sizes = one.chunks[0]
+    return None if any(size != size for size in sizes) else tuple(map(int, sizes))
+
+
+def _count(one: Any) -> int:
+    return len(one.chunks[0]) if dask_kind(one) == "array" else int(one.npartitions)
+
+
+def _together(*parts: Any) -> tuple[Any, ...]:
+    return parts
+
+
+def _applied(task: Task[Made], number: int, first: int | None, layout: tuple[Any, ...], *parts: Any) -> Made | None:
+    """Apply a task to one partition, on one thread."""
+    has_frames, places = layout
+    frames, arrays = (parts[0], parts[1:]) if has_frames else ((), parts)
+    found = {"frames": frames, "arrays": arrays}
+    with single_threaded():
+        return task(number, first, tuple(one if of == "value" else found[of][one] for of, one in places))
+
+
+def _merged(merge: Callable[[Made, Made], Made], parts: Sequence[Made | None]) -> Made | None:
+    with single_threaded():
+        found = [part for part in parts if part is not None]
+        return reduce(merge, found) if found else None
+
+
+UNCHANGED = "The model is as it was. Mend the partition, and call again."
+
+
+@dataclass(frozen=True, eq=False)
+class _OfRows(ABC):
+    """What is made of the rows of each partition, once they are checked.
+
+    Attributes
+    ----------
+    model : StreamedGaussianProcess
+        Without a fitted state.
+    """
+
+    model: Any
+
+    def __call__(self, number: int, first: int | None, parts: tuple[Any, ...]) -> Any:
+        """Check the rows of a partition, and make it of them; None of no rows."""
+        chunk = Chunk(*parts)
+        lengths = {name: len(one) for name, one in chunk._asdict().items() if hasattr(one, "__len__")}
+        place = Place(number, first, lengths["X"], UNCHANGED, "Partition", "all")
+        with place.named():
+            for name, length in lengths.items():
+                if length != lengths["X"]:
+                    raise InputError(
+                        f"X has {lengths['X']:,} rows, {name} has {length:,}. A partition has the same rows of both."
+                    )
+        if not lengths["X"]:
+            return None
+        rows = checked_chunk(self.model, chunk._replace(X=unnamed(self.model, chunk.X)), place)
+        if rows is None:
+            return None
+        with place.named():
+            return self.made(number, rows)
+
+    @abstractmethod
+    def made(self, number: int, rows: Rows) -> Any:
+        """Make it."""
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLook(_OfRows):
+    """A sample of the rows, see `lmgp.sums.sample.Sample`; each partition draws from a generator of its own."""
+
+    seed: tuple[int, ...]
+
+    def made(self, number: int, rows: Rows) -> Sample:  # noqa: D102
+        sample = Sample.of_none(np.random.default_rng((*self.seed, number)))
+        sample.add(rows, self.model.noise_variance)
+        return sample
+
+
+@dataclass(frozen=True, eq=False)
+class Cover(_OfRows):
+    """Where the rows are, for sums that need that."""
+
+    sums: Any
+
+    def made(self, number: int, rows: Rows) -> NDArray[Any]:  # noqa: D102
+        return self.sums.places(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(_OfRows):
+    """The sums over the rows, for a fitted state without rows."""
+
+    fit: Any
+
+    def made(self, number: int, rows: Rows) -> Any:  # noqa: D102
+        rows = self.fit.checked(rows)
+        size = max(default_chunk_rows(rows.X.shape[1]), self.fit.sums.least_rows)
+        parts = (rows.take(slice(start, start + size)) for start in range(0, len(rows), size))
+        return reduce(add, map(self.fit.sums.of, parts))
+
+
+def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool, center: Any) -> None:
+    """Fit a model to dask collections: a sample of the rows is gathered, and their sums.
+
+    Parameters
+    ----------
+    model : StreamedGaussianProcess
+    source : Partitions
+    client : distributed.Client or None
+    verbose : bool
+    center : float, array-like or None
+        A mean of y that is known.
+    """
+    name = type(model).__name__
+    with unchanged_on_failure(model):
+        vars(model).pop("_fitted", None)
+        _check_columns(model, source, reset=True)
+        bare = without_state(model, named=source.named)
+        rngs, sample = _looked_at(model, bare, source, client, f"{name}, first pass" if verbose else None)
+        fit = model._begun(sample, rngs, center)
+        if fit.sums.covers:
+            places = source.reduced(
+                Cover(bare, fit.sums), _both_places, client, f"{name}, centroids" if verbose else None
+            )
+            fit = replace(fit, sums=fit.sums.covering(places))
+        sums = source.reduced(Sum(bare, fit.summing()), add, client, name if verbose else None)
+        n_rows = 0 if sums is None else sums.n_rows
+        if n_rows < 2:
+            raise InputError(f"At least 2 rows of positive weight are needed to fit a model; there are {n_rows}.")
+        model._fitted = replace(fit, sums=sums).solved
+
+
+def sums_of_partitions(model: Any, source: Partitions, client: Any = None, verbose: bool = False) -> Any:
+    """Return the sums over the rows of dask collections, for a fitted model that keeps no rows.
+
+    Raises
+    ------
+    InputError
+        If the model keeps its rows, or has other columns, or there is no row.
+    """
+    fit = model._state().summing()
+    _check_columns(model, source, reset=False)
+    task = Sum(without_state(model, named=source.named), fit)
+    sums = source.reduced(task, add, client, type(model).__name__ if verbose else None)
+    if sums is None:
+        raise InputError("There are no rows of positive weight in any partition; give at least one.")
+    return sums
+
+
+def _looked_at(
+    model: Any, bare: Any, source: Partitions, client: Any, verbose: str | None
+) -> tuple[tuple[np.random.Generator, ...], Sample]:
+    """Return the generators for learning and for what is drawn, as a stream has them, and a sample of the rows."""
+    rng = generator(model.random_state)
+    rngs = tuple(spawn(rng, 2))
+    look = FirstLook(bare, tuple(rng.integers(2**63, size=4).tolist()))
+    whole = model._needs_sample()
+    sample = source.reduced(look, Sample.merge, client, verbose) if whole else source.first(look, client)
+    if sample is None:
+        raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
+    sample.whole = whole
+    return rngs, sample
+
+
+def _check_columns(model: Any, source: Partitions, *, reset: bool) -> None:
+    """Check the number of columns and their names, before anything is computed."""
+    refuse_what_is_no_table(source.example, "X")
+    validate_data(model, source.example, reset=reset, skip_check_array=True)
+
+
+def without_state(model: Any, *, named: bool) -> Any:
+    """Return a model as it is before its fit, for checks of rows of as many columns, with names or without."""
+    bare = object.__new__(type(model))
+    left_out = ("_fitted",) if named else ("_fitted", "feature_names_in_")
+    vars(bare).update({name: value for name, value in vars(model).items() if name not in left_out})
+    return bare
+
+
+def unnamed(model: Any, part: Any) -> Any:
+    """Return rows without the names of their columns where a model knows none: the call has warned of that."""
+    return part.to_numpy() if hasattr(part, "iloc") and not hasattr(model, "feature_names_in_") else part
+
+
+def _both_places(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
+    return np.unique(np.concatenate((one, other)), axis=0)

@@ -1,0 +1,149 @@
+"""A user's own CSV files."""
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lmgp.errors import DatasetError
+from lmgp.experiments.datasets import load_csv
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    data = content.encode() if isinstance(content, str) else content
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def test_csv_takes_all_other_columns_as_inputs(tmp_path: Path) -> None:
+    path = write(tmp_path / "my.data.csv", 'a,"b, quoted",c\n1, 2.5,3e2\n\n-4,"5",.6\n')
+    data = load_csv(path, "b, quoted")
+    np.testing.assert_array_equal(data.X, [[1, 300], [-4, 0.6]])
+    np.testing.assert_array_equal(data.y, [2.5, 5])
+    assert (data.name, data.feature_names, data.target_name) == ("my.data", ("a", "c"), "b, quoted")
+    assert data.entry is None
+    assert data.splits == ()
+    assert data.X.dtype == np.float64
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz"])
+def test_csv_with_byte_order_mark_and_dos_lines(tmp_path: Path, ending: str) -> None:
+    path = write(tmp_path / f"bom{ending}", b"\xef\xbb\xbfa,y\r\n1,2\r\n3,4\r\n")
+    data = load_csv(str(path), "y")
+    np.testing.assert_array_equal(data.X, [[1], [3]])
+    assert (data.name, data.feature_names) == ("bom", ("a",))
+
+
+def test_csv_columns_leave_the_others_unread(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "city,a,b,y\nParis,1,,3\nRome,4,5,6\n")
+    data = load_csv(path, "y", columns=["a"])
+    np.testing.assert_array_equal(data.X, [[1], [4]])
+
+
+def test_true_and_false_are_one_and_zero(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "new,y\nTrue,1\nFALSE,2\n0.5,3\n")
+    np.testing.assert_array_equal(load_csv(path, "y").X, [[1], [0], [0.5]])
+
+
+def test_other_marks_and_encodings(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", "höhe;y\n-1,5;2\n3;1e-3\n,5;+4,0\n".encode("latin-1"))
+    data = load_csv(path, "y", sep=";", decimal=",", encoding="latin-1")
+    np.testing.assert_array_equal(data.X, [[-1.5], [3], [0.5]])
+    np.testing.assert_array_equal(data.y, [2, 1e-3, 4])
+    assert data.feature_names == ("höhe",)
+
+
+def test_a_column_that_is_not_used_may_have_any_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "d.csv", ",a,b,b,y\n0,1,x,,3\n1,4,x,,6\n")
+    np.testing.assert_array_equal(load_csv(path, "y", columns=["a"]).X, [[1], [4]])
+    with pytest.raises(DatasetError, match="the header has b more than once"):
+        load_csv(path, "y", columns=["a", "b"])
+
+
+BAD_FILES = {
+    "dates": (
+        "a,sold,y\n1,2020-01-31,2\n1,2020-02-01,2\n",
+        "y",
+        None,
+        r"not numeric: 'sold' \(line 2: '2020-01-31'\); encode .*, dates as the days since the first one",
+    ),
+    "empty": ("", "y", None, "is empty"),
+    "blank": ("\n\n", "y", None, "is empty"),
+    "no header": ("1,2\n3,4\n5,6\n", "y", None, "no header: line 1 is all numbers"),
+    "repeated name": ("a,b,a,y\n1,2,3,4\n", "y", None, r"header has a more than once"),
+    "unnamed column": (",a,y\n0,1,2\n1,3,4\n", "y", None, r"column 1 has no name"),
+    "semicolons": ("a;b;y\n1;2;3\n", "y", None, "not separated by commas"),
+    "no target": ("a,b,y\n1,2,3\n", None, None, r"target is needed \(--target\); columns are a, b, y"),
+    "unknown target": ("alpha,price\n1,2\n", "prise", None, "no column is named 'prise', did you mean 'price'"),
+    "unknown columns": (
+        "alpha,beta,y\n1,2,3\n",
+        "y",
+        ["alhpa", "bta"],
+        "'alhpa', did you mean 'alpha'.*'bta', did you mean 'beta'",
+    ),
+    "target as input": ("a,y\n1,2\n3,4\n", "y", ["a", "y"], "not the target 'y' among them"),
+    "no input": ("y\n1\n2\n", "y", None, "no input column is left"),
+    "no input chosen": ("a,y\n1,2\n3,4\n", "y", [], "no input column is left"),
+    "text": (
+        "city,a,kind,y\nParis,1,2,3\nRome,1,x y,3\n",
+        "y",
+        None,
+        r"not numeric: 'city' \(line 2: 'Paris'\), 'kind' \(line 3: 'x y'\); encode.*--columns",
+    ),
+    "code with underscore": ("a,y\n12_3,1\n4,2\n", "y", None, r"not numeric: 'a' \(line 2: '12_3'\)"),
+    "text target": ("a,y\n1,low\n2,high\n", "y", None, r"not numeric: 'y' \(line 2: 'low'\)"),
+    "missing": (
+        "a,b,y\n1,2,3\n,2,nan\n\nNA,2,3\n",
+        "y",
+        None,
+        r"missing or infinite values in 'a' \(2 rows, first line 3\), 'y' \(1 rows, first line 3\)",
+    ),
+    "infinite": ("a,y\n1,2\n3,4\n5,-inf\n", "y", None, r"infinite values in 'y' \(1 rows, first line 4\)"),
+    "overflow": ("a,y\n1,2\n1e999,4\n", "y", None, r"infinite values in 'a' \(1 rows, first line 3\)"),
+    "short row": ("a,b,y\n1,2,3\n4,5\n", "y", None, "line 3 has 2 fields, the header has 3"),
+    "long row": ("a,b,y\n1,2,3\n4,5,6,7\n", "y", ["a"], "line 3 has 4 fields, the header has 3"),
+    "header only": ("a,y\n", "y", None, "has 0 rows of data"),
+    "one row": ("a,y\n1,2\n", "y", None, "has 1 rows of data below its header; at least 2"),
+    "open quotation mark": ("a,y\n1,2\n3," + '"' + "4\n" * 100_000, "y", None, "field limit.*quotation marks closed"),
+    "open quotation mark in a short file": ('a,y\n1,2\n\n3,"4\n5,6\n', "y", None, "after line 2: .*EOF inside string"),
+    "a blank line of spaces, and a long line": ("a,y\n1,2\n  \n4,5,6\n", "y", None, "line 4 has 3 fields"),
+    "a text with lines": ('a,b,y\n1,"x\ny",2\n3,z,w\n', "y", ["a"], r"not numeric: 'y' \(line 4: 'w'\)"),
+    "text after many rows": ("a,y\n" + "1,2\n" * 70_000 + "x,3\n", "y", None, r"'a' \(line 70002: 'x'\)"),
+    "a short row after many": ("a,y\n" + "1,2\n" * 70_000 + "3\n", "y", None, "line 70002 has 1 fields"),
+    "not UTF-8": (b"a,y\n1,2\n3,\xe94\n", "y", None, "could not be read.*0xe9.*expected text in UTF-8"),
+    "UTF-16": ("a,y\n1,2\n3,4\n".encode("utf-16"), "y", None, "could not be read.*expected text in UTF-8"),
+    "gzip by another name": (gzip.compress(b"a,y\n1,2\n"), "y", None, "could not be read.*ends in .gz"),
+}
+
+
+@pytest.mark.parametrize(("content", "target", "columns", "message"), BAD_FILES.values(), ids=BAD_FILES)
+def test_bad_csv(
+    tmp_path: Path, content: str | bytes, target: str | None, columns: list[str] | None, message: str
+) -> None:
+    path = write(tmp_path / "bad.csv", content)
+    with pytest.raises(DatasetError, match=message) as caught:
+        load_csv(path, target, columns=columns)
+    assert str(path) in str(caught.value)
+
+
+def test_csv_that_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"missing\.csv does not exist; give the path"):
+        load_csv(tmp_path / "missing.csv", "y")
+    with pytest.raises(DatasetError, match="is a folder; give the path"):
+        load_csv(tmp_path, "y")
+
+
+def test_csv_that_is_not_an_intact_gzip_file(tmp_path: Path) -> None:
+    path = tmp_path / "plain.csv.gz"
+    path.write_text("a,y\n1,2\n3,4\n")
+    with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read.*[Nn]ot a gzipped file"):
+        load_csv(path, "y")
+    rows = "".join(f"{i},{i * i % 7919}\n" for i in range(5000))
+    whole = gzip.compress(f"a,y\n{rows}".encode())
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read after line \d+.*ended"):
+        load_csv(path, "y")
+    path.write_bytes(whole[:500] + b"\xff" * 50 + whole[550:])
+    with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read"):
+        load_csv(path, "y")

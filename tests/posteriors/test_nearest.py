@@ -1,0 +1,166 @@
+"""Predictions from the nearest rows, against dense algebra, for any kernel."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial import KDTree
+
+import lmgp.posteriors.nearest as nearest
+from lmgp import GaussianKernel, LinearKernel, MaternKernel
+from lmgp.data import Noise
+from lmgp.errors import InputError, MemoryLimitError, NumericalError
+from lmgp.metrics import kl_divergence
+from lmgp.neighbours.cells import Cells
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import ExactPosterior
+from lmgp.posteriors.nearest import NearestPosterior
+from tests.conftest import ARGUMENTS, KERNELS, NOISE, centred, dense_gp, distances, draw, rows_and_noises
+
+
+def of_one(posterior: Posterior, T: np.ndarray, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+    """Predict the only target, as means of shape (m,), and variances."""
+    means, variances = posterior.predict(T, variance)
+    return means[:, 0], variances
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+@pytest.mark.parametrize("k", [1, 7, 80, 1000])
+def test_it_is_the_exact_process_of_the_nearest_rows(
+    name: str, arguments: str, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In batches of several sizes, with repeated new rows."""
+    kernel, formula = KERNELS[name]
+    X, y, T = draw()
+    T = np.concatenate((T, T[:2]))
+    rows, noise = rows_and_noises(X, y, arguments)
+    monkeypatch.setattr(nearest, "BATCH_BYTES", 8 * 7**2 * 4)
+    posterior = NearestPosterior(kernel, rows, Noise(NOISE), k, share=False)
+    mean, variance = of_one(posterior, T)
+    order = np.argsort(distances(T, X, kernel.metric(2)), axis=1, kind="stable")[:, :k]
+    for row, near, found in zip(T, order, zip(mean, variance, strict=True), strict=True):
+        Z, own = X[near], row[None, :]
+        prior = np.diag(formula(own, own))
+        expected = dense_gp(formula(Z, Z), formula(Z, own), prior, rows.Y[near, 0], noise[near], 0.0)
+        np.testing.assert_allclose(found, (expected[0][0], expected[1][0]), rtol=0, atol=1e-8)
+    alone = of_one(posterior, T, variance=False)
+    np.testing.assert_allclose(alone[0], mean, rtol=0, atol=1e-10)
+    assert alone[1] is None
+
+
+def of_rows_around(kernel, formula, rows, noise: np.ndarray, T: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The exact process of the rows around each row's cell, by dense algebra; NaN for a row that its cell leaves."""
+    points, tree = kernel.scale(T), KDTree(kernel.scale(rows.X))
+    cells, expected = Cells(tree, k), np.full((2, len(T)), np.nan)
+    for cell in cells.group(points)[0]:
+        near = cells.rows_around(cell)
+        members = cell.members[cells.serves(cell, points[cell.members], near)]
+        Z, own = rows.X[near], T[members]
+        prior = np.diag(formula(own, own))
+        expected[:, members] = dense_gp(formula(Z, Z), formula(Z, own), prior, rows.Y[near, 0], noise[near], 0.0)[:2]
+    return expected
+
+
+def wide(n: int = 600, n_new: int = 120):
+    return draw(n, high=(28.0, 17.0), n_new=n_new)
+
+
+class TestRowsThatShareACell:
+    @pytest.mark.parametrize("name", KERNELS)
+    @pytest.mark.parametrize("arguments", ARGUMENTS)
+    def test_are_predicted_by_the_exact_process_of_the_rows_around_it(self, name: str, arguments: str) -> None:
+        kernel, formula = KERNELS[name]
+        X, y, T = wide(900, 24)
+        rows, noise = rows_and_noises(X, y, arguments)
+        expected = of_rows_around(kernel, formula, rows, noise, T, 100)
+        shared = np.isfinite(expected[0])
+        assert shared.mean() > 0.4
+        found = np.array(of_one(NearestPosterior(kernel, rows, Noise(NOISE), 100), T))
+        np.testing.assert_allclose(found[:, shared], expected[:, shared], rtol=0, atol=1e-8)
+        alone = np.array(of_one(NearestPosterior(kernel, rows, Noise(NOISE), 100, share=False), T))
+        np.testing.assert_allclose(found[:, ~shared], alone[:, ~shared], rtol=0, atol=1e-9)
+
+    @pytest.mark.parametrize("smoothness", [0.5, 1.5, 2.5])
+    def test_are_nearer_to_the_exact_process(self, smoothness: float) -> None:
+        X, y, T = wide(2000, 300)
+        kernel, rows, noise = MaternKernel(3.0, smoothness=smoothness), centred(X, y), Noise(0.05)
+        exact = of_one(ExactPosterior(kernel, rows, noise), T)
+        divergence = []
+        for share in (True, False):
+            mean, variance = of_one(NearestPosterior(kernel, rows, noise, 100, share=share), T)
+            divergence.append(kl_divergence(mean, variance + 0.05, exact[0], exact[1] + 0.05).mean())
+        assert divergence[0] < 0.7 * divergence[1]
+
+    def test_are_predicted_alike_whatever_rows_are_beside_them(self) -> None:
+        X, y, T = wide(2000, 300)
+        posterior = NearestPosterior(MaternKernel([2.0, 3.0]), centred(X, y), Noise(0.05), 100)
+        expected = np.array(of_one(posterior, T))
+        order = np.random.default_rng(1).permutation(len(T))
+        np.testing.assert_allclose(np.array(of_one(posterior, T[order])), expected[:, order], rtol=1e-10, atol=1e-12)
+        for row in range(0, len(T), 40):
+            alone = np.array(of_one(posterior, T[row : row + 1]))[:, 0]
+            np.testing.assert_allclose(alone, expected[:, row], rtol=1e-10, atol=1e-12)
+
+    def test_are_predicted_alike_by_any_number_of_threads(self) -> None:
+        X, y, T = wide(2000, 300)
+        posterior = NearestPosterior(MaternKernel([2.0, 3.0]), centred(X, y), Noise(0.05), 100)
+        before, found = torch.get_num_threads(), []
+        try:
+            for n_threads in (1, 3):
+                torch.set_num_threads(n_threads)
+                found.append(np.array(of_one(posterior, T)))
+        finally:
+            torch.set_num_threads(before)
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-10, atol=1e-12)
+
+    def test_among_hundreds_of_copies(self) -> None:
+        X, y, _ = wide(500)
+        X = np.concatenate((np.repeat(X[:1], 400, axis=0), X))
+        rows = centred(X, np.concatenate((y[0] + np.linspace(-0.1, 0.1, 400), y)))
+        T = np.concatenate((X[:1], X[:1] + np.array([1e-3, 0.0]), X[450:460]))
+        mean, variance = of_one(NearestPosterior(MaternKernel(3.0), rows, Noise(0.05), 60), T)
+        exact = of_one(ExactPosterior(MaternKernel(3.0), rows, Noise(0.05)), T)
+        assert variance[0] == pytest.approx(1.0 / (1.0 + 60 / 0.05), rel=1e-6)  # from 60 of the copies
+        np.testing.assert_allclose(mean, exact[0], rtol=0, atol=0.1)
+
+    def test_far_from_all_rows_it_is_the_prior(self) -> None:
+        X, y, _ = wide()
+        far = np.array([[1e3, 0.0], [-1e9, 1e9], [1e200, 0.0]])
+        mean, variance = of_one(NearestPosterior(MaternKernel(0.5, 2.0), centred(X, y), Noise(0.05), 60), far)
+        np.testing.assert_allclose(mean, 0.0, atol=1e-12)
+        np.testing.assert_allclose(variance, 2.0, rtol=1e-12)
+
+
+def test_of_no_new_rows() -> None:
+    X, y, T = draw()
+    mean, variance = of_one(NearestPosterior(GaussianKernel(1.0), centred(X, y), Noise(NOISE), 7), T[:0])
+    assert mean.shape == variance.shape == (0,)
+
+
+def test_what_the_rows_were_expected_to_be() -> None:
+    X, y, T = draw()
+    kernel, formula = KERNELS["matern32"]
+    rows = centred(X, y)
+    posterior = NearestPosterior(kernel, rows, Noise(NOISE), 9, share=False)
+    np.testing.assert_allclose(posterior.prior_variance(T), np.diag(formula(T, T)), rtol=1e-14)
+    surprise = posterior.surprise(T)[:, 0]
+    for near, found in zip(np.argsort(distances(T, X, kernel.metric(2)), axis=1)[:, :9], surprise, strict=True):
+        covariance = formula(X[near], X[near]) + NOISE * np.eye(9)
+        assert found == pytest.approx(rows.Y[near, 0] @ np.linalg.solve(covariance, rows.Y[near, 0]) / 9, rel=1e-8)
+
+
+class TestRefused:
+    def test_a_kernel_without_a_metric(self) -> None:
+        with pytest.raises(InputError, match=r"(?s)from the nearest rows needs a lengthscale.*LinearKernel"):
+            NearestPosterior(LinearKernel(), centred(*draw()[:2]), Noise(NOISE), 7)
+
+    def test_more_neighbours_than_fit(self) -> None:
+        with pytest.raises(MemoryLimitError, match=r"from 50 rows take .*max_memory_gib=1e-05.*smaller n_neighbors"):
+            NearestPosterior(MaternKernel(), centred(*draw()[:2]), Noise(NOISE), 50, max_memory_gib=1e-5)
+
+    def test_repeated_rows_without_noise_to_speak_of(self) -> None:
+        X, y, T = draw(30)
+        rows = centred(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+        posterior = NearestPosterior(GaussianKernel([11.0, 6.0], 2.0), rows, Noise(1e-17), 60)
+        with pytest.raises(NumericalError, match=r"noise_variance=1e-17.*smallest noise_variance that works here is"):
+            of_one(posterior, T)

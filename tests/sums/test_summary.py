@@ -1,0 +1,21 @@
+"""Summaries of rows against numpy's, and rows that stay as they are."""
+
+import numpy as np
+import pytest
+
+from lmgp.data import Rows, Summary
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_summary_is_that_of_numpy_and_changes_no_row(order: str, d: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y, w = np.array(rng.normal(size=(50, d)), order=order), rng.normal(size=50), rng.uniform(0.5, 2.0, 50)
+    before = X.copy()
+    summary = Summary.of(Rows(X, y, w))
+    np.testing.assert_array_equal(X, before)
+    mean = np.average(before, axis=0, weights=w)
+    np.testing.assert_allclose(summary.mean, mean, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(summary.squares, w @ np.square(before - mean), rtol=1e-13)
+    np.testing.assert_array_equal((summary.low, summary.high), (before.min(axis=0), before.max(axis=0)))
+    assert (summary.least, summary.most) == (y.min(), y.max())
