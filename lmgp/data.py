@@ -485,6 +485,12 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     return validate_data(estimator, X, dtype=np.float64, **options)
 
 
+def refuse_no_targets(estimator: BaseEstimator, y: Any) -> None:
+    """Refuse a y that is not there, in scikit-learn's words."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
 def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> tuple[Any, NDArray[np.float64]]:
     """Check rows and numeric targets, one a row; see `validated`.
 

@@ -1,9 +1,9 @@
 """Memory: rows in chunks of bounded size, and one check before anything large is allocated."""
 
+import ctypes
 import os
+import platform
 from collections.abc import Callable, Iterable
-
-import numpy as np
 
 from lmgp.errors import MemoryLimitError
 
@@ -12,10 +12,12 @@ from lmgp.errors import MemoryLimitError
 CHUNK_BYTES = 8 * 2**20
 
 
-# The C library of Linux takes a buffer from the system if it is larger than any that was freed before, up to 32 MiB,
-# and gives free memory above twice that size back. A buffer near that limit, never touched, makes it keep those of
-# chunks: to get them anew can take longer than what is computed in them.
-np.empty(32 * 2**20 - 2**13, dtype=np.uint8)
+# The C library of Linux takes every buffer of more than 128 KiB from the system and gives it back, which can take longer
+# than what is computed in it. It keeps up to 64 MiB of buffers of at most 32 MiB, the most that it allows to be kept.
+_KEPT_BYTES, _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = 32 * 2**20, -1, -3
+if platform.libc_ver()[0] == "glibc":
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _KEPT_BYTES)
+    ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, 2 * _KEPT_BYTES)
 
 
 def chunks(n: int, n_columns: int, n_bytes: int | None = None) -> Iterable[slice]:

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns import checked_table, refuse_what_is_no_table
-from lmgp.data import RandomState, generator, named_targets
+from lmgp.data import RandomState, generator, named_targets, refuse_no_targets
 from lmgp.errors import InputError
 from lmgp.estimators.base import limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
@@ -112,8 +112,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         with unchanged_on_failure(self):
             self._validate_params()
             refuse_what_is_no_table(X, "X")
-            if y is None:
-                raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+            refuse_no_targets(self, y)
             targets: Floats = checked_table(y, "y", ensure_min_samples=2, ensure_min_features=1)
             names = named_targets(y, targets)
             assert names is not None  # of a table
@@ -193,8 +192,9 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     def _losses(self, scorer: DensityScorer, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the losses of the targets, each by the density of its own model."""
         check_is_fitted(self)
-        t, targets = len(self.estimators_), np.asarray(y)
-        if targets.ndim != 2 or targets.shape[1] != t:
+        refuse_no_targets(self, y)
+        t, targets = len(self.estimators_), checked_table(y, "y", ensure_min_features=1)
+        if targets.shape[1] != t:
             raise InputError(f"y must have the {t} targets of the model, shape (n, {t}); got shape {targets.shape}.")
         pairs = zip(self.estimators_, targets.T, strict=True)
         return np.stack([loss_rows(scorer, model, X, column) for model, column in pairs], axis=1)

@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lmgp.columns import refuse_other_than_numbers
+from lmgp.data import refuse_no_targets
 from lmgp.errors import InputError
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
@@ -398,8 +399,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
 
     def _checked_target(self, y: Any, scale: Scale | None = None, n_rows: int | None = None) -> Floats:
         """Return y as floats of shape (n,), after checking that they are finite numbers that the scale takes."""
-        if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        refuse_no_targets(self, y)
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
             raise InputError(

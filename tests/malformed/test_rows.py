@@ -130,7 +130,7 @@ def test_targets(cls: type, name: str) -> None:
 
 TAKE_TARGETS: dict[str, Any] = {
     "fit": (lmgp.estimators.GaussianProcess, lmgp.estimators.MultiTargetGPRegressor),
-    "score": lmgp.estimators.MultiTargetGPRegressor,
+    **dict.fromkeys(("score", "nlpd_rows", "crps_rows"), lmgp.estimators.MultiTargetGPRegressor),
 }
 OF_SCORES = {"nan": "NaN", "short": r"inconsistent numbers of samples: \[(30, 29|29, 30)\]"}
 
