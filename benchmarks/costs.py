@@ -26,8 +26,8 @@ from lmgp import (
     ResidualGPRegressor,
 )
 from lmgp.data import as_tensor
-from lmgp.linalg import cholesky
 from lmgp.posteriors import costs
+from lmgp.utils.linalg import cholesky
 
 NOISE, N_PREDICT, BLOCK = 0.1, 2000, 256
 

@@ -12,8 +12,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from lmgp.columns import dask_kind, refuse_other_than_numbers, refuse_what_is_no_table
 from lmgp.errors import InputError, ScaleWarning
+from lmgp.utils.columns import dask_kind, refuse_other_than_numbers, refuse_what_is_no_table
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from lmgp.arithmetic import USUAL, Arithmetic
 from lmgp.data import Approximation, Noise, Rows
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map, work_of
@@ -35,6 +34,7 @@ from lmgp.sums.cubes import CubePlan, CubeSums
 from lmgp.sums.gram import WeightSums
 from lmgp.sums.kept import RowSums
 from lmgp.sums.modes import ModeSums
+from lmgp.utils.arithmetic import USUAL, Arithmetic
 
 if TYPE_CHECKING:
     from lmgp.sums.sample import Sample

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"lmgp: error: {error}\n")
         return 2
     except (MemoryError, RuntimeError) as error:
-        from lmgp.memory import is_out_of_memory
+        from lmgp.utils.memory import is_out_of_memory
 
         if not is_out_of_memory(error):
             raise

@@ -76,7 +76,7 @@ def using(arguments: argparse.Namespace) -> Iterator[None]:
     try:
         yield
     except DO_NOT_FIT as error:
-        from lmgp.memory import is_out_of_memory
+        from lmgp.utils.memory import is_out_of_memory
 
         header = getattr(arguments, "header", None)
         if isinstance(error, LmgpError) or header is None or header["as_written"] or is_out_of_memory(error):

@@ -20,7 +20,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 from tqdm import tqdm
 
-from lmgp.columns import dask_kind, refuse_what_is_no_table
 from lmgp.data import (
     Noise,
     RandomState,
@@ -38,7 +37,6 @@ from lmgp.data import (
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.plausible import implausible
-from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, Wanted, learn_rows
@@ -48,10 +46,12 @@ from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, d
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.trend import Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
-from lmgp.progress import shown
 from lmgp.recipes import Recipe
 from lmgp.selection.search import Selection
 from lmgp.sums.base import Sums
+from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
+from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
+from lmgp.utils.progress import shown
 
 Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]

@@ -19,7 +19,6 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
-from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel, require
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Settings, Wanted
@@ -28,11 +27,12 @@ from lmgp.learning.record import Learned
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.spectral import SpectralPosterior
-from lmgp.progress import STAGES
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import Allowed, checked_methods
 from lmgp.selection.choose import choose
 from lmgp.selection.search import Selection
+from lmgp.utils.fitted import OfFit
+from lmgp.utils.progress import STAGES
 
 Floats = NDArray[np.float64]
 

@@ -7,16 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.arithmetic import check_device
 from lmgp.data import RandomState
 from lmgp.estimators.base import GaussianProcess, TrendColumns, untrended
-from lmgp.fitted import OfFit
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
 from lmgp.learning.forms import Ard
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.iterative import Iterations, IterativePosterior
 from lmgp.recipes import Exact, Iterative
+from lmgp.utils.arithmetic import check_device
+from lmgp.utils.fitted import OfFit
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,6 @@ from typing import Any, ClassVar
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
-from lmgp.arithmetic import Arithmetic, Precision, check_device
 from lmgp.data import APPROXIMATIONS, Approximation, RandomState
 from lmgp.estimators.base import TrendColumns, untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
@@ -15,6 +14,7 @@ from lmgp.learning.engine import Wanted
 from lmgp.learning.forms import Ard
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.recipes import Weights
+from lmgp.utils.arithmetic import Arithmetic, Precision, check_device
 
 
 class FeaturizedGPRegressor(StreamedGaussianProcess):

@@ -5,13 +5,13 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from lmgp.arithmetic import check_device
 from lmgp.data import RandomState
 from lmgp.estimators.base import GaussianProcess, TrendColumns
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
 from lmgp.learning.forms import Ard
 from lmgp.recipes import Nearest
+from lmgp.utils.arithmetic import check_device
 
 
 class NearestNeighborsGPRegressor(GaussianProcess):

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.data import Noise, RandomState
 from lmgp.estimators.base import TrendColumns, untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
-from lmgp.fitted import unchanged_on_failure
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
 from lmgp.learning.forms import Ard
@@ -21,6 +20,7 @@ from lmgp.learning.record import Learning, Trial
 from lmgp.posteriors.spectral import SpectralError, SpectralPosterior
 from lmgp.recipes import Spectral
 from lmgp.sums.modes import ModeSums
+from lmgp.utils.fitted import unchanged_on_failure
 
 
 class SpectralGPRegressor(StreamedGaussianProcess):

@@ -13,16 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.data import Rows, check_rows, known_centers, validated_pair
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
-from lmgp.fitted import digest, unchanged_on_failure
 from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
-from lmgp.progress import shown
 from lmgp.recipes import AdditiveRecipe
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
 from lmgp.sums.sample import Sample
 from lmgp.sums.stream import checked_chunk, fit_to_stream, reading
+from lmgp.utils.fitted import digest, unchanged_on_failure
+from lmgp.utils.progress import shown
 
 ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
 

@@ -14,14 +14,14 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from lmgp.columns import refuse_other_than_numbers
 from lmgp.data import refuse_no_targets
 from lmgp.errors import InputError
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale
-from lmgp.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.metrics.scorers import end_of
+from lmgp.utils.columns import refuse_other_than_numbers
+from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
 Floats = NDArray[np.float64]
 

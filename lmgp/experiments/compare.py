@@ -38,11 +38,11 @@ from lmgp.errors import (
     nearest_names,
 )
 from lmgp.experiments.datasets import Dataset, split
-from lmgp.memory import is_out_of_memory
 from lmgp.metrics import coverage, crps, kl_divergence, nlpd, rmse
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import BUILT_IN, EXACT, METHODS, NEAREST_ROWS, SPECTRAL, Allocation
+from lmgp.utils.memory import is_out_of_memory
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

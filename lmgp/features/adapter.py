@@ -29,10 +29,10 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from lmgp.data import as_tensor
 from lmgp.errors import InputError, KernelWarning
 from lmgp.features.base import FeatureMap, KernelMap, Work, names_of
-from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.lazy import Tensor
+from lmgp.utils.fitted import digest
+from lmgp.utils.lazy import Tensor
 
 Floats = NDArray[np.float64]
 

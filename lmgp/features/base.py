@@ -11,17 +11,17 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.arithmetic import USUAL, Arithmetic, Columns
 from lmgp.data import Noise, RandomState, Rows, Source, as_tensor, generator, validated
 from lmgp.errors import InputError
 from lmgp.features.statistics import Statistics
-from lmgp.fitted import Fitted, digest, forget, unchanged_on_failure
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.lazy import Tensor
-from lmgp.memory import check_memory
 from lmgp.neighbours.clustering import nearest_centroids
 from lmgp.neighbours.placement import distinct_places
+from lmgp.utils.arithmetic import USUAL, Arithmetic, Columns
+from lmgp.utils.fitted import Fitted, digest, forget, unchanged_on_failure
+from lmgp.utils.lazy import Tensor
+from lmgp.utils.memory import check_memory
 
 if TYPE_CHECKING:
     from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures

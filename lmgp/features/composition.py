@@ -26,7 +26,7 @@ from lmgp.kernels.composite import (
     checked_matrix,
     row_values,
 )
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
 

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.arithmetic import Arithmetic, Written
 from lmgp.data import as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, KernelMap, indexed
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
-from lmgp.fitted import digest
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.arithmetic import Arithmetic, Written
+from lmgp.utils.fitted import digest
+from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.features.moments import HIGHEST_DEGREE, scaled_powers
-from lmgp.lazy import torch
+from lmgp.utils.lazy import torch
 
 Exponents = NDArray[np.int64]
 

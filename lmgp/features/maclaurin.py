@@ -17,8 +17,8 @@ from lmgp.features.base import FeatureMap, KernelMap, Work, by_degree
 from lmgp.features.series import SeriesMap, vanishing
 from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, torch
 from lmgp.neighbours.placement import distinct_places
+from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from scipy.special import gammaln
 from lmgp.data import as_tensor
 from lmgp.features.sparse import as_float
 from lmgp.features.statistics import FeatureSums, GramSums
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.lazy import Tensor, torch
 
 Exponents = NDArray[np.int64]
 Step = tuple[NDArray[np.int64], NDArray[np.int64]]

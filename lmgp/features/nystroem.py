@@ -14,11 +14,11 @@ from lmgp.data import RandomState, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, Work, indexed
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor
-from lmgp.linalg import solve_lower
 from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.neighbours.placement import distinct_places
-from lmgp.parallel import single_threaded_blas
+from lmgp.utils.lazy import Tensor
+from lmgp.utils.linalg import solve_lower
+from lmgp.utils.parallel import single_threaded_blas
 
 Floats = NDArray[np.float64]
 

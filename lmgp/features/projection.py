@@ -9,8 +9,8 @@ from lmgp.features.base import KernelMap
 from lmgp.features.moments import Exponents, Step, monomials, plan
 from lmgp.features.series import vanishing
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.lazy import Tensor, torch
-from lmgp.memory import chunks
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.memory import chunks
 
 # Bytes of the monomials of half of the inputs that are held at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 2**19

@@ -16,8 +16,8 @@ from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, Work
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.lazy import Tensor, torch
 from lmgp.neighbours.placement import distinct_places
+from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
 

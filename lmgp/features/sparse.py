@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lmgp.errors import InputError
-from lmgp.memory import check_memory
+from lmgp.utils.memory import check_memory
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -35,8 +35,8 @@ from lmgp.data import RandomState, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap, indexed
 from lmgp.features.sparse import non_zeros
-from lmgp.lazy import Tensor, torch
-from lmgp.parallel import single_threaded_blas
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.parallel import single_threaded_blas
 
 Floats = NDArray[np.float64]
 

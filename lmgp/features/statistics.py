@@ -12,9 +12,9 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.arithmetic import USUAL, Arithmetic, Columns, Products
 from lmgp.data import Rows, Source, TargetSums, as_tensor
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.arithmetic import USUAL, Arithmetic, Columns, Products
+from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
 

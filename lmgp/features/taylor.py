@@ -13,7 +13,6 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lmgp.arithmetic import USUAL, Arithmetic
 from lmgp.data import RandomState, Rows, Source, TargetSums, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
@@ -32,11 +31,12 @@ from lmgp.features.sparse import (
     sparse_monomials,
 )
 from lmgp.features.statistics import Statistics
-from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, torch
-from lmgp.memory import check_memory
 from lmgp.neighbours.placement import distinct_places
+from lmgp.utils.arithmetic import USUAL, Arithmetic
+from lmgp.utils.fitted import digest
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.memory import check_memory
 
 Floats = NDArray[np.float64]
 

@@ -135,7 +135,7 @@ class TableSource(RowSource):
         return f"<{self.n_rows:,} rows of {', '.join(self.names)} in {len(self._files)} files; y is {self._roles[0]}>"
 
     def chunks(self, start: int = 0) -> Iterator[Chunk]:  # noqa: D102
-        from lmgp.parallel import ahead  # here, so that tables are read without torch
+        from lmgp.utils.parallel import ahead  # here, so that tables are read without torch
 
         return ahead(self._chunks(start))
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.columns import reads_as_date
 from lmgp.errors import DatasetError, nearest_names
 from lmgp.saving.output import whole_file
+from lmgp.utils.columns import reads_as_date
 
 if TYPE_CHECKING:
     import pandas

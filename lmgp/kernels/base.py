@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
-from lmgp.columns import checked_table
 from lmgp.data import as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.derivatives import Pullback
-from lmgp.lazy import Tensor, torch
-from lmgp.parallel import parallel_map
+from lmgp.utils.columns import checked_table
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.parallel import parallel_map
 
 if TYPE_CHECKING:
     from lmgp.kernels.composite import ScaledKernel, SumKernel

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.columns import checked_table
 from lmgp.data import as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel, Parameter, require, unsupported
 from lmgp.kernels.derivatives import Pullback
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.columns import checked_table
+from lmgp.utils.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from lmgp.kernels.stationary import GaussianKernel

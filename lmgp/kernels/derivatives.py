@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.spatial.distance import cdist
 
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from lmgp.kernels.base import Kernel

@@ -11,12 +11,12 @@ from scipy.special import gammaln, kve
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.columns import checked_table
 from lmgp.data import checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Bounds, Kernel, check_bounds, require
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.columns import checked_table
+from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
 

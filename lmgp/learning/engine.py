@@ -19,7 +19,6 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 
 from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError
-from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning.choice import Choice
 from lmgp.learning.forms import Ard, Form, declared_free, forms
@@ -28,11 +27,12 @@ from lmgp.learning.plan import PLAN
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Found, Likelihood, Search
 from lmgp.learning.space import RANGES, Units, deviation
-from lmgp.memory import check_memory
 from lmgp.neighbours.duplicates import count_copies, merged_copies, without_copies
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
-from lmgp.progress import STAGES, shown, tried_kernel
+from lmgp.utils.fitted import digest
+from lmgp.utils.memory import check_memory
+from lmgp.utils.parallel import parallel_map
+from lmgp.utils.progress import STAGES, shown, tried_kernel
 
 Floats = NDArray[np.float64]
 Wanted = Kernel | str | Iterable[str] | None

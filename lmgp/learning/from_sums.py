@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import torch
 from lmgp.learning.record import Learned
 from lmgp.learning.space import RANGES, parameter_units
-from lmgp.memory import check_memory
 from lmgp.posteriors.modes import Modes
 from lmgp.posteriors.spectral import ModeStatistics, mode_log_density
 from lmgp.posteriors.toeplitz import RealModes
 from lmgp.sums.modes import ModeSums
+from lmgp.utils.lazy import torch
+from lmgp.utils.memory import check_memory
 
 Floats = NDArray[np.float64]
 

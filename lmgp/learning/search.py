@@ -19,10 +19,10 @@ from lmgp.learning.plan import PLAN, Round
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, Optimum, VecchiaObjective, climb
 from lmgp.learning.space import Space, Units
-from lmgp.parallel import parallel_map, single_threaded
 from lmgp.posteriors.likelihood import log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
-from lmgp.progress import tried_kernel
+from lmgp.utils.parallel import parallel_map, single_threaded
+from lmgp.utils.progress import tried_kernel
 
 Floats = NDArray[np.float64]
 Likelihood = Literal["auto", "exact", "vecchia"]

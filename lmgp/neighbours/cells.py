@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
-from lmgp.lazy import torch
+from lmgp.utils.lazy import torch
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import cKDTree
 from sklearn.utils.validation import check_array
 
-from lmgp.columns import checked_table
 from lmgp.errors import InputError
+from lmgp.utils.columns import checked_table
 
 Floats = NDArray[np.float64]
 

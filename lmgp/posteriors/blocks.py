@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, no_grad, torch
-from lmgp.linalg import cholesky, solve_lower, solve_upper
-from lmgp.parallel import parallel_map, single_threaded
 from lmgp.posteriors.exact import factorise
+from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
+from lmgp.utils.parallel import parallel_map, single_threaded
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from lmgp.data import Noise, Rows, as_tensor
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, torch
-from lmgp.linalg import cholesky, solve_lower, solve_upper
-from lmgp.memory import check_memory, chunks
 from lmgp.posteriors.base import LEAST, Posterior, combine, normal_log_density
 from lmgp.posteriors.likelihood import noise_and_weights, repetitions
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
+from lmgp.utils.memory import check_memory, chunks
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ MOST_GIB = 1e12
 
 
 def factorise(covariance: Tensor, noise: Tensor) -> Tensor:
-    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.linalg.cholesky`.
+    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.utils.linalg.cholesky`.
 
     Parameters
     ----------

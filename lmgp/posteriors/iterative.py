@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from lmgp.arithmetic import place_of
 from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, torch
-from lmgp.linalg import conjugate_gradients
-from lmgp.memory import memory_limit
 from lmgp.posteriors.base import Posterior, combine
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.posteriors.weights import fitted_global_map
+from lmgp.utils.arithmetic import place_of
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.linalg import conjugate_gradients
+from lmgp.utils.memory import memory_limit
 
 Floats = NDArray[np.float64]
 

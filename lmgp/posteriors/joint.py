@@ -12,12 +12,12 @@ from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, no_grad, torch
-from lmgp.linalg import solve_lower, solve_upper
-from lmgp.memory import check_memory, chunks
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.exact import ExactPosterior, factorise
 from lmgp.posteriors.nearest import FARTHEST, blocks_of
+from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.memory import check_memory, chunks
+from lmgp.utils.parallel import parallel_map
 
 if TYPE_CHECKING:
     from lmgp.posteriors.weights import WeightPosterior

@@ -9,8 +9,8 @@ from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import with_gradient
-from lmgp.lazy import Tensor, torch
-from lmgp.linalg import cholesky, solve_lower
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.linalg import cholesky, solve_lower
 
 Floats = NDArray[np.float64]
 

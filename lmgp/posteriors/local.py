@@ -20,10 +20,10 @@ from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.clustering import Neighbourhoods
 from lmgp.neighbours.lattice import Lattice
 from lmgp.neighbours.placement import by_centroid, distinct_places, negligible_share
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.weights import WeightPosterior, accumulate, check_model
+from lmgp.utils.parallel import parallel_map
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -15,11 +15,11 @@ from threadpoolctl import ThreadpoolController
 
 from lmgp.data import Noise, Rows, Source
 from lmgp.errors import InputError, TimeLimitError
-from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel, require
-from lmgp.lazy import Tensor, torch
-from lmgp.memory import check_memory
 from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products
+from lmgp.utils.fitted import digest
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.memory import check_memory
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

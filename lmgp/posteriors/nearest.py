@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.arithmetic import ACCELERATOR_BYTES, Arithmetic
 from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel, require
-from lmgp.lazy import Tensor, no_grad, torch
-from lmgp.linalg import solve_lower, solve_upper
-from lmgp.memory import check_memory, chunks
 from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.base import Posterior, combine
 from lmgp.posteriors.exact import factorise, max_rows_within
+from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
+from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.memory import check_memory, chunks
+from lmgp.utils.parallel import parallel_map
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -1,8 +1,8 @@
 """Products with the covariance of all rows, block by block: kept where they fit into memory, and made again if not."""
 
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, no_grad, torch
-from lmgp.parallel import parallel_map
+from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.parallel import parallel_map
 
 # Rows of a block: on the CPU what is made of one stays in its cache; an accelerator wants larger ones.
 ROWS, ACCELERATOR_ROWS = 1024, 8192

@@ -10,15 +10,15 @@ from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
-from lmgp.lazy import Tensor, no_grad, torch
-from lmgp.linalg import solve_lower, solve_upper
-from lmgp.memory import check_memory, chunks
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.exact import factorise
 from lmgp.posteriors.likelihood import noise_and_weights, repetitions
 from lmgp.posteriors.nearest import FARTHEST, blocks_of, others, parameter_values, tree_of_rows
+from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.memory import check_memory, chunks
+from lmgp.utils.parallel import parallel_map
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.arithmetic import Arithmetic
 from lmgp.data import Rows
-from lmgp.lazy import Tensor, torch
-from lmgp.linalg import solve_upper
 from lmgp.posteriors.weights import WeightPosterior, accumulate
+from lmgp.utils.arithmetic import Arithmetic
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.linalg import solve_upper
 
 Floats = NDArray[np.float64]
 

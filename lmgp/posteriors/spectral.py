@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from lmgp.data import Noise, Rows, TargetSums
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import torch
-from lmgp.linalg import solve_lower
-from lmgp.memory import check_memory, chunks, memory_limit
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.modes import ModePlan, white
 from lmgp.posteriors.toeplitz import (
@@ -28,6 +25,9 @@ from lmgp.posteriors.toeplitz import (
     mode_gram,
 )
 from lmgp.posteriors.variance import LocalVariance
+from lmgp.utils.lazy import torch
+from lmgp.utils.linalg import solve_lower
+from lmgp.utils.memory import check_memory, chunks, memory_limit
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
-from lmgp.lazy import torch
-from lmgp.linalg import cholesky
+from lmgp.utils.lazy import torch
+from lmgp.utils.linalg import cholesky
 
 Floats = NDArray[np.float64]
 Complexes = NDArray[np.complex128]

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from lmgp.data import Noise, Rows, column_deviations
 from lmgp.errors import InputError, nearest_names
-from lmgp.fitted import digest
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import LEAST, Posterior
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.joint import normal_draws
+from lmgp.utils.fitted import digest
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

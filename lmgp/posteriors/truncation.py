@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from lmgp.errors import NoEstimateError
 from lmgp.features.base import KernelMap
 from lmgp.features.taylor import TaylorFeatures
-from lmgp.lazy import Tensor, torch
-from lmgp.memory import chunks
 from lmgp.metrics import kl_divergence
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.memory import chunks
 
 if TYPE_CHECKING:
     from lmgp.posteriors.weights import WeightPosterior

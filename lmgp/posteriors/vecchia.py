@@ -11,9 +11,9 @@ from scipy.spatial import KDTree
 from lmgp.data import Rows, as_tensor
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Gradient, with_gradient
-from lmgp.lazy import Tensor, no_grad, torch
-from lmgp.memory import chunks
-from lmgp.parallel import parallel_map
+from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.memory import chunks
+from lmgp.utils.parallel import parallel_map
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from lmgp.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
 from lmgp.data import Noise, Rows, as_tensor
 from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
@@ -17,12 +16,13 @@ from lmgp.features.projection import Projection
 from lmgp.features.sparse import as_float
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, torch
-from lmgp.linalg import cholesky, solve_lower, solve_upper
-from lmgp.memory import check_memory, chunks
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, rows_are_gone, without_itself
 from lmgp.posteriors.truncation import expected_divergence
+from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
+from lmgp.utils.memory import check_memory, chunks
+from lmgp.utils.parallel import parallel_map
 
 Floats = NDArray[np.float64]
 

@@ -23,17 +23,17 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.columns import refuse_other_than_numbers
 from lmgp.data import as_tensor, validated
 from lmgp.errors import InputError, ValidityWarning
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
-from lmgp.fitted import Fitted, forget
-from lmgp.memory import check_memory, chunks
 from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.rbf.estimators import check_kind, rbf_expansion
 from lmgp.rbf.expansion import Classification, Floats, OneClass, RBFExpansion, Readout
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
+from lmgp.utils.columns import refuse_other_than_numbers
+from lmgp.utils.fitted import Fitted, forget
+from lmgp.utils.memory import check_memory, chunks
 
 # A row at the bound is within it, whatever its norm is rounded to: so are all rows of a model trained at gamma_max.
 ROUNDING = 1e-12

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.memory import chunks
+from lmgp.utils.memory import chunks
 
 Floats = NDArray[np.float64]
 

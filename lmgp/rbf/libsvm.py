@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lmgp.errors import InputError
-from lmgp.memory import check_memory
 from lmgp.rbf.expansion import Classification, Floats, OneClass, RBFExpansion, Readout, Regression, one_vs_one
+from lmgp.utils.memory import check_memory
 
 CLASSIFIERS = ("c_svc", "nu_svc")
 TYPES = (*CLASSIFIERS, "one_class", "epsilon_svr", "nu_svr")

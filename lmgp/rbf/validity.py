@@ -10,8 +10,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammainc, gammaln, hyp1f1
 from sklearn.utils.validation import check_array
 
-from lmgp.columns import checked_table
 from lmgp.errors import InputError
+from lmgp.utils.columns import checked_table
 
 Floats = NDArray[np.float64]
 

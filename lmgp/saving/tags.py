@@ -70,7 +70,7 @@ TAGS = {
     "transformer-scale": "estimators.warping.TransformerScale",
     "transformed-fit": "estimators.transformed.TransformedFit",
     "transformed-target-gp-regressor": "estimators.transformed.TransformedTargetGPRegressor",
-    "arithmetic": "arithmetic.Arithmetic",
+    "arithmetic": "utils.arithmetic.Arithmetic",
     "spherical-coordinates": "kernels.sphere.SphericalCoordinates",
     "product-kernel": "kernels.composite.ProductKernel",
     "scaled-kernel": "kernels.composite.ScaledKernel",

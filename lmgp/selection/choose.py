@@ -17,12 +17,12 @@ from lmgp.posteriors.costs import of_modes
 from lmgp.posteriors.local import PRUNE
 from lmgp.posteriors.modes import check_modes, choose_modes, expected_iterations
 from lmgp.posteriors.residual import ResidualPosterior
-from lmgp.progress import STAGES
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import LIMITS, Allowed, Candidate, Problem, families
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import PLAN, Probes
 from lmgp.selection.search import APPROXIMATION, Selection, at_once, select
+from lmgp.utils.progress import STAGES
 
 Floats = NDArray[np.float64]
 

@@ -12,12 +12,12 @@ from lmgp.data import Noise, Rows
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import torch
 from lmgp.metrics import kl_divergence
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.posteriors.weights import fitted_global_map
+from lmgp.utils.lazy import torch
+from lmgp.utils.parallel import parallel_map
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from lmgp.data import Approximation
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.base import Posterior
-from lmgp.progress import tried_model
 from lmgp.selection.candidates import Candidate, Family
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.selection.probes import Probes
+from lmgp.utils.progress import tried_model
 
 Floats = NDArray[np.float64]
 

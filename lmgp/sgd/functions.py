@@ -35,7 +35,7 @@ from lmgp.features.base import FeatureMap, KernelMap
 from lmgp.features.composition import exact_features
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.memory import check_memory, chunks
+from lmgp.utils.memory import check_memory, chunks
 
 Floats = NDArray[np.float64]
 # The columns of a row whose entries are not zero, and these entries.

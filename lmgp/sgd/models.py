@@ -22,10 +22,10 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.data import RandomState, generator, spawn, validated, validated_pair
 from lmgp.errors import InputError, NumericalError
-from lmgp.fitted import Fitted, forget, unchanged_on_failure
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.parallel import single_threaded
 from lmgp.sgd.functions import STRATEGIES, Floats, KernelFunctions, Strategy, make_source, outputs
+from lmgp.utils.fitted import Fitted, forget, unchanged_on_failure
+from lmgp.utils.parallel import single_threaded
 
 Schedule = Literal["constant", "inverse_sqrt", "pegasos"]
 

@@ -25,16 +25,16 @@ from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, MomentSums
 from lmgp.features.statistics import Statistics
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.lazy import Tensor, torch
-from lmgp.memory import check_memory, chunks
 from lmgp.neighbours.clustering import Neighbourhoods
 from lmgp.neighbours.lattice import Floats, Indices, Keys, Lattice, grouped, union
-from lmgp.parallel import parallel_map
 from lmgp.posteriors.base import Posterior, rows_are_gone
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.sums.base import Sums, combined_summaries
 from lmgp.sums.kept import ONE_START, RowSums
+from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.memory import check_memory, chunks
+from lmgp.utils.parallel import parallel_map
 
 # The reach is that of as many rows: it stays as it is, however many come.
 ROWS_TO_COME = 1e7

@@ -6,7 +6,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.arithmetic import Arithmetic
 from lmgp.data import ROUNDING, Noise, Rows, Source, Summary, TargetSums, not_there
 from lmgp.errors import NumericalError
 from lmgp.features.base import KernelMap
@@ -16,6 +15,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.rounding import rounding_divergence
 from lmgp.posteriors.weights import WeightPosterior, accumulate
 from lmgp.sums.base import Sums, combined_summaries
+from lmgp.utils.arithmetic import Arithmetic
 
 Floats = NDArray[np.float64]
 

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from tqdm import tqdm
 
-from lmgp.columns import dask_kind, refuse_what_is_no_table
 from lmgp.data import Rows, generator, spawn
 from lmgp.errors import ClusterError, InputError, LmgpError
-from lmgp.fitted import unchanged_on_failure
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
-from lmgp.parallel import single_threaded
 from lmgp.sums.sample import Sample
 from lmgp.sums.stream import Place, checked_chunk
+from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
+from lmgp.utils.fitted import unchanged_on_failure
+from lmgp.utils.parallel import single_threaded
 
 # Results of this many partitions, or of groups of them, are merged at a time.
 SPLIT_EVERY = 8

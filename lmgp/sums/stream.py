@@ -15,11 +15,11 @@ from tqdm import tqdm
 
 from lmgp.data import Rows, generator, spawn
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError
-from lmgp.fitted import unchanged_on_failure
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.output import check_place
 from lmgp.sums.checkpoint import Checkpoint, read_checkpoint
 from lmgp.sums.sample import Sample
+from lmgp.utils.fitted import unchanged_on_failure
 
 
 @dataclass

@@ -116,7 +116,7 @@ class TestPrediction:
         X, y, T, lengthscale, variance, noise_variance = given("diabetes", ard=False)
         model = ExactGPRegressor(GaussianKernel(lengthscale, variance), noise_variance).fit(X, y)
         whole = model.predict(T, return_std=True)
-        monkeypatch.setattr("lmgp.memory.CHUNK_BYTES", 3 * 8 * len(X))
+        monkeypatch.setattr("lmgp.utils.memory.CHUNK_BYTES", 3 * 8 * len(X))
         np.testing.assert_allclose(model.predict(T, return_std=True), whole, rtol=1e-12, atol=1e-13)
 
     def test_data_may_change_after_the_fit(self) -> None:

@@ -220,7 +220,7 @@ class TestChunks:
         arguments = {"sample_weight": rng.uniform(0, 2, len(y)), "noise_variances": rng.uniform(0.01, 0.5, len(y))}
         whole = model_of(name, approximation).fit(X, y, **arguments)
         expected = whole.predict(T, return_std=True)
-        monkeypatch.setattr("lmgp.memory.CHUNK_BYTES", 7 * 8 * 40)
+        monkeypatch.setattr("lmgp.utils.memory.CHUNK_BYTES", 7 * 8 * 40)
         chunked = model_of(name, approximation).fit(X, y, **arguments)
         np.testing.assert_allclose(chunked.predict(T, return_std=True), expected, rtol=1e-9, atol=1e-11)
         assert chunked.log_marginal_likelihood_ == pytest.approx(whole.log_marginal_likelihood_, rel=1e-11)

@@ -95,7 +95,7 @@ def test_landmarks_are_no_more_than_rows() -> None:
 
 
 def test_a_map_alone_is_held_against_the_machines_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmgp.memory._machine_bytes", lambda: 2.0**20)
+    monkeypatch.setattr("lmgp.utils.memory._machine_bytes", lambda: 2.0**20)
     for features in MAPS[1:]:
         message, n_bytes = refused(lambda features=features: features.fit(rows(100)[0]))
         assert "of this machine. At most about" in message

@@ -32,8 +32,8 @@ from lmgp.data import Rows, spawn
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.several import MultiTargetGPRegressor
 from lmgp.learning.engine import Settings, learn_rows
-from lmgp.linalg import cholesky
 from lmgp.posteriors.products import KernelProducts
+from lmgp.utils.linalg import cholesky
 
 N, T = 80, 3
 RNG = np.random.default_rng(0)

@@ -42,9 +42,9 @@ from lmgp.experiments.compare import (
 )
 from lmgp.experiments.datasets import Dataset
 from lmgp.experiments.report import table
-from lmgp.memory import is_out_of_memory
 from lmgp.selection.methods import EXACT, METHODS
 from lmgp.selection.search import Selection
+from lmgp.utils.memory import is_out_of_memory
 from tests.experiments.conftest import made_row
 
 Make = Callable[..., Dataset]

@@ -6,11 +6,11 @@ import torch
 
 from lmgp import GaussianKernel, MaternKernel
 from lmgp.errors import NumericalError
-from lmgp.linalg import conjugate_gradients
 from lmgp.posteriors import products
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.iterative import _LeftOut, _sizes
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
+from lmgp.utils.linalg import conjugate_gradients
 
 KERNEL = GaussianKernel([0.8, 1.3], 1.5) + MaternKernel(2.0, variance=0.4)
 

@@ -281,7 +281,7 @@ def test_rows_far_away_get_the_intercept(cls: type) -> None:
 def test_many_rows_take_chunks(cls: type, monkeypatch: pytest.MonkeyPatch) -> None:
     model, Z = cls.from_estimator(classifier()), rows(100, seed=4)
     expected = model.decision_function(Z)
-    monkeypatch.setattr("lmgp.memory.CHUNK_BYTES", 4000)
+    monkeypatch.setattr("lmgp.utils.memory.CHUNK_BYTES", 4000)
     np.testing.assert_allclose(model.decision_function(Z), expected, rtol=1e-10, atol=1e-12)
     again = cls.from_estimator(classifier())  # in chunks of support vectors
     np.testing.assert_allclose(again.decision_function(Z), expected, rtol=1e-10, atol=1e-12)

@@ -111,8 +111,10 @@ TOLERANCES = (
     Tolerance("learned/*", "*", 1e-6, "A search for an optimum enlarges rounding."),
     Tolerance("transformed/exact/power", "*", 1e-6, "The power is found by a search, which enlarges rounding."),
     Tolerance("spectral/*iterations", "*", 1e-6, "Conjugate gradients end at a tolerance, and depend on threads."),
-    Tolerance("iterative/default-tolerance", "*", 1e-7, "Conjugate gradients end at a tolerance, in single precision."),
-    Tolerance("featurized/single-precision", "*", 1e-7, "Columns are of single precision."),
+    Tolerance("iterative/default-tolerance", "*", 1e-4, "Conjugate gradients end at a tolerance, in single precision."),
+    Tolerance(
+        "featurized/single-precision", "*", 1e-5, "Columns are of single precision, and products round as the CPU does."
+    ),
     Tolerance("*nystroem*", "*", 1e-8, "Columns are divided by what their landmark adds, which may be small."),
     Tolerance("*spectral*", "*", 1e-8, "About 1,000 modes are far more than the rows determine."),
 )

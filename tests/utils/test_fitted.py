@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp import GaussianKernel
-from lmgp.fitted import Fitted, OfFit, digest, unchanged_on_failure
+from lmgp.utils.fitted import Fitted, OfFit, digest, unchanged_on_failure
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-import lmgp.memory
+import lmgp.utils.memory
 from lmgp.errors import MemoryLimitError
-from lmgp.memory import check_memory, chunks
+from lmgp.utils.memory import check_memory, chunks
 
 
 @pytest.mark.parametrize(("n", "n_columns"), [(1, 1), (10, 3), (1000, 7), (5, 10**6), (0, 3)])
@@ -16,7 +16,7 @@ from lmgp.memory import check_memory, chunks
 def test_slices_cover_all_rows_once_within_their_memory(
     n: int, n_columns: int, n_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lmgp.memory, "CHUNK_BYTES", n_bytes)
+    monkeypatch.setattr(lmgp.utils.memory, "CHUNK_BYTES", n_bytes)
     parts = [range(n)[part] for part in chunks(n, n_columns)]
     assert [i for part in parts for i in part] == list(range(n))
     # One row at least, however wide.
@@ -43,7 +43,7 @@ def test_what_does_not_fit_says_what_would() -> None:
 PAGES = """
 import resource
 import numpy as np
-import lmgp.memory
+import lmgp.utils.memory
 
 def pages():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

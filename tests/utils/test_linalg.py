@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lmgp.errors import LmgpError, NumericalError, NumericalWarning
-from lmgp.linalg import cholesky, solve_lower
+from lmgp.utils.linalg import cholesky, solve_lower
 
 
 def positive_definite(n: int, seed: int = 0) -> np.ndarray:

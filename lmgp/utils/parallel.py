@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from lmgp.lazy import torch
+from lmgp.utils.lazy import torch
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

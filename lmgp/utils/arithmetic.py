@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import cython_blas
 
 from lmgp.errors import InputError
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.lazy import Tensor, torch
 
 Precision = Literal["float64", "float32"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lmgp.errors import NumericalError, NumericalWarning
-from lmgp.lazy import Tensor, torch
+from lmgp.utils.lazy import Tensor, torch
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from lmgp import (
     TaylorFeatures,
     load,
 )
-from lmgp import arithmetic as sums
-from lmgp.arithmetic import Arithmetic, Products, Written, check_device
 from lmgp.errors import InputError
 from lmgp.metrics import kl_divergence
+from lmgp.utils import arithmetic as sums
+from lmgp.utils.arithmetic import Arithmetic, Products, Written, check_device
 from tests.conftest import counts_and_noises, draw
 
 GIVEN = {"kernel": GaussianKernel([1.2, 0.8], 1.5), "noise_variance": 0.05}
@@ -58,9 +58,9 @@ def test_products_are_what_they_are_said_to_be(
     arithmetic: Arithmetic, written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that there are several parts of several blocks.
-    monkeypatch.setattr("lmgp.arithmetic.CHUNK_BYTES", 8 * 300 * 128)
-    monkeypatch.setattr("lmgp.arithmetic.PART_BYTES", 8 * 300 * 50)
-    monkeypatch.setattr("lmgp.arithmetic.SINGLE_ROWS", 200)
+    monkeypatch.setattr("lmgp.utils.arithmetic.CHUNK_BYTES", 8 * 300 * 128)
+    monkeypatch.setattr("lmgp.utils.arithmetic.PART_BYTES", 8 * 300 * 50)
+    monkeypatch.setattr("lmgp.utils.arithmetic.SINGLE_ROWS", 200)
     error = summed(arithmetic, written)
     assert error < 1e-14 if arithmetic.precision == "float64" else 1e-9 < error < 1e-6
 

@@ -12,7 +12,7 @@ from lmgp.errors import MemoryLimitError
 CHUNK_BYTES = 8 * 2**20
 
 
-# The C library of Linux takes every buffer of more than 128 KiB from the system and gives it back, which can take longer
+# The C library of Linux takes every buffer above 128 KiB from the system and gives it back, which can take longer
 # than what is computed in it. It keeps up to 64 MiB of buffers of at most 32 MiB, the most that it allows to be kept.
 _KEPT_BYTES, _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = 32 * 2**20, -1, -3
 if platform.libc_ver()[0] == "glibc":

@@ -1,4 +1,4 @@
-"""Tests of lmgp.parallel: results must not depend on threads, and no thread may find another's settings."""
+"""Tests of lmgp.utils.parallel: results must not depend on threads, and no thread may find another's settings."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
-from lmgp.parallel import ahead, parallel_map, single_threaded_blas
+from lmgp.utils.parallel import ahead, parallel_map, single_threaded_blas
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -130,7 +130,7 @@ def test_a_call_within_a_task_stays_in_its_thread(n_threads: int) -> None:
 
 
 def test_models_do_not_depend_on_threads(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lmgp.memory.CHUNK_BYTES", 64 * 8 * 50)  # many chunks of 50 rows
+    monkeypatch.setattr("lmgp.utils.memory.CHUNK_BYTES", 64 * 8 * 50)  # many chunks of 50 rows
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 8.0, size=(400, 2))
     y = np.sin(X).sum(axis=1) + 0.1 * rng.standard_normal(400)

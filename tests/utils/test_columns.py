@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from lmgp.columns import refuse_other_than_numbers
 from lmgp.errors import InputError
+from lmgp.utils.columns import refuse_other_than_numbers
 
 DAYS = pd.date_range("2020-01-01", periods=6)
 SOME = [1.5, 2.0, -3.0, 0.0, 7.0, 1e9]
