@@ -359,13 +359,12 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags = get_tags(self.estimator)
         tags.estimator_type = self._kind
         tags.classifier_tags = ClassifierTags() if self._kind == "classifier" else None
         tags.regressor_tags = RegressorTags() if self._kind == "regressor" else None
-        tags.input_tags.sparse = True
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            of_estimator = get_tags(self.estimator)
-            tags.target_tags, tags.input_tags.sparse = of_estimator.target_tags, of_estimator.input_tags.sparse
         return tags
 
 
@@ -461,16 +460,7 @@ class QuadraticRBF(ApproximateRBF):
             v += weights.T @ shifted
             for matrix, weight in zip(M, weights.T, strict=True):
                 matrix += (0.5 * weight * shifted.T) @ shifted
-        return {
-            "c_": c,
-            "v_": v,
-            "M_": M,
-            "expansion_point_": point,
-            "radius_": 0.5 / farthest if farthest else math.inf,
-            "_error": "each term of the sum errs by less than 3.05%",
-            "_advice": "Expand around the data (center), train with gamma at most gamma_max(X, center=...), or use "
-            "TaylorRBF with a higher degree or a threshold.",
-        }
+        return {"c_": c, "v_": v, "M_": M, "expansion_point_": point, **_bound_of_one(farthest, 2, PAPER_TOLERANCE)}
 
     def _row_size(self) -> int:
         return self.n_features_in_ + len(self.intercept_)
@@ -598,12 +588,7 @@ class TaylorRBF(ApproximateRBF):
         if self.threshold is None:
             centers = resolve_center(self.center, expansion.vectors)[None, :]
             farthest = float(np.linalg.norm((expansion.vectors - centers) * scale, axis=1).max())
-            return centers, {
-                "radius_": largest_exponent(degree, self.tolerance) / farthest if farthest else math.inf,
-                "_error": f"each term of the sum errs by less than {self.tolerance:.3%}",
-                "_advice": "Expand around the data (center), train with gamma at most "
-                f"gamma_max(X, center=..., degree={degree}), or use a higher degree or a threshold.",
-            }
+            return centers, _bound_of_one(farthest, degree, self.tolerance)
         if not isinstance(self.center, str) or self.center != "origin":
             raise InputError(f"center={self.center!r} and threshold={self.threshold!r} cannot both be given.")
         return farthest_point_clustering(expansion.vectors * scale, self.threshold) / scale, {
@@ -628,6 +613,16 @@ class TaylorRBF(ApproximateRBF):
         for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
             outputs[order[start:stop]] = features[:, start:stop].T @ self.weights_[nearest[start]]
         return outputs, distances
+
+
+def _bound_of_one(farthest: float, degree: int, tolerance: float) -> dict[str, Any]:
+    """Return what holds around one centre, from which a support vector is at most `farthest` lengthscales away."""
+    return {
+        "radius_": largest_exponent(degree, tolerance) / farthest if farthest else math.inf,
+        "_error": f"each term of the sum errs by less than {tolerance:.3%}",
+        "_advice": "Expand around the data (center), train with gamma at most "
+        f"gamma_max(X, center=..., degree={degree}), or use TaylorRBF with a higher degree or a threshold.",
+    }
 
 
 def _weights(expansion: RBFExpansion, degree: int, centers: Floats) -> Floats:

@@ -26,8 +26,8 @@ from lmgp.rbf.libsvm import read_libsvm
 Floats = NDArray[np.float64]
 SUPPORTED = (
     "SVC, NuSVC, SVR, NuSVR, OneClassSVM and KernelRidge with kernel='rbf'; GaussianProcessRegressor with an RBF "
-    "kernel (times a constant, plus white noise); ExactGPRegressor with a GaussianKernel; RBFExpansion; the path of a "
-    "LIBSVM model file"
+    "kernel (times a constant, plus white noise); ExactGPRegressor with a GaussianKernel and a constant trend; "
+    "RBFExpansion; the path of a LIBSVM model file"
 )
 
 
@@ -118,11 +118,6 @@ def _support_vectors(model: Any) -> Floats:
     return vectors
 
 
-def _gamma(model: Any) -> float:
-    # "scale" is of the variance of all training rows, which a model does not keep: only this attribute knows it then.
-    return {"scale": model._gamma, "auto": 1.0 / model.n_features_in_}.get(model.gamma, model.gamma)
-
-
 @_read.register(SVC)
 @_read.register(NuSVC)
 def _read_classifier(model: Any) -> RBFExpansion:
@@ -132,7 +127,8 @@ def _read_classifier(model: Any) -> RBFExpansion:
     if len(model.classes_) == 2:  # scikit-learn turns the signs that LIBSVM has
         dual, intercept = -dual, -intercept
     readout = Classification(model.classes_, model.decision_function_shape, model.break_ties)
-    return RBFExpansion(vectors, one_vs_one(dual, model.n_support_), intercept, _gamma(model), readout)
+    # gamma="scale" is of the variance of all training rows, which a model does not keep: only this attribute knows it.
+    return RBFExpansion(vectors, one_vs_one(dual, model.n_support_), intercept, model._gamma, readout)
 
 
 @_read.register(SVR)
@@ -140,7 +136,7 @@ def _read_classifier(model: Any) -> RBFExpansion:
 @_read.register(OneClassSVM)
 def _read_one_output(model: Any) -> RBFExpansion:
     readout = OneClass() if isinstance(model, OneClassSVM) else Regression()
-    return RBFExpansion(_support_vectors(model), _dense(model.dual_coef_).T, model.intercept_, _gamma(model), readout)
+    return RBFExpansion(_support_vectors(model), _dense(model.dual_coef_).T, model.intercept_, model._gamma, readout)
 
 
 @_read.register
@@ -193,6 +189,9 @@ def _read_exact_gp(model: ExactGPRegressor) -> RBFExpansion:
     kernel: Any = model.kernel_
     if not isinstance(kernel, GaussianKernel):
         raise InputError(f"ExactGPRegressor has the kernel {kernel!r}. Supported: {SUPPORTED}.")
+    if model.trend_ is not None:
+        raise InputError(f"ExactGPRegressor has trend={model.trend!r}. Supported: {SUPPORTED}.")
     X, alpha = model.dual_coefficients()
     gamma = 0.5 / np.square(np.asarray(kernel.lengthscale, dtype=np.float64))
-    return RBFExpansion(X, float(kernel.variance) * alpha[:, None], np.array([model.center_]), gamma)
+    weights = float(kernel.variance) * alpha.reshape(len(X), -1)
+    return RBFExpansion(X, weights, np.atleast_1d(model.center_), gamma, Regression(alpha.ndim == 1))

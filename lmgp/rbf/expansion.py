@@ -49,11 +49,7 @@ class OneClass:
     """The only output is positive for inliers: rows like those of the training."""
 
     kind: ClassVar[str] = "outlier_detector"
-
-    @property
-    def n_outputs(self) -> int:
-        """How many outputs there must be."""
-        return 1
+    n_outputs: ClassVar[int] = 1
 
     def decision(self, outputs: Floats) -> Floats:
         """Return the output, shape (n,)."""

@@ -189,15 +189,13 @@ def gamma_max(X: ArrayLike, *, center: str | ArrayLike = "origin", degree: int =
     (0.025, 0.25, 0.054001)
     """
     rows = checked_table(X)
-    shifted = np.abs(rows - resolve_center(center, rows))
-    # By the largest entry first, so that no square overflows or vanishes.
-    unit = float(shifted.max())
-    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-        distance = unit * np.sqrt(np.square(shifted / unit).sum(axis=1).max())
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        # Not by squares, which overflow or vanish.
+        distance = np.hypot.reduce(np.abs(rows - resolve_center(center, rows)), axis=1).max()
         gamma = float(0.5 * largest_exponent(degree) / distance / distance)
     if not 0.0 < gamma < math.inf:
         raise InputError(
-            f"No largest gamma can be given: the row farthest from center={center!r} is at a distance of {unit:g}"
-            f"{', so that any gamma is valid' if not unit else ''}. Check X and center."
+            f"No largest gamma can be given: the row farthest from center={center!r} is at a distance of {distance:g}"
+            f"{', so that any gamma is valid' if not distance else ''}. Check X and center."
         )
     return gamma

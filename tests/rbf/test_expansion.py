@@ -80,7 +80,7 @@ def test_regressors_are_read_exactly(model: Any) -> None:
     assert rbf_expansion(expansion) is expansion
 
 
-@pytest.mark.parametrize("name", ["kernel ridge", "gp, noise within", "gp, ard"])
+@pytest.mark.parametrize("name", ["kernel ridge", "gp, noise within", "gp, ard", "exact gp, ard"])
 @pytest.mark.parametrize("columns", [[0, 1], [0]])
 def test_several_targets_are_read_exactly(name: str, columns: list[int]) -> None:
     X, Z = rows(), rows(seed=1)
@@ -109,6 +109,12 @@ def test_an_exact_gp_with_another_kernel_is_refused() -> None:
     fitted = ExactGPRegressor(GaussianKernel(1.0), 0.1).fit(rows(), target(rows()))
     fitted.kernel_ = MaternKernel(1.0)  # type: ignore[assignment]
     with pytest.raises(InputError, match=r"ExactGPRegressor has the kernel MaternKernel.*Supported: SVC"):
+        rbf_expansion(fitted)
+
+
+def test_an_exact_gp_with_a_trend_is_refused() -> None:
+    fitted = ExactGPRegressor(GaussianKernel(1.0), 0.1, trend="linear").fit(rows(), target(rows()))
+    with pytest.raises(InputError, match=r"ExactGPRegressor has trend='linear'\. Supported: SVC.* a constant trend"):
         rbf_expansion(fitted)
 
 
