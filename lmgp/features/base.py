@@ -104,12 +104,20 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
         """
         return self._fit_by(X, self.draw)
 
-    def _fit_by(self, X: ArrayLike, draw: Callable[[Any, np.random.Generator], None]) -> Self:
+    def fit_checked(self, X: Floats) -> Self:
+        """Draw the map for rows that are not checked again, see `fit`."""
+        return self._fit_by(X, self.draw, checked=True)
+
+    def _fit_by(self, X: ArrayLike, draw: Callable[[Any, np.random.Generator], None], checked: bool = False) -> Self:
         """Check parameters and rows, and draw the map by a method; where that fails, the map stays as it was."""
         with unchanged_on_failure(self):
             self._validate_params()
             forget(self)
-            rows: Floats = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
+            rows: Any = X
+            if checked:
+                self.n_features_in_ = rows.shape[1]
+            else:
+                rows = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
             self._prepare(rows)
             draw(rows, generator(self.random_state))
             if "n_features_out_" not in vars(self):
@@ -328,9 +336,10 @@ class KernelMap(FeatureMap):
         centroids : ndarray of shape (n_centroids, d)
         """
         if len(centroids) == 1:  # the nearest one in any metric
-            return self.fit(X - centroids)
+            return self.fit_checked(X - centroids)
         kernel = self._checked_kernel(X.shape[1])
-        return self.fit(X - centroids[nearest_centroids(kernel.scale(X), kernel.scale(centroids))])
+        nearest = nearest_centroids(kernel.in_lengthscales(X), kernel.in_lengthscales(centroids))
+        return self.fit_checked(X - centroids[nearest])
 
     def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
         """Return the prior variance that the map leaves out at each row.

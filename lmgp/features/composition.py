@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from lmgp.data import RandomState, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.adapter import TransformerFeatures, mapped, seeded_clone, work_of
+from lmgp.features.adapter import TransformerFeatures, fitted, mapped, seeded_clone, work_of
 from lmgp.features.base import FeatureMap, Work, indexed, names_of
 from lmgp.features.sketches import padded_size
 from lmgp.kernels.base import Kernel
@@ -89,7 +89,7 @@ class ComposedFeatures(FeatureMap):
             part = getattr(self, name)
             if isinstance(part, type) or not (hasattr(part, "fit") and hasattr(part, "transform")):
                 raise InputError(f"A part of a composed map must be a scikit-learn transformer; got {part!r}.")
-            setattr(self, f"{name}_", clone(part).fit(X))
+            setattr(self, f"{name}_", fitted(clone(part), X))
 
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         sizes = [work_of(getattr(self, name), n_inputs).columns for name in self._part_names]
@@ -369,7 +369,7 @@ class CraftFeatures(FeatureMap):
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         # At unit variance the columns of the adapter are the transformer's own.
-        self.larger_ = TransformerFeatures(seeded_clone(self.features, rng)).fit(X)
+        self.larger_ = TransformerFeatures(seeded_clone(self.features, rng)).fit_checked(X)
         n_larger, self.n_features_out_ = self.larger_.n_features_out_, self.n_features
         if n_larger < self.n_features:
             raise InputError(

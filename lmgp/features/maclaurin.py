@@ -190,7 +190,7 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
                 f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
                 f"at least 2; got {self.n_features}."
             )
-        scaled = self.component_.scale(distinct_places(X)[0])
+        scaled = self.component_.in_lengthscales(distinct_places(X)[0])
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
         # Two streams: what is drawn for given counts does not depend on the number of rows that were sampled.
@@ -204,7 +204,7 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
             if self.allocation == "mean":
                 groups = [scaled[sampling.permutation(len(scaled))[: self.n_allocation_rows]]]
             else:
-                centres = np.zeros((1, n_inputs)) if centroids is None else self.component_.scale(centroids)
+                centres = np.zeros((1, n_inputs)) if centroids is None else self.component_.in_lengthscales(centroids)
                 groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, sampling)
             counts = allocate(ErrorTerms.of_groups(groups, self.sketch, highest), self.n_features, highest)
         self.n_features_out_, self.degree_ = sum(counts), len(counts) - 1

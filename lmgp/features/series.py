@@ -74,7 +74,7 @@ class SeriesMap(KernelMap):
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
         origin = centroids[0] if len(centroids) == 1 else distinct_places(X)[0].mean(axis=0)
-        return self.fit(X - origin, centroids=centroids - origin)
+        return self._fit_by(X - origin, partial(self.draw, centroids=centroids - origin), checked=True)
 
     def draw(self, X: Floats, rng: np.random.Generator, centroids: Floats | None = None) -> None:  # noqa: D102
         components = self.kernel_.gaussian_components()
@@ -92,7 +92,7 @@ class SeriesMap(KernelMap):
             seed = int(rng.integers(2**31))
             part = clone(self).set_params(n_features=share, kernel=component, random_state=seed)
             draw = partial(part._draw_component, component=component, centroids=centroids)
-            parts.append(part._fit_by(X, draw))
+            parts.append(part._fit_by(X, draw, checked=True))
         self.parts_ = tuple(parts)
         self.n_features_out_ = sum(part.n_features_out_ for part in parts)
         if hasattr(parts[0], "degree_"):

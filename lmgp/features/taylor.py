@@ -227,8 +227,8 @@ class TaylorFeatures(SeriesMap):
         degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
         if self.index_set == "energy":
             self._check_energy(X)
-            scaled = kernel.scale(distinct_places(X)[0])
-            centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
+            scaled = kernel.in_lengthscales(distinct_places(X)[0])
+            centres = np.zeros((1, n_inputs)) if centroids is None else kernel.in_lengthscales(centroids)
             reached = max(degree, REACH_DEGREE)
             groups = sample_groups(scaled, centres, SAMPLE_ROWS, reached, np.random.default_rng(0))
             exponents = most_energetic(np.concatenate(groups), self.n_features)

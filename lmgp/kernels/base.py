@@ -140,9 +140,12 @@ class Kernel(BaseEstimator, ABC):
             As `sections`.
         """
         rows: Floats = checked_table(X)
-        single = as_tensor(rows)[:, None, :]
-        values = self.checked(rows.shape[1]).values(None, single.device)
-        return self.covariance(single, single, values)[:, 0, 0].numpy()
+        return self.checked(rows.shape[1]).evaluate_diagonal(rows)
+
+    def evaluate_diagonal(self, X: Floats) -> Floats:
+        """Evaluate k(x, x) for each row, as `diagonal`, of rows and a kernel that are not checked again."""
+        single = as_tensor(X)[:, None, :]
+        return self.covariance(single, single, self.values(None, single.device))[:, 0, 0].numpy()
 
     def evaluate_at(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:
         """Evaluate k(x, z) for given values of the parameters, as `covariance`: of many rows block by block.
@@ -374,7 +377,11 @@ class Kernel(BaseEstimator, ABC):
             If the kernel has no metric, or does not fit the rows.
         """
         rows: Floats = checked_table(X)
-        return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
+        return self.checked(rows.shape[1]).in_lengthscales(rows)
+
+    def in_lengthscales(self, X: Floats) -> Floats:
+        """Divide each column by its lengthscale, as `scale`, of rows and a kernel that are not checked again."""
+        return X / self.metric(X.shape[1])
 
     def rescaled(self, scales: ArrayLike) -> "Kernel":
         """Return the kernel of columns in other units: k(x/scales, z/scales), a function of x and z.

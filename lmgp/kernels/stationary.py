@@ -15,7 +15,6 @@ from lmgp.data import checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Bounds, Kernel, check_bounds, require
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
-from lmgp.utils.columns import checked_table
 from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
@@ -136,9 +135,8 @@ class StationaryKernel(Kernel):
         pullback = StationaryPullback(self, X, values)
         return pullback.covariance, pullback
 
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        rows: Floats = checked_table(X)
-        return np.full(len(rows), self.checked(rows.shape[1]).prior_variance())
+    def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102
+        return np.full(len(X), self.prior_variance())
 
     def prior_variance(self) -> float:  # noqa: D102
         return float(self.variance)

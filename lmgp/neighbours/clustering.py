@@ -196,11 +196,7 @@ def farthest_point_clustering(
         raise InputError(str(error)) from error
     if len(first) != rows.shape[1]:
         raise InputError(f"start must have one value a column of X, {rows.shape[1]}; got {len(first)}.")
-    # A distance that overflows to inf is harmless unless it is the smallest one, which is checked below.
-    with np.errstate(over="ignore", under="ignore"):
-        return _farthest_points(
-            rows, first, float(threshold), len(rows) + 1 if max_centroids is None else max_centroids
-        )
+    return farthest_points(rows, first, float(threshold), max_centroids)
 
 
 def nearest_centroids(X: Floats, centroids: Floats) -> NDArray[np.int64]:
@@ -216,9 +212,12 @@ def nearest_centroids(X: Floats, centroids: Floats) -> NDArray[np.int64]:
     return np.where(nearest < len(centroids), nearest, 0)
 
 
-def _farthest_points(rows: Floats, first: Floats, threshold: float, max_centroids: int) -> Floats:
+@np.errstate(over="ignore", under="ignore")
+def farthest_points(rows: Floats, first: Floats, threshold: float, max_centroids: int | None = None) -> Floats:
+    """Choose centroids as `farthest_point_clustering` does, of rows that are not checked again."""
+    # A distance that overflows to inf is harmless unless it is the smallest one.
     cover = _Cover(rows)
-    centroids = [first]
+    centroids, most = [first], len(rows) + 1 if max_centroids is None else max_centroids
     while True:
         cover.add(centroids[-1])
         farthest, squared = cover.farthest()
@@ -229,7 +228,7 @@ def _farthest_points(rows: Floats, first: Floats, threshold: float, max_centroid
             )
         # The root, not the squared threshold: the root of a rounded square is the number itself, so that a row at
         # exactly the threshold is seen as such, and a tiny threshold does not underflow.
-        if math.sqrt(squared) < threshold or len(centroids) >= max_centroids:
+        if math.sqrt(squared) < threshold or len(centroids) >= most:
             return np.stack(centroids)
         if len(centroids) == FIRST_PASSES * rows.shape[1] and len(rows) >= MIN_ROWS:
             cover.sort_into_blocks(rows)

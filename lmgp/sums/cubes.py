@@ -507,7 +507,7 @@ class CubePlan:
         cells = grouped(lattice.cells(rows.X))[0]
         places = lattice.centres(cells) if centroids is None else centroids
         fitted = fitted_map(features, kernel, rows, places, rng, max_memory_gib)
-        variance = float(kernel.diagonal(np.zeros((1, d)))[0])
+        variance = float(kernel.evaluate_diagonal(np.zeros((1, d)))[0])
         share = PRUNE * noise.variance / (2.0 * ROWS_TO_COME * variance)
         reach = fitted.reach(min(share**2 * variance / (variance + noise.variance), share))
         if not np.isfinite(reach):
@@ -559,7 +559,7 @@ class CubePlan:
         first, second = np.triu_indices(rows.n_targets)
         gram, cross = (np.zeros((len(keys), *own.shape)) for own in (sums.gram, sums.cross))
         targets, totals = np.zeros((len(keys), len(first) + 1)), np.zeros((len(keys), rows.n_targets))
-        near = Neighbourhoods(self.kernel.scale(rows.X))
+        near = Neighbourhoods(self.kernel.in_lengthscales(rows.X))
 
         def sum_around(i: int) -> None:
             members = rows.take(near.within(self.reach, centres[i] / self.lattice.metric))
