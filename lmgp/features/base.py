@@ -225,30 +225,30 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return "n_features_out_" in vars(self)
 
-    # Composed maps are feature maps themselves: their module can only be imported after this one.
     def __add__(self, other: Any) -> "SumFeatures":
-        from lmgp.features.composition import SumFeatures
-
-        return SumFeatures(self, other) if hasattr(other, "transform") else NotImplemented
+        return _composed("SumFeatures", self, other)
 
     def __radd__(self, other: Any) -> "SumFeatures":
-        from lmgp.features.composition import SumFeatures
-
-        return SumFeatures(other, self) if hasattr(other, "transform") else NotImplemented
+        return _composed("SumFeatures", other, self)
 
     def __mul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        from lmgp.features.composition import ProductFeatures, ScaledFeatures
-
         if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(self, other) if hasattr(other, "transform") else NotImplemented
+            return self.__rmul__(other)
+        return _composed("ProductFeatures", self, other)
 
     def __rmul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        from lmgp.features.composition import ProductFeatures, ScaledFeatures
-
         if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(other, self) if hasattr(other, "transform") else NotImplemented
+            return _composed("ScaledFeatures", self, factor=float(other))
+        return _composed("ProductFeatures", other, self)
+
+
+def _composed(name: str, *parts: Any, **parameters: float) -> Any:
+    """Make a composed map of transformers."""
+    from lmgp.features import composition  # which is made of feature maps
+
+    if not all(hasattr(part, "transform") for part in parts):
+        return NotImplemented
+    return getattr(composition, name)(*parts, **parameters)
 
 
 class KernelMap(FeatureMap):
@@ -408,10 +408,9 @@ class KernelMap(FeatureMap):
         Statistics
         """
         total = Statistics.zeros(self.n_features_out_, n_targets, source)
-        with total.adding(by) as add:
-            for chunk in chunks:
-                features, missing = self._columns(as_tensor(chunk.X), source.noise.counts_missing, by)
-                add(features, chunk, missing)
+        total.add(
+            ((chunk, *self._columns(as_tensor(chunk.X), source.noise.counts_missing, by)) for chunk in chunks), by
+        )
         return total
 
     def _columns(self, X: Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Columns, Tensor | None]:

@@ -82,7 +82,14 @@ class ComposedFeatures(FeatureMap):
     Subclasses name the constructor parameters that hold the parts in `_part_names`.
     """
 
-    _part_names: ClassVar[tuple[str, ...]] = ("features",)
+    _part_names: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    left_: Any
+    right_: Any
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         for name in self._part_names:
@@ -132,15 +139,6 @@ class SumFeatures(ComposedFeatures):
     array([[3., 6.]])
     """
 
-    _part_names = ("left", "right")
-
-    left_: Any
-    right_: Any
-
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
-
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return torch.cat((mapped(self.left_, X), mapped(self.right_, X)), dim=1)
 
@@ -171,15 +169,6 @@ class ProductFeatures(ComposedFeatures):
     >>> (LinearFeatures() * LinearFeatures()).fit_transform([[3.0, 2.0]])
     array([[9., 6., 6., 4.]])
     """
-
-    _part_names = ("left", "right")
-
-    left_: Any
-    right_: Any
-
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
 
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return (mapped(self.left_, X)[:, :, None] * mapped(self.right_, X)[:, None, :]).flatten(start_dim=1)
@@ -213,6 +202,8 @@ class ScaledFeatures(ComposedFeatures):
     >>> (4.0 * LinearFeatures()).fit_transform([[3.0, 2.0]])
     array([[6., 4.]])
     """
+
+    _part_names = ("features",)
 
     features_: Any
     root_: float  # √c
@@ -250,6 +241,8 @@ class ModulatedFeatures(ComposedFeatures):
     >>> ModulatedFeatures(LinearFeatures(), lambda X: X[:, 0] ** 2).fit_transform([[3.0, 2.0]])
     array([[27., 18.]])
     """
+
+    _part_names = ("features",)
 
     features_: Any
     function_: Function

@@ -4,8 +4,7 @@ Everything that a posterior needs is a sum over rows, so the statistics of disjo
 machines.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
@@ -90,24 +89,21 @@ class Statistics:
         """Make the statistics of no rows, for D = `n_features` columns."""
         return cls(source, GramSums.zeros(n_features, n_targets), TargetSums.zeros(n_targets))
 
-    @contextmanager
-    def adding(self, arithmetic: Arithmetic = USUAL) -> Iterator[Callable[..., None]]:
-        """Give what adds the features of the rows of a chunk; at the end they are in these sums.
+    def add(self, chunks: Iterable[tuple[Rows, Columns, Tensor | None]], arithmetic: Arithmetic = USUAL) -> None:
+        """Add rows in place, chunk by chunk.
 
         Parameters
         ----------
+        chunks : iterable of (Rows, Columns, Tensor or None)
+            Rows with their features, and what the map leaves out of the prior variance of each. Features are in the
+            precision of the arithmetic, on its device; or they are what writes them, see `Products.add`.
         arithmetic : Arithmetic
-            Features are in its precision, on its device; or they are what writes them, see `Products.add`.
         """
-        sums = self.sums.expand()
+        sums, place = self.sums.expand(), arithmetic.place
         products = Products(sums.gram, sums.cross, arithmetic)
-
-        def add(features: Columns, rows: Rows, missing: Tensor | None = None) -> None:
+        for rows, features, missing in chunks:
             precision = self.add_targets(rows, missing)
-            place = arithmetic.place
             products.add(features, as_tensor(rows.Y).to(place), None if precision is None else precision.to(place))
-
-        yield add
         products.finish()
         self.sums = sums
 

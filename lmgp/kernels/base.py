@@ -237,8 +237,12 @@ class Kernel(BaseEstimator, ABC):
         right, values = as_tensor(rows), self.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
-            left = as_tensor(same_columns(checked_table(X), rows))
-            return self.evaluate_at(left, right, values).numpy()
+            left: Floats = checked_table(X)
+            if left.shape[1] != rows.shape[1]:
+                raise InputError(
+                    f"X and Z must have the same number of columns; got {left.shape[1]} and {rows.shape[1]}."
+                )
+            return self.evaluate_at(as_tensor(left), right, values).numpy()
 
         return section
 
@@ -495,13 +499,6 @@ class Kernel(BaseEstimator, ABC):
         from lmgp.kernels.composite import ScaledKernel
 
         return ScaledKernel(self, factor) if isinstance(factor, Real) else NotImplemented
-
-
-def same_columns(X: Floats, Z: Floats) -> Floats:
-    """Return X, or raise an InputError if it has not as many columns as Z."""
-    if X.shape[1] != Z.shape[1]:
-        raise InputError(f"X and Z must have the same number of columns; got {X.shape[1]} and {Z.shape[1]}.")
-    return X
 
 
 def require(kernel: Kernel, capability: str, who: str) -> None:

@@ -44,9 +44,18 @@ class StationaryKernel(Kernel):
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
 
-    lengthscale: float | ArrayLike
-    variance: float
-    lengthscale_bounds: Bounds
+    def __init__(
+        self,
+        lengthscale: float | ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        lengthscale_bounds: Bounds = None,
+        variance_bounds: Bounds = None,
+    ) -> None:
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.lengthscale_bounds = lengthscale_bounds
+        self.variance_bounds = variance_bounds
 
     @abstractmethod
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:
@@ -220,19 +229,6 @@ class GaussianKernel(StationaryKernel):
     array([[1.104, 3.   ]])
     """
 
-    def __init__(
-        self,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-    ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
-
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
 
@@ -298,11 +294,8 @@ class MaternKernel(StationaryKernel):
         lengthscale_bounds: Bounds = None,
         variance_bounds: Bounds = None,
     ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
+        super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
         self.smoothness = smoothness
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         scaled = 2.0 * self.smoothness * squares
@@ -390,11 +383,8 @@ class RationalQuadraticKernel(StationaryKernel):
         variance_bounds: Bounds = None,
         alpha_bounds: Bounds = None,
     ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
+        super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
         self.alpha = alpha
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
         self.alpha_bounds = alpha_bounds
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102

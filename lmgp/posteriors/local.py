@@ -17,7 +17,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel, require
-from lmgp.neighbours.clustering import Neighbourhoods
+from lmgp.neighbours.clustering import rows_within
 from lmgp.neighbours.lattice import Lattice
 from lmgp.neighbours.placement import by_centroid, distinct_places, negligible_share
 from lmgp.posteriors.base import Posterior
@@ -403,7 +403,7 @@ class RowsAround:
         As given; all others as `Around` says.
     """
 
-    _first: Neighbourhoods
+    _first: KDTree
     _n_first: int
 
     def __init__(self, plan: LocalPlan, rows: Rows, before: Self | None = None) -> None:
@@ -418,8 +418,8 @@ class RowsAround:
         if before is not None and self.n_rows - before._n_first <= SHARE * before._n_first:
             self._first, self._n_first = before._first, before._n_first
         else:
-            self._first, self._n_first = Neighbourhoods(self.kernel.in_lengthscales(rows.X)), self.n_rows
-        self._rest = Neighbourhoods(rows.X[self._n_first :] / self._metric)
+            self._first, self._n_first = KDTree(self.kernel.in_lengthscales(rows.X)), self.n_rows
+        self._rest = KDTree(rows.X[self._n_first :] / self._metric)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"plan": self.plan, "rows": self.rows}
@@ -448,7 +448,7 @@ class RowsAround:
         if not np.isfinite(self.reach):
             return self.rows
         point = centroid / self._metric
-        near, rest = (cast(Indices, part.within(self.reach, point)) for part in (self._first, self._rest))
+        near, rest = (cast(Indices, rows_within(part, self.reach, point)) for part in (self._first, self._rest))
         return self.rows.take(np.concatenate((near, self._n_first + rest)))
 
 
