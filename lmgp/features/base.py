@@ -418,22 +418,6 @@ class KernelMap(FeatureMap):
         features = self.evaluate(X)
         return features.to(arithmetic.place, arithmetic.dtype), self.missing_variance(X, features) if missing else None
 
-    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
-        """Find the columns of this map among those of a larger one, up to a factor.
-
-        Parameters
-        ----------
-        larger : FeatureMap
-            Fitted, as this map.
-
-        Returns
-        -------
-        columns : ndarray of shape (n_features_out_,)
-            Ascending; None in place of the pair where this map is no part of the other.
-        factor : float
-        """
-        return (np.arange(self.n_features_out_), 1.0) if larger is self else None
-
     def _prepare(self, X: Floats) -> None:
         """Take a copy of the kernel, after checking that it can serve these rows within the machine's memory."""
         self.__dict__.pop("_identity", None)

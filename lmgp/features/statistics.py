@@ -6,7 +6,7 @@ machines.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +15,13 @@ from lmgp.data import Rows, Source, TargetSums, as_tensor
 from lmgp.utils.arithmetic import USUAL, Arithmetic, Columns, Products
 from lmgp.utils.lazy import Tensor, torch
 
+if TYPE_CHECKING:
+    from lmgp.features.moments import MomentSums
+
 Floats = NDArray[np.float64]
 
-
-class FeatureSums(Protocol):
-    """Sums over rows that involve the features φ, shape (D,) each: of products of columns, or of moments."""
-
-    def combine(self, other: "FeatureSums", sign: float) -> "FeatureSums":
-        """Return these sums plus `sign` times others."""
-
-    def expand(self) -> "GramSums":
-        """Return the sums of products; sums of products return themselves."""
+# Sums over rows that involve the features φ, shape (D,) each: of products of columns, or of moments.
+FeatureSums: TypeAlias = "GramSums | MomentSums"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +44,8 @@ class GramSums:
         """Make the sums over no rows, for D = `n_features` columns."""
         return cls(*(torch.zeros((n_features, size), dtype=torch.float64) for size in (n_features, n_targets)))
 
-    def combine(self, other: FeatureSums, sign: float) -> FeatureSums:  # noqa: D102
+    def combine(self, other: FeatureSums, sign: float) -> FeatureSums:
+        """Return these sums plus `sign` times others."""
         if not isinstance(other, GramSums):
             # Sums of moments hold products beside them.
             return other.combine(self, sign) if sign == 1.0 else self.combine(other.expand(), sign)
@@ -59,7 +56,8 @@ class GramSums:
         gram = torch.add(self.gram, other.gram, alpha=sign)
         return replace(self, gram=gram, cross=torch.add(self.cross, other.cross, alpha=sign))
 
-    def expand(self) -> Self:  # noqa: D102
+    def expand(self) -> Self:
+        """Return the sums of products: these."""
         return self
 
 
