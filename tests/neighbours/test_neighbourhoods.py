@@ -31,6 +31,9 @@ def test_an_infinite_radius_takes_all_rows_and_a_point_at_overflow_none() -> Non
     assert len(rows[rows_within(KDTree(rows), np.inf, np.zeros(3))]) == 100
     assert len(rows_within(KDTree(rows), 1e3, np.full(3, 1e200))) == 0
     assert len(rows_within(KDTree(rows[:0]), 1e3, np.zeros(3))) == 0
+    apart = np.concatenate((rows, rows[:2] + 1e200))
+    np.testing.assert_array_equal(rows_within(KDTree(apart), 2.0, rows[7]), brute_force(rows, 2.0, rows[7]))
+    assert len(rows_within(KDTree(apart), 0.0, apart[100])) == 2
 
 
 def test_blocks_hold_every_row_near_others() -> None:
