@@ -79,7 +79,7 @@ class TransformerFeatures(KernelMap):
         return Work(int(size) if isinstance(size, int | np.integer) else UNSAID_COLUMNS)
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
-        self.transformer_ = clone(self.transformer).fit(X)
+        self.transformer_ = fitted(clone(self.transformer), X)
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
         return names_of(self.transformer_, names, self.n_features_out_)
@@ -104,6 +104,11 @@ class TransformerFeatures(KernelMap):
 def work_of(features: Any, n_inputs: int) -> Work:
     """Return what any transformer will cost as the map of a model; it need not be fitted."""
     return (features if isinstance(features, KernelMap) else TransformerFeatures(features)).work(n_inputs)
+
+
+def fitted(transformer: Any, X: Floats) -> Any:
+    """Fit any transformer to checked rows, and return it; one of this package's does not check them again."""
+    return transformer.fit_checked(X) if isinstance(transformer, FeatureMap) else transformer.fit(X)
 
 
 def mapped(transformer: Any, X: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from scipy.spatial.distance import pdist
 from scipy.special import gammainc, gammainccinv, gammaln
 
 from lmgp.features.sketches import Sketch, padded_size, variance_terms, within_blocks
+from lmgp.neighbours.clustering import nearest_centroids
 
 Floats = NDArray[np.float64]
 
@@ -50,7 +51,7 @@ def sample_groups(
     # A centroid near many rows serves many predictions: each random row votes for the centroid next to it.
     n_groups = max(1, min(len(centroids), n_rows // GROUP_ROWS))
     voters = scaled[rng.permutation(len(scaled))[:n_rows]]
-    nearest = _squared_distances(voters, centroids).argmin(axis=1)
+    nearest = nearest_centroids(voters, centroids)
     chosen = list(dict.fromkeys(nearest.tolist()))[:n_groups]
     groups = []
     for index in chosen:
@@ -59,10 +60,6 @@ def sample_groups(
         groups.append(differences[rng.permutation(near)[: n_rows // len(chosen)]])
     groups = [group for group in groups if len(group) > 1]
     return groups or [voters - centroids[chosen[0]]]
-
-
-def _squared_distances(X: Floats, Z: Floats) -> Floats:
-    return np.square(X).sum(axis=1)[:, None] - 2.0 * X @ Z.T + np.square(Z).sum(axis=1)
 
 
 @dataclass(frozen=True)

@@ -104,12 +104,20 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
         """
         return self._fit_by(X, self.draw)
 
-    def _fit_by(self, X: ArrayLike, draw: Callable[[Any, np.random.Generator], None]) -> Self:
+    def fit_checked(self, X: Floats) -> Self:
+        """Draw the map for rows that are not checked again, see `fit`."""
+        return self._fit_by(X, self.draw, checked=True)
+
+    def _fit_by(self, X: ArrayLike, draw: Callable[[Any, np.random.Generator], None], checked: bool = False) -> Self:
         """Check parameters and rows, and draw the map by a method; where that fails, the map stays as it was."""
         with unchanged_on_failure(self):
             self._validate_params()
             forget(self)
-            rows: Floats = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
+            rows: Any = X
+            if checked:
+                self.n_features_in_ = rows.shape[1]
+            else:
+                rows = validated(self, X, accept_sparse="csr" if self._accepts_sparse else False)
             self._prepare(rows)
             draw(rows, generator(self.random_state))
             if "n_features_out_" not in vars(self):
@@ -217,30 +225,30 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return "n_features_out_" in vars(self)
 
-    # Composed maps are feature maps themselves: their module can only be imported after this one.
     def __add__(self, other: Any) -> "SumFeatures":
-        from lmgp.features.composition import SumFeatures
-
-        return SumFeatures(self, other) if hasattr(other, "transform") else NotImplemented
+        return _composed("SumFeatures", self, other)
 
     def __radd__(self, other: Any) -> "SumFeatures":
-        from lmgp.features.composition import SumFeatures
-
-        return SumFeatures(other, self) if hasattr(other, "transform") else NotImplemented
+        return _composed("SumFeatures", other, self)
 
     def __mul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        from lmgp.features.composition import ProductFeatures, ScaledFeatures
-
         if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(self, other) if hasattr(other, "transform") else NotImplemented
+            return self.__rmul__(other)
+        return _composed("ProductFeatures", self, other)
 
     def __rmul__(self, other: Any) -> "ProductFeatures | ScaledFeatures":
-        from lmgp.features.composition import ProductFeatures, ScaledFeatures
-
         if isinstance(other, Real):
-            return ScaledFeatures(self, float(other))
-        return ProductFeatures(other, self) if hasattr(other, "transform") else NotImplemented
+            return _composed("ScaledFeatures", self, factor=float(other))
+        return _composed("ProductFeatures", other, self)
+
+
+def _composed(name: str, *parts: Any, **parameters: float) -> Any:
+    """Make a composed map of transformers."""
+    from lmgp.features import composition  # which is made of feature maps
+
+    if not all(hasattr(part, "transform") for part in parts):
+        return NotImplemented
+    return getattr(composition, name)(*parts, **parameters)
 
 
 class KernelMap(FeatureMap):
@@ -328,9 +336,10 @@ class KernelMap(FeatureMap):
         centroids : ndarray of shape (n_centroids, d)
         """
         if len(centroids) == 1:  # the nearest one in any metric
-            return self.fit(X - centroids)
+            return self.fit_checked(X - centroids)
         kernel = self._checked_kernel(X.shape[1])
-        return self.fit(X - centroids[nearest_centroids(kernel.scale(X), kernel.scale(centroids))])
+        nearest = nearest_centroids(kernel.in_lengthscales(X), kernel.in_lengthscales(centroids))
+        return self.fit_checked(X - centroids[nearest])
 
     def missing_variance(self, X: Tensor, features: Tensor) -> Tensor | None:
         """Return the prior variance that the map leaves out at each row.
@@ -399,32 +408,15 @@ class KernelMap(FeatureMap):
         Statistics
         """
         total = Statistics.zeros(self.n_features_out_, n_targets, source)
-        with total.adding(by) as add:
-            for chunk in chunks:
-                features, missing = self._columns(as_tensor(chunk.X), source.noise.counts_missing, by)
-                add(features, chunk, missing)
+        total.add(
+            ((chunk, *self._columns(as_tensor(chunk.X), source.noise.counts_missing, by)) for chunk in chunks), by
+        )
         return total
 
     def _columns(self, X: Tensor, missing: bool, arithmetic: Arithmetic) -> tuple[Columns, Tensor | None]:
         """Return the features of rows for products, and the variance that the map leaves out, where it is asked for."""
         features = self.evaluate(X)
         return features.to(arithmetic.place, arithmetic.dtype), self.missing_variance(X, features) if missing else None
-
-    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:
-        """Find the columns of this map among those of a larger one, up to a factor.
-
-        Parameters
-        ----------
-        larger : FeatureMap
-            Fitted, as this map.
-
-        Returns
-        -------
-        columns : ndarray of shape (n_features_out_,)
-            Ascending; None in place of the pair where this map is no part of the other.
-        factor : float
-        """
-        return (np.arange(self.n_features_out_), 1.0) if larger is self else None
 
     def _prepare(self, X: Floats) -> None:
         """Take a copy of the kernel, after checking that it can serve these rows within the machine's memory."""

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from lmgp.data import RandomState, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.adapter import TransformerFeatures, mapped, seeded_clone, work_of
+from lmgp.features.adapter import TransformerFeatures, fitted, mapped, seeded_clone, work_of
 from lmgp.features.base import FeatureMap, Work, indexed, names_of
 from lmgp.features.sketches import padded_size
 from lmgp.kernels.base import Kernel
@@ -82,14 +82,21 @@ class ComposedFeatures(FeatureMap):
     Subclasses name the constructor parameters that hold the parts in `_part_names`.
     """
 
-    _part_names: ClassVar[tuple[str, ...]] = ("features",)
+    _part_names: ClassVar[tuple[str, ...]] = ("left", "right")
+
+    left_: Any
+    right_: Any
+
+    def __init__(self, left: Any, right: Any) -> None:
+        self.left = left
+        self.right = right
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         for name in self._part_names:
             part = getattr(self, name)
             if isinstance(part, type) or not (hasattr(part, "fit") and hasattr(part, "transform")):
                 raise InputError(f"A part of a composed map must be a scikit-learn transformer; got {part!r}.")
-            setattr(self, f"{name}_", clone(part).fit(X))
+            setattr(self, f"{name}_", fitted(clone(part), X))
 
     def work(self, n_inputs: int) -> Work:  # noqa: D102
         sizes = [work_of(getattr(self, name), n_inputs).columns for name in self._part_names]
@@ -132,15 +139,6 @@ class SumFeatures(ComposedFeatures):
     array([[3., 6.]])
     """
 
-    _part_names = ("left", "right")
-
-    left_: Any
-    right_: Any
-
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
-
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return torch.cat((mapped(self.left_, X), mapped(self.right_, X)), dim=1)
 
@@ -171,15 +169,6 @@ class ProductFeatures(ComposedFeatures):
     >>> (LinearFeatures() * LinearFeatures()).fit_transform([[3.0, 2.0]])
     array([[9., 6., 6., 4.]])
     """
-
-    _part_names = ("left", "right")
-
-    left_: Any
-    right_: Any
-
-    def __init__(self, left: Any, right: Any) -> None:
-        self.left = left
-        self.right = right
 
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         return (mapped(self.left_, X)[:, :, None] * mapped(self.right_, X)[:, None, :]).flatten(start_dim=1)
@@ -213,6 +202,8 @@ class ScaledFeatures(ComposedFeatures):
     >>> (4.0 * LinearFeatures()).fit_transform([[3.0, 2.0]])
     array([[6., 4.]])
     """
+
+    _part_names = ("features",)
 
     features_: Any
     root_: float  # √c
@@ -250,6 +241,8 @@ class ModulatedFeatures(ComposedFeatures):
     >>> ModulatedFeatures(LinearFeatures(), lambda X: X[:, 0] ** 2).fit_transform([[3.0, 2.0]])
     array([[27., 18.]])
     """
+
+    _part_names = ("features",)
 
     features_: Any
     function_: Function
@@ -369,7 +362,7 @@ class CraftFeatures(FeatureMap):
 
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         # At unit variance the columns of the adapter are the transformer's own.
-        self.larger_ = TransformerFeatures(seeded_clone(self.features, rng)).fit(X)
+        self.larger_ = TransformerFeatures(seeded_clone(self.features, rng)).fit_checked(X)
         n_larger, self.n_features_out_ = self.larger_.n_features_out_, self.n_features
         if n_larger < self.n_features:
             raise InputError(

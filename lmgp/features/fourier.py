@@ -9,11 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import as_tensor, validated
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, KernelMap, indexed
+from lmgp.features.base import KernelMap, indexed
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
 from lmgp.utils.arithmetic import Arithmetic, Written
-from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
@@ -46,16 +45,6 @@ class FourierMap(KernelMap):
         self.frequencies_ = self.kernel_.sample_frequencies(directions, mixing)
         self.n_features_out_ = 2 * n_frequencies
 
-    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
-        half = len(self.frequencies_)
-        if not (isinstance(larger, type(self)) and digest(self.kernel_) == digest(larger.kernel_)):
-            return None
-        if not np.array_equal(larger.frequencies_[:half], self.frequencies_):
-            return None
-        n_frequencies = len(larger.frequencies_)
-        columns = np.concatenate((np.arange(half), n_frequencies + np.arange(half)))
-        return columns, float(np.sqrt(n_frequencies / half))
-
     @abstractmethod
     def _draw_block(self, n_inputs: int, rng: np.random.Generator) -> Floats:
         """Draw directions that depend on each other, shape (any, n_inputs)."""
@@ -82,8 +71,7 @@ class FourierMap(KernelMap):
         return np.asarray(self.n_features_out_ * non_zeros(rows), dtype=np.float64)
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
-        half = self.n_features_out_ // 2
-        return [*indexed("cos", half), *indexed("sin", half)]
+        return wave_names(self.n_features_out_ // 2)
 
     def evaluate(self, X: Tensor) -> Tensor:  # noqa: D102
         features = torch.empty((len(X), self.n_features_out_), dtype=torch.float64)
@@ -104,11 +92,21 @@ class FourierMap(KernelMap):
 
         def write(part: slice, features: Tensor) -> None:
             angles = torch.mm(X[part], frequencies).to(features.dtype)
-            cosines, sines = features.split(half, dim=1)
-            torch.cos(angles, out=cosines)
-            torch.sin(angles, out=sines)
+            write_waves(angles, features)
 
         return Written(write, (self.kernel_.prior_variance() / half) ** 0.5)
+
+
+def wave_names(n_frequencies: int) -> list[str]:
+    """Name the cosines, then the sines."""
+    return [*indexed("cos", n_frequencies), *indexed("sin", n_frequencies)]
+
+
+def write_waves(angles: Tensor, features: Tensor) -> None:
+    """Write the cosines of angles of shape (n, m), then their sines, into features of shape (n, 2 m)."""
+    cosines, sines = features.chunk(2, dim=1)
+    torch.cos(angles, out=cosines)
+    torch.sin(angles, out=sines)
 
 
 class RandomFourierFeatures(FourierMap):

@@ -47,23 +47,42 @@ class MaclaurinMap(SeriesMap):
 
     def _evaluate_one(self, X: Tensor) -> Tensor:
         scaled = self.in_lengthscales(X)
-        features = torch.empty((len(scaled), self.n_features_out_), dtype=torch.float64)
         squares = scaled.square().sum(dim=1, keepdim=True)
         squares[vanishing(squares, len(self.weights_) - 1)] = torch.inf
-        stop = 0
-        for degree, weights in enumerate(self.weights_):
-            start, stop = stop, stop + weights.shape[1]
-            columns = features[:, start:stop]
-            log_factor = self._log_coefficient(degree) + 0.5 * np.log(self.component_.variance)
-            if degree == 0:
-                columns[:] = torch.exp(log_factor - squares / 2.0)
-                continue
-            # The exponential and the coefficient go inside the product, so that no power overflows.
-            damped = scaled * torch.exp((log_factor - squares / 2.0) / degree)
-            torch.matmul(damped, as_tensor(weights[0]).T, out=columns)
-            for factor in weights[1:]:
-                columns.mul_(damped @ as_tensor(factor).T)
-        return features
+        factors = [self._log_coefficient(n) + 0.5 * np.log(self.component_.variance) for n in range(len(self.weights_))]
+        return products_of_projections(scaled, self.weights_, [factor - squares / 2.0 for factor in factors])
+
+
+def products_of_projections(X: Tensor, weights: Sequence[Floats], log_factors: Sequence[Tensor]) -> Tensor:
+    """Evaluate the sketches of several degrees, each times a factor of the degree and of the row.
+
+    Parameters
+    ----------
+    X : Tensor of shape (n, d)
+    weights : sequence of ndarray of shape (degree, number of columns, d)
+        For the degrees 0, 1, ….
+    log_factors : sequence of Tensor of shape (n, 1) or (1, 1)
+        The logarithm of each degree's factor.
+
+    Returns
+    -------
+    Tensor of shape (n, n_features_out)
+        In order of the degrees.
+    """
+    sizes = [each.shape[1] for each in weights]
+    features = torch.empty((len(X), sum(sizes)), dtype=torch.float64)
+    for degree, (columns, each, log_factor) in enumerate(
+        zip(features.split(sizes, dim=1), weights, log_factors, strict=True)
+    ):
+        if degree == 0:
+            columns[:] = torch.exp(log_factor)
+            continue
+        # The factor goes inside the product, so that no power overflows.
+        damped = X * torch.exp(log_factor / degree)
+        torch.matmul(damped, as_tensor(each[0]).T, out=columns)
+        for projection in each[1:]:
+            columns.mul_(damped @ as_tensor(projection).T)
+    return features
 
 
 class RandomMaclaurinFeatures(MaclaurinMap):
@@ -190,7 +209,7 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
                 f"OptimizedMaclaurinFeatures needs a column for the constant and one for a degree: n_features must be "
                 f"at least 2; got {self.n_features}."
             )
-        scaled = self.component_.scale(distinct_places(X)[0])
+        scaled = self.component_.in_lengthscales(distinct_places(X)[0])
         n_inputs = scaled.shape[1]
         highest = min(self.max_degree, self.n_features - 1)
         # Two streams: what is drawn for given counts does not depend on the number of rows that were sampled.
@@ -204,7 +223,7 @@ class OptimizedMaclaurinFeatures(MaclaurinMap):
             if self.allocation == "mean":
                 groups = [scaled[sampling.permutation(len(scaled))[: self.n_allocation_rows]]]
             else:
-                centres = np.zeros((1, n_inputs)) if centroids is None else self.component_.scale(centroids)
+                centres = np.zeros((1, n_inputs)) if centroids is None else self.component_.in_lengthscales(centroids)
                 groups = sample_groups(scaled, centres, self.n_allocation_rows, self.max_degree, sampling)
             counts = allocate(ErrorTerms.of_groups(groups, self.sketch, highest), self.n_features, highest)
         self.n_features_out_, self.degree_ = sum(counts), len(counts) - 1
@@ -325,22 +344,13 @@ class PolynomialMaclaurinFeatures(FeatureMap):
         InputError
             If a product of projections overflows.
         """
-        rows, blocks = X.numpy(), []
-        with np.errstate(over="ignore", invalid="ignore"):
-            for degree in np.flatnonzero(self.degree_counts_):
-                # The factor goes inside the product, so that no power of it overflows.
-                scale = np.exp(self.log_factors_[degree] / max(degree, 1))
-                scaled = scale * rows
-                block = np.full((len(rows), self.degree_counts_[degree]), 1.0 if degree else scale)
-                for signs in self.weights_[degree]:
-                    block *= scaled @ signs.T
-                blocks.append(block)
-        features = np.concatenate(blocks, axis=1)
-        finite = np.isfinite(features).all(axis=1)
+        features = products_of_projections(X, self.weights_, list(as_tensor(self.log_factors_)[:, None, None]))
+        finite = torch.isfinite(features).all(dim=1)
         if not finite.all():
-            at = int(np.argmin(finite))
+            at = int(finite.int().argmin())
+            largest = float(X[at].abs().max())
             raise InputError(
                 f"The features of row {at} overflow: they are products of up to {len(self.weights_) - 1} sums of its "
-                f"entries, of which the largest is {np.abs(rows[at]).max():g}. Divide the columns of X by their scale."
+                f"entries, of which the largest is {largest:g}. Divide the columns of X by their scale."
             )
-        return as_tensor(features)
+        return features

@@ -14,7 +14,7 @@ from lmgp.data import RandomState, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, Work, indexed
 from lmgp.kernels.base import Kernel
-from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.neighbours.clustering import farthest_points, nearest_centroids
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.lazy import Tensor
 from lmgp.utils.linalg import solve_lower
@@ -134,7 +134,8 @@ class NystroemFeatures(KernelMap):
     def draw(self, X: Floats, rng: np.random.Generator) -> None:  # noqa: D102
         kernel = self.kernel_
         candidates = self._candidates(X, rng, kernel)
-        covariance = kernel(candidates)
+        rows = as_tensor(candidates)
+        covariance = kernel.evaluate(rows, rows).numpy()
         unit = float(np.diagonal(covariance).max())
         if unit == 0.0:
             raise InputError(
@@ -156,13 +157,11 @@ class NystroemFeatures(KernelMap):
         X, _ = distinct_places(X)
         if len(X) <= self.n_features:
             return X
-        scaled = kernel.scale(X) if kernel.can("metric") else X
+        scaled = kernel.in_lengthscales(X) if kernel.can("metric") else X
         if self.landmarks == "farthest_point":
             (middle,) = nearest_centroids(scaled.mean(axis=0, keepdims=True), scaled)
             # A row closer than this to another adds too little to it.
-            chosen = farthest_point_clustering(
-                scaled, NEGLIGIBLE**0.5, start=scaled[middle], max_centroids=self.n_features
-            )
+            chosen = farthest_points(scaled, scaled[middle], NEGLIGIBLE**0.5, self.n_features)
             return X[nearest_centroids(chosen, scaled)]
         n_rows = min(len(X), max(LEAST_ROWS, ROWS_PER_LANDMARK * self.n_features))
         sample = rng.choice(len(X), n_rows, replace=False)
@@ -182,4 +181,4 @@ class NystroemFeatures(KernelMap):
     def missing_variance(self, X: Tensor, features: Tensor) -> Tensor:
         """Return k(x, x) − ‖φ(x)‖²."""
         # Rounding alone can make the difference negative, at the landmarks.
-        return (as_tensor(self.kernel_.diagonal(X.numpy())) - features.square().sum(dim=1)).clamp(min=0.0)
+        return (as_tensor(self.kernel_.evaluate_diagonal(X.numpy())) - features.square().sum(dim=1)).clamp(min=0.0)

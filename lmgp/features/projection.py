@@ -73,12 +73,11 @@ class Projection:
 
     def __call__(self, X: Tensor, weights: Tensor) -> Tensor:
         """Return Φ(X) w, shape (n,), for X of shape (n, d) less the centre of the map."""
+        found = torch.empty(len(X), dtype=torch.float64)
         if self._halves is None:
-            found = torch.empty(len(X), dtype=torch.float64)
             for part in chunks(len(X), self._features.n_features_out_):
                 found[part] = self._features.evaluate(X[part]) @ weights
             return found
-        found = torch.empty(len(X), dtype=torch.float64)
         for part in chunks(len(X), self._halves[0].size + self._halves[1].size, BATCH_BYTES):
             found[part] = self.of_groups(X[part], [weights], [len(X[part])])
         return found

@@ -74,12 +74,13 @@ class SeriesMap(KernelMap):
 
     def fit_around(self, X: Floats, centroids: Floats) -> Self:  # noqa: D102
         origin = centroids[0] if len(centroids) == 1 else distinct_places(X)[0].mean(axis=0)
-        return self.fit(X - origin, centroids=centroids - origin)
+        return self._fit_by(X - origin, partial(self.draw, centroids=centroids - origin), checked=True)
 
     def draw(self, X: Floats, rng: np.random.Generator, centroids: Floats | None = None) -> None:  # noqa: D102
         components = self.kernel_.gaussian_components()
         if len(components) == 1:
-            self._draw_component(X, rng, components[0], centroids)
+            self.component_ = components[0]
+            self._draw_one(X, rng, centroids)
             return
         share = self.n_features // len(components)
         if share == 0:
@@ -91,18 +92,12 @@ class SeriesMap(KernelMap):
         for component in components:
             seed = int(rng.integers(2**31))
             part = clone(self).set_params(n_features=share, kernel=component, random_state=seed)
-            draw = partial(part._draw_component, component=component, centroids=centroids)
-            parts.append(part._fit_by(X, draw))
+            draw = partial(SeriesMap.draw, part, centroids=centroids)
+            parts.append(part._fit_by(X, draw, checked=True))
         self.parts_ = tuple(parts)
         self.n_features_out_ = sum(part.n_features_out_ for part in parts)
         if hasattr(parts[0], "degree_"):
             self.degree_ = max(part.degree_ for part in parts)
-
-    def _draw_component(
-        self, X: Floats, rng: np.random.Generator, component: GaussianKernel, centroids: Floats | None
-    ) -> None:
-        self.component_ = component
-        self._draw_one(X, rng, centroids)
 
     def work(self, n_inputs: int) -> Work:
         """Return what this map will cost: the same for each component of the kernel."""

@@ -107,11 +107,3 @@ def variance_terms(
         return variance, np.zeros_like(power)
     shared = squares - (norms + squares - 2.0 * overlap) / (padded_size(n_inputs) - 1)
     return variance, shared**degree - power
-
-
-def sketch_variance(
-    sketch: Sketch, degree: int, n_columns: int, n_inputs: int, inner: Floats, norms: Floats, overlap: Floats
-) -> Floats:
-    """Return Var[φ(x)ᵀφ(z)] of a sketch with `n_columns` columns; the other parameters as `variance_terms`."""
-    variance, covariance = variance_terms(sketch, degree, n_inputs, inner, norms, overlap)
-    return variance / n_columns + covariance * within_blocks(n_columns, n_inputs) / n_columns**2

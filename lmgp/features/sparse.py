@@ -129,7 +129,7 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
     starts = np.concatenate(([0], np.cumsum(sizes.astype(np.int64))))
     values, columns = np.empty(starts[-1]), np.empty(starts[-1], dtype=index_type)
     inputs, place = np.unique(X.indices, return_inverse=True)
-    table = _ColumnTable(n_inputs, degree, inputs)
+    last, terms = _column_terms(n_inputs, degree, inputs)
     for size in np.unique(counts):
         rows = np.flatnonzero(counts == size)
         length = comb(int(size) + degree, degree)
@@ -137,7 +137,7 @@ def sparse_monomials(X: Any, rate: float, degree_factors: Floats) -> Any:
             entries = X.indptr[part][:, None] + np.arange(size)
             target = starts[part][:, None] + np.arange(length)
             values[target] = _values(X.data[entries], rate, degree_factors)
-            columns[target] = table.columns(place[entries])
+            columns[target] = _columns(place[entries], last, terms)
     return type(X)((values, columns, starts.astype(index_type)), shape=(n_rows, n_columns))
 
 
@@ -180,8 +180,18 @@ def _values(x: Floats, rate: float, degree_factors: Floats) -> Floats:
     return values
 
 
-class _ColumnTable:
-    """The column of a monomial, from the inputs that it multiplies.
+def _column_terms(n_inputs: int, degree: int, inputs: Places) -> tuple[list[int], list[Places]]:
+    """Return what `_columns` adds up, for the inputs that occur, ascending, shape (m,)."""
+    last = [comb(n_inputs + k, k) - 1 for k in range(degree + 1)]
+    after = n_inputs - 1 - inputs.astype(np.int64)
+    terms = [np.ones_like(after)]
+    for k in range(1, degree + 1):
+        terms.append(terms[-1] * (after + k - 1) // k)
+    return last, terms
+
+
+def _columns(place: Places, last: list[int], terms: list[Places]) -> Places:
+    """Return the columns of all monomials of rows with these inputs, shape (m, s) to (m, C(s + p, p)).
 
     A monomial of degree k is k ascending inputs j₁ ≤ … ≤ j_k of d, counted from 0. Degrees ascend and each is in
     lexicographic order, so that of the C(d + k, k) monomials up to degree k, Σᵢ C(d + k − 1 − i − jᵢ, k + 1 − i) are
@@ -189,29 +199,19 @@ class _ColumnTable:
 
     Parameters
     ----------
-    n_inputs, degree : int
-    inputs : ndarray of shape (m,)
-        The inputs that occur, ascending.
+    place : ndarray of int of shape (m, s)
+        The inputs, by their place among those that occur.
+    last : list of int
+        The last column of each degree k.
+    terms : list of ndarray
+        C(d − 1 − j + k − 1, k) of each input j that occurs, for each k.
     """
-
-    def __init__(self, n_inputs: int, degree: int, inputs: Places) -> None:
-        self._last = [comb(n_inputs + k, k) - 1 for k in range(degree + 1)]
-        after = n_inputs - 1 - inputs.astype(np.int64)
-        self._terms = [np.ones_like(after)]  # of C(after + k − 1, k)
-        for k in range(1, degree + 1):
-            self._terms.append(self._terms[-1] * (after + k - 1) // k)
-
-    def columns(self, place: Places) -> Places:
-        """Return the columns of all monomials of rows with these inputs, shape (m, s) to (m, C(s + p, p)).
-
-        The inputs are named by their place among those that occur.
-        """
-        degree = len(self._terms) - 1
-        result = np.zeros((len(place), comb(place.shape[1] + degree, degree)), dtype=np.int64)
-        after, stop = result[:, :1], 1
-        for k, (parent, variable, _) in enumerate(_recurrence(place.shape[1], degree), start=1):
-            after = after.take(parent, axis=1)
-            after += self._terms[k][place].take(variable, axis=1)
-            start, stop = stop, stop + len(parent)
-            np.subtract(self._last[k], after, out=result[:, start:stop])
-        return result
+    degree = len(terms) - 1
+    result = np.zeros((len(place), comb(place.shape[1] + degree, degree)), dtype=np.int64)
+    after, stop = result[:, :1], 1
+    for k, (parent, variable, _) in enumerate(_recurrence(place.shape[1], degree), start=1):
+        after = after.take(parent, axis=1)
+        after += terms[k][place].take(variable, axis=1)
+        start, stop = stop, stop + len(parent)
+        np.subtract(last[k], after, out=result[:, start:stop])
+    return result

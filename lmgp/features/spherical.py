@@ -11,7 +11,6 @@ J. Pennington, F. X. Yu and S. Kumar, *Spherical Random Features for Polynomial 
 
 import json
 import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,8 +32,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import RandomState, as_tensor, validated
 from lmgp.errors import InputError
-from lmgp.features.base import FeatureMap, indexed
+from lmgp.features.base import FeatureMap
+from lmgp.features.fourier import wave_names, write_waves
 from lmgp.features.sparse import non_zeros
+from lmgp.saving.output import whole_file
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import single_threaded_blas
 
@@ -156,8 +157,7 @@ class SphericalFourierFeatures(FeatureMap):
         self.n_features_out_ = 2 * n_frequencies
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
-        half = self.n_features_out_ // 2
-        return [*indexed("cos", half), *indexed("sin", half)]
+        return wave_names(self.n_features_out_ // 2)
 
     def evaluate(self, X: Tensor) -> Tensor:
         """Map a tensor of finite rows, shape (n, d), to features of shape (n, n_features_out_).
@@ -170,8 +170,7 @@ class SphericalFourierFeatures(FeatureMap):
         angles = as_tensor(self._of_unit_norm(X.numpy())) @ as_tensor(self.frequencies_).T
         half = len(self.frequencies_)
         features = torch.empty((len(angles), 2 * half), dtype=torch.float64)
-        torch.cos(angles, out=features[:, :half])
-        torch.sin(angles, out=features[:, half:])
+        write_waves(angles, features)
         return features.mul_((self.radial_.value / half) ** 0.5)
 
     def operation_count(self, X: ArrayLike) -> Floats:
@@ -530,11 +529,5 @@ def _read(path: Path, parameters: tuple[int, float, int], n_gaussians: int) -> R
 def _write(path: Path, fitted: RadialFit) -> None:
     """Store a fit whole or not at all: another process may read it meanwhile."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w") as file:
-            json.dump({"c": fitted.c.tolist(), "sigma": fitted.sigma.tolist()}, file)
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with whole_file(path) as file:
+        file.write(json.dumps({"c": fitted.c.tolist(), "sigma": fitted.sigma.tolist()}).encode())

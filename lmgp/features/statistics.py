@@ -4,10 +4,9 @@ Everything that a posterior needs is a sum over rows, so the statistics of disjo
 machines.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +15,13 @@ from lmgp.data import Rows, Source, TargetSums, as_tensor
 from lmgp.utils.arithmetic import USUAL, Arithmetic, Columns, Products
 from lmgp.utils.lazy import Tensor, torch
 
+if TYPE_CHECKING:
+    from lmgp.features.moments import MomentSums
+
 Floats = NDArray[np.float64]
 
-
-class FeatureSums(Protocol):
-    """Sums over rows that involve the features φ, shape (D,) each: of products of columns, or of moments."""
-
-    def combine(self, other: "FeatureSums", sign: float) -> "FeatureSums":
-        """Return these sums plus `sign` times others."""
-
-    def expand(self) -> "GramSums":
-        """Return the sums of products; sums of products return themselves."""
+# Sums over rows that involve the features φ, shape (D,) each: of products of columns, or of moments.
+FeatureSums: TypeAlias = "GramSums | MomentSums"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +44,8 @@ class GramSums:
         """Make the sums over no rows, for D = `n_features` columns."""
         return cls(*(torch.zeros((n_features, size), dtype=torch.float64) for size in (n_features, n_targets)))
 
-    def combine(self, other: FeatureSums, sign: float) -> FeatureSums:  # noqa: D102
+    def combine(self, other: FeatureSums, sign: float) -> FeatureSums:
+        """Return these sums plus `sign` times others."""
         if not isinstance(other, GramSums):
             # Sums of moments hold products beside them.
             return other.combine(self, sign) if sign == 1.0 else self.combine(other.expand(), sign)
@@ -60,7 +56,8 @@ class GramSums:
         gram = torch.add(self.gram, other.gram, alpha=sign)
         return replace(self, gram=gram, cross=torch.add(self.cross, other.cross, alpha=sign))
 
-    def expand(self) -> Self:  # noqa: D102
+    def expand(self) -> Self:
+        """Return the sums of products: these."""
         return self
 
 
@@ -90,24 +87,21 @@ class Statistics:
         """Make the statistics of no rows, for D = `n_features` columns."""
         return cls(source, GramSums.zeros(n_features, n_targets), TargetSums.zeros(n_targets))
 
-    @contextmanager
-    def adding(self, arithmetic: Arithmetic = USUAL) -> Iterator[Callable[..., None]]:
-        """Give what adds the features of the rows of a chunk; at the end they are in these sums.
+    def add(self, chunks: Iterable[tuple[Rows, Columns, Tensor | None]], arithmetic: Arithmetic = USUAL) -> None:
+        """Add rows in place, chunk by chunk.
 
         Parameters
         ----------
+        chunks : iterable of (Rows, Columns, Tensor or None)
+            Rows with their features, and what the map leaves out of the prior variance of each. Features are in the
+            precision of the arithmetic, on its device; or they are what writes them, see `Products.add`.
         arithmetic : Arithmetic
-            Features are in its precision, on its device; or they are what writes them, see `Products.add`.
         """
-        sums = self.sums.expand()
+        sums, place = self.sums.expand(), arithmetic.place
         products = Products(sums.gram, sums.cross, arithmetic)
-
-        def add(features: Columns, rows: Rows, missing: Tensor | None = None) -> None:
+        for rows, features, missing in chunks:
             precision = self.add_targets(rows, missing)
-            place = arithmetic.place
             products.add(features, as_tensor(rows.Y).to(place), None if precision is None else precision.to(place))
-
-        yield add
         products.finish()
         self.sums = sums
 

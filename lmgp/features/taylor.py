@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from lmgp.data import RandomState, Rows, Source, TargetSums, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
-from lmgp.features.base import FeatureMap, Work, numbered
+from lmgp.features.base import Work, numbered
 from lmgp.features.index_sets import highest_total_degree, most_energetic, total_degree
 from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, Step, moment_count, monomials, plan
 from lmgp.features.series import SeriesMap, vanishing
@@ -34,7 +34,6 @@ from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.arithmetic import USUAL, Arithmetic
-from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory
 
@@ -227,8 +226,8 @@ class TaylorFeatures(SeriesMap):
         degree = highest_total_degree(n_inputs, self.n_features) if self.degree is None else self.degree
         if self.index_set == "energy":
             self._check_energy(X)
-            scaled = kernel.scale(distinct_places(X)[0])
-            centres = np.zeros((1, n_inputs)) if centroids is None else kernel.scale(centroids)
+            scaled = kernel.in_lengthscales(distinct_places(X)[0])
+            centres = np.zeros((1, n_inputs)) if centroids is None else kernel.in_lengthscales(centroids)
             reached = max(degree, REACH_DEGREE)
             groups = sample_groups(scaled, centres, SAMPLE_ROWS, reached, np.random.default_rng(0))
             exponents = most_energetic(np.concatenate(groups), self.n_features)
@@ -357,14 +356,6 @@ class TaylorFeatures(SeriesMap):
         product[np.isnan(product)] = -np.inf  # zero times a norm beyond float64
         order = self.degree_ + 1.0
         return np.asarray(self.component_.variance * np.exp(order * product - gammaln(order + 1.0)))
-
-    def columns_in(self, larger: FeatureMap) -> tuple[NDArray[np.intp], float] | None:  # noqa: D102
-        n_columns = self.n_features_out_
-        several, own = len(self.parts) > 1, digest(self.kernel_)
-        if several or not isinstance(larger, TaylorFeatures) or digest(larger.kernel_) != own:
-            return super().columns_in(larger)
-        nested = np.array_equal(larger.exponents_[:n_columns], self.exponents_)
-        return (np.arange(n_columns), 1.0) if nested else None
 
     def _evaluate_one(self, X: Tensor) -> Tensor:
         if "exponents_" not in vars(self):  # fitted to sparse rows

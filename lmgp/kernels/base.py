@@ -140,9 +140,12 @@ class Kernel(BaseEstimator, ABC):
             As `sections`.
         """
         rows: Floats = checked_table(X)
-        single = as_tensor(rows)[:, None, :]
-        values = self.checked(rows.shape[1]).values(None, single.device)
-        return self.covariance(single, single, values)[:, 0, 0].numpy()
+        return self.checked(rows.shape[1]).evaluate_diagonal(rows)
+
+    def evaluate_diagonal(self, X: Floats) -> Floats:
+        """Evaluate k(x, x) for each row, as `diagonal`, of rows and a kernel that are not checked again."""
+        single = as_tensor(X)[:, None, :]
+        return self.covariance(single, single, self.values(None, single.device))[:, 0, 0].numpy()
 
     def evaluate_at(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:
         """Evaluate k(x, z) for given values of the parameters, as `covariance`: of many rows block by block.
@@ -234,8 +237,12 @@ class Kernel(BaseEstimator, ABC):
         right, values = as_tensor(rows), self.values(None, torch.device("cpu"))
 
         def section(X: ArrayLike) -> Floats:
-            left = as_tensor(same_columns(checked_table(X), rows))
-            return self.evaluate_at(left, right, values).numpy()
+            left: Floats = checked_table(X)
+            if left.shape[1] != rows.shape[1]:
+                raise InputError(
+                    f"X and Z must have the same number of columns; got {left.shape[1]} and {rows.shape[1]}."
+                )
+            return self.evaluate_at(as_tensor(left), right, values).numpy()
 
         return section
 
@@ -374,7 +381,11 @@ class Kernel(BaseEstimator, ABC):
             If the kernel has no metric, or does not fit the rows.
         """
         rows: Floats = checked_table(X)
-        return rows / self.checked(rows.shape[1]).metric(rows.shape[1])
+        return self.checked(rows.shape[1]).in_lengthscales(rows)
+
+    def in_lengthscales(self, X: Floats) -> Floats:
+        """Divide each column by its lengthscale, as `scale`, of rows and a kernel that are not checked again."""
+        return X / self.metric(X.shape[1])
 
     def rescaled(self, scales: ArrayLike) -> "Kernel":
         """Return the kernel of columns in other units: k(x/scales, z/scales), a function of x and z.
@@ -488,13 +499,6 @@ class Kernel(BaseEstimator, ABC):
         from lmgp.kernels.composite import ScaledKernel
 
         return ScaledKernel(self, factor) if isinstance(factor, Real) else NotImplemented
-
-
-def same_columns(X: Floats, Z: Floats) -> Floats:
-    """Return X, or raise an InputError if it has not as many columns as Z."""
-    if X.shape[1] != Z.shape[1]:
-        raise InputError(f"X and Z must have the same number of columns; got {X.shape[1]} and {Z.shape[1]}.")
-    return X
 
 
 def require(kernel: Kernel, capability: str, who: str) -> None:

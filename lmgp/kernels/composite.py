@@ -32,6 +32,10 @@ class ComposedKernel(Kernel):
 
     _part_names: ClassVar[tuple[str, ...]] = ("left", "right")
 
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+
     @property
     def parts(self) -> tuple[Kernel, ...]:
         """The kernels that this one is made from."""
@@ -88,10 +92,6 @@ class SumKernel(ComposedKernel):
     >>> (GaussianKernel() + LinearKernel())([[1.0]], [[1.0], [0.0]]).round(3)
     array([[2.   , 0.607]])
     """
-
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
 
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
@@ -158,10 +158,6 @@ class ProductKernel(ComposedKernel):
     array([[36.]])
     """
 
-    def __init__(self, left: Kernel, right: Kernel) -> None:
-        self.left = left
-        self.right = right
-
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left * right
@@ -225,26 +221,21 @@ class ScaledKernel(ComposedKernel):
         return super().checked(n_inputs)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
-        return self._part.metric(n_inputs)
+        return self.parts[0].metric(n_inputs)
 
     def prior_variance(self) -> float:  # noqa: D102
-        return checked_factor(self.factor) * self._part.prior_variance()
+        return checked_factor(self.factor) * self.parts[0].prior_variance()
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
-        return checked_factor(self.factor) * self._part.spectral_density(frequencies)
+        return checked_factor(self.factor) * self.parts[0].spectral_density(frequencies)
 
     def sample_frequencies(self, directions: ArrayLike, rng: np.random.Generator) -> Floats:  # noqa: D102
-        return self._part.sample_frequencies(directions, rng)
+        return self.parts[0].sample_frequencies(directions, rng)
 
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
         factor = checked_factor(self.factor)
-        components = self._part.gaussian_components() if factor else ()
+        components = self.parts[0].gaussian_components() if factor else ()
         return tuple(clone(one).set_params(variance=factor * float(one.variance)) for one in components)
-
-    @property
-    def _part(self) -> Kernel:
-        (part,) = self.parts
-        return part
 
 
 class LinearKernel(Kernel):

@@ -15,7 +15,6 @@ from lmgp.data import checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Bounds, Kernel, check_bounds, require
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
-from lmgp.utils.columns import checked_table
 from lmgp.utils.lazy import Tensor, torch
 
 Floats = NDArray[np.float64]
@@ -45,9 +44,18 @@ class StationaryKernel(Kernel):
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance")
 
-    lengthscale: float | ArrayLike
-    variance: float
-    lengthscale_bounds: Bounds
+    def __init__(
+        self,
+        lengthscale: float | ArrayLike = 1.0,
+        variance: float = 1.0,
+        *,
+        lengthscale_bounds: Bounds = None,
+        variance_bounds: Bounds = None,
+    ) -> None:
+        self.lengthscale = lengthscale
+        self.variance = variance
+        self.lengthscale_bounds = lengthscale_bounds
+        self.variance_bounds = variance_bounds
 
     @abstractmethod
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:
@@ -136,9 +144,8 @@ class StationaryKernel(Kernel):
         pullback = StationaryPullback(self, X, values)
         return pullback.covariance, pullback
 
-    def diagonal(self, X: ArrayLike) -> Floats:  # noqa: D102
-        rows: Floats = checked_table(X)
-        return np.full(len(rows), self.checked(rows.shape[1]).prior_variance())
+    def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102
+        return np.full(len(X), self.prior_variance())
 
     def prior_variance(self) -> float:  # noqa: D102
         return float(self.variance)
@@ -222,19 +229,6 @@ class GaussianKernel(StationaryKernel):
     array([[1.104, 3.   ]])
     """
 
-    def __init__(
-        self,
-        lengthscale: float | ArrayLike = 1.0,
-        variance: float = 1.0,
-        *,
-        lengthscale_bounds: Bounds = None,
-        variance_bounds: Bounds = None,
-    ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
-
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
 
@@ -300,11 +294,8 @@ class MaternKernel(StationaryKernel):
         lengthscale_bounds: Bounds = None,
         variance_bounds: Bounds = None,
     ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
+        super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
         self.smoothness = smoothness
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         scaled = 2.0 * self.smoothness * squares
@@ -392,11 +383,8 @@ class RationalQuadraticKernel(StationaryKernel):
         variance_bounds: Bounds = None,
         alpha_bounds: Bounds = None,
     ) -> None:
-        self.lengthscale = lengthscale
-        self.variance = variance
+        super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
         self.alpha = alpha
-        self.lengthscale_bounds = lengthscale_bounds
-        self.variance_bounds = variance_bounds
         self.alpha_bounds = alpha_bounds
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102

@@ -207,7 +207,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     if tried or learns_noise:
         STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     learned = _learned(rows, tried, settings, rng)
-    n_copies = count_copies(rows).exact
+    n_copies = count_copies(rows)
     suspicious = learns_noise and n_copies and learned.noise_variance < COLLAPSED_NOISE * float(np.var(rows.Y))
     if suspicious:
         _warn_of_copies(rows, learned, tried, settings, rng)

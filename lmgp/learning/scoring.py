@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from lmgp.data import Rows
+from lmgp.data import Rows, as_tensor
 from lmgp.learning.space import Space
 from lmgp.posteriors.likelihood import ExactLikelihood, NotPositiveDefiniteError, noise_and_weights
 from lmgp.posteriors.vecchia import VecchiaLikelihood
@@ -186,7 +186,8 @@ class ExactObjective:
     def _covariance(self, free: Floats) -> Floats:
         """Return the covariance of the targets, noise included."""
         noise, weights = noise_and_weights(self.rows, self.space.noise_variance(free))
-        return self.space.kernel(free)(self.rows.X) + np.diag((noise / weights).numpy())
+        X = as_tensor(self.rows.X)
+        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag((noise / weights).numpy())
 
 
 class Climb:

@@ -5,13 +5,14 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree, cKDTree
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 from lmgp.utils.columns import checked_table
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 # With fewer rows, a pass over all of them costs no more than finding those that matter.
 MIN_ROWS = 2**14
@@ -36,83 +37,45 @@ def squared_distances(columns: Floats, point: Floats) -> Floats:
     return total
 
 
-class Blocks:
-    """Rows in blocks of one length, of which the last is filled up with copies of other rows.
+def blocks_of_neighbours(rows: Floats) -> Indices:
+    """Sort rows into about √n blocks of √n neighbours: of one length, the last filled up with copies of other rows.
 
     Parameters
     ----------
     rows : ndarray of shape (n, d)
-    order : ndarray of int of shape (n_blocks, length)
+
+    Returns
+    -------
+    ndarray of int of shape (n_blocks, length)
         The rows of each block, ascending.
-
-    Attributes
-    ----------
-    order : ndarray of int of shape (n_blocks, length)
-    columns : ndarray of shape (d, n_blocks, length)
-        The coordinates of the rows.
     """
-
-    def __init__(self, rows: Floats, order: NDArray[np.intp]) -> None:
-        self.order = order
-        self.columns = np.empty((rows.shape[1], *order.shape))
-        for target, column in zip(self.columns, rows.T, strict=True):
-            np.take(column, order, out=target, mode="clip")  # "raise" would write through a buffer
-        self._low, self._high = self.columns.min(axis=2), self.columns.max(axis=2)
-
-    @classmethod
-    def of_neighbours(cls, rows: Floats) -> "Blocks":
-        """Sort rows into about √n blocks of √n neighbours."""
-        # √n blocks of √n rows would balance the work between blocks with that within them; the fixed cost of a NumPy
-        # call favours fewer, longer blocks. Their number is a power of two because the tree halves its nodes, at the
-        # median of their longest side, down to its leaves. The leaves are contiguous in `indices`: they are the blocks.
-        # Ties at a median shift them, which only makes boxes larger.
-        n_blocks = 2 ** max(0, round(math.log2(len(rows)) / 2) - 1)
-        length = -(-len(rows) // n_blocks)
-        filled = np.resize(np.arange(len(rows)), n_blocks * length)
-        order = filled[cKDTree(rows[filled], leafsize=length).indices].reshape(n_blocks, length)
-        order.sort(axis=1)
-        return cls(rows, order)
-
-    def squared_distances_from(self, point: Floats) -> Floats:
-        """Return the squared distance from a point to the bounding box of each block, shape (n_blocks,).
-
-        No row of a block is closer. That holds in floating point too: differences, squares and sums round
-        monotonically, and the operations are those for rows, in the same order.
-        """
-        nearest = np.minimum(np.maximum(point[:, np.newaxis], self._low), self._high)
-        return squared_distances(nearest, point)
+    # √n blocks of √n rows would balance the work between blocks with that within them; the fixed cost of a NumPy call
+    # favours fewer, longer blocks. Their number is a power of two because the tree halves its nodes, at the median of
+    # their longest side, down to its leaves. The leaves are contiguous in `indices`: they are the blocks. Ties at a
+    # median shift them, which only makes boxes larger.
+    n_blocks = 2 ** max(0, round(math.log2(len(rows)) / 2) - 1)
+    length = -(-len(rows) // n_blocks)
+    filled = np.resize(np.arange(len(rows)), n_blocks * length)
+    order = filled[cKDTree(rows[filled], leafsize=length).indices].reshape(n_blocks, length)
+    order.sort(axis=1)
+    return order
 
 
-class Neighbourhoods:
-    """Finds the rows around any point.
+def rows_within(tree: KDTree, radius: float, point: Floats) -> Indices | slice:
+    """Find the rows of a tree at a distance of at most `radius` from a point of shape (d,).
 
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d)
+    Returns
+    -------
+    ndarray of int, ascending, or a slice of all rows where the radius is infinite
     """
-
-    def __init__(self, rows: Floats) -> None:
-        self._blocks = Blocks.of_neighbours(rows) if len(rows) >= MIN_ROWS else None
-        self._columns = np.ascontiguousarray(rows.T) if self._blocks is None else self._blocks.columns
-
-    def within(self, radius: float, point: Floats) -> NDArray[np.intp] | slice:
-        """Find the rows at a distance of at most `radius` from a point of shape (d,).
-
-        Returns
-        -------
-        ndarray of int, ascending, or a slice of all rows where the radius is infinite
-        """
-        if not np.isfinite(radius):
-            return slice(None)
-        with np.errstate(over="ignore"):  # an infinite distance is too far
-            if self._blocks is None:
-                return np.flatnonzero(squared_distances(self._columns, point) <= radius**2)
-            near = np.flatnonzero(self._blocks.squared_distances_from(point) <= radius**2)
-            found = squared_distances(self._columns[:, near], point) <= radius**2
-            index = self._blocks.order[near][found]
-            index.sort()
-            # The copies that fill up the last block occur twice.
-            return index[np.diff(index, prepend=-1) > 0]
+    if not np.isfinite(radius):
+        return slice(None)
+    try:
+        found = tree.query_ball_point(point, radius)
+    except ValueError:  # squared distances overflow: rows at such a distance are too far
+        with np.errstate(over="ignore"):
+            found = np.flatnonzero(squared_distances(tree.data.T, point) <= radius**2)
+    return np.sort(np.array(found, dtype=np.intp))
 
 
 def farthest_point_clustering(
@@ -196,11 +159,7 @@ def farthest_point_clustering(
         raise InputError(str(error)) from error
     if len(first) != rows.shape[1]:
         raise InputError(f"start must have one value a column of X, {rows.shape[1]}; got {len(first)}.")
-    # A distance that overflows to inf is harmless unless it is the smallest one, which is checked below.
-    with np.errstate(over="ignore", under="ignore"):
-        return _farthest_points(
-            rows, first, float(threshold), len(rows) + 1 if max_centroids is None else max_centroids
-        )
+    return farthest_points(rows, first, float(threshold), max_centroids)
 
 
 def nearest_centroids(X: Floats, centroids: Floats) -> NDArray[np.int64]:
@@ -216,9 +175,12 @@ def nearest_centroids(X: Floats, centroids: Floats) -> NDArray[np.int64]:
     return np.where(nearest < len(centroids), nearest, 0)
 
 
-def _farthest_points(rows: Floats, first: Floats, threshold: float, max_centroids: int) -> Floats:
+@np.errstate(over="ignore", under="ignore")
+def farthest_points(rows: Floats, first: Floats, threshold: float, max_centroids: int | None = None) -> Floats:
+    """Choose centroids as `farthest_point_clustering` does, of rows that are not checked again."""
+    # A distance that overflows to inf is harmless unless it is the smallest one.
     cover = _Cover(rows)
-    centroids = [first]
+    centroids, most = [first], len(rows) + 1 if max_centroids is None else max_centroids
     while True:
         cover.add(centroids[-1])
         farthest, squared = cover.farthest()
@@ -229,7 +191,7 @@ def _farthest_points(rows: Floats, first: Floats, threshold: float, max_centroid
             )
         # The root, not the squared threshold: the root of a rounded square is the number itself, so that a row at
         # exactly the threshold is seen as such, and a tiny threshold does not underflow.
-        if math.sqrt(squared) < threshold or len(centroids) >= max_centroids:
+        if math.sqrt(squared) < threshold or len(centroids) >= most:
             return np.stack(centroids)
         if len(centroids) == FIRST_PASSES * rows.shape[1] and len(rows) >= MIN_ROWS:
             cover.sort_into_blocks(rows)
@@ -248,19 +210,23 @@ class _Cover:
         length = min(len(rows), ROWS_AT_ONCE)
         n_blocks = -(-len(rows) // length)
         order = np.minimum(np.arange(n_blocks * length), len(rows) - 1).reshape(n_blocks, length)
-        self._take_blocks(Blocks(rows, order), np.full(order.shape, np.inf))
+        self._take_blocks(rows, order, np.full(order.shape, np.inf))
         self._untested = math.inf
 
     def sort_into_blocks(self, rows: Floats) -> None:
         """Go on with blocks of neighbours."""
         smallest = self.smallest.reshape(-1)[: len(rows)]
-        del self._blocks  # so that the rows are not held three times
-        blocks = Blocks.of_neighbours(rows)
-        self._take_blocks(blocks, smallest[blocks.order])
+        del self._columns  # so that the rows are not held three times
+        order = blocks_of_neighbours(rows)
+        self._take_blocks(rows, order, smallest[order])
         self._untested = 0
 
-    def _take_blocks(self, blocks: Blocks, smallest: Floats) -> None:
-        self._blocks, self.smallest = blocks, smallest
+    def _take_blocks(self, rows: Floats, order: Indices, smallest: Floats) -> None:
+        self._order, self.smallest = order, smallest
+        self._columns = np.empty((rows.shape[1], *order.shape))
+        for target, column in zip(self._columns, rows.T, strict=True):
+            np.take(column, order, out=target, mode="clip")  # "raise" would write through a buffer
+        self._low, self._high = self._columns.min(axis=2), self._columns.max(axis=2)
         self._first_of_block = smallest.shape[1] * np.arange(len(smallest))
         # Where the largest of each block is in the ravelled `smallest`. The rows of a block ascend: the first of equals
         # is the lowest row.
@@ -276,18 +242,21 @@ class _Cover:
             in_a_row = part[-1] - part[0] < 2 * len(part)
             self._visit(slice(part[0], part[-1] + 1) if in_a_row else part, centroid)
 
-    def _blocks_to_visit(self, centroid: Floats) -> NDArray[np.intp]:
+    def _blocks_to_visit(self, centroid: Floats) -> Indices:
         if self._untested:
             self._untested -= 1
             return np.arange(len(self._largest))
-        blocks = np.flatnonzero(self._blocks.squared_distances_from(centroid) < self._largest)
+        # To the bounding box of each block: no row of it is closer. That holds in floating point too: differences,
+        # squares and sums round monotonically, and the operations are those for rows, in the same order.
+        nearest = np.minimum(np.maximum(centroid[:, np.newaxis], self._low), self._high)
+        blocks = np.flatnonzero(squared_distances(nearest, centroid) < self._largest)
         if 2 * len(blocks) > len(self._largest):
             self._untested = UNTESTED
         return blocks
 
-    def _visit(self, blocks: NDArray[np.intp] | slice, centroid: Floats) -> None:
+    def _visit(self, blocks: Indices | slice, centroid: Floats) -> None:
         smallest = self.smallest[blocks]
-        np.minimum(smallest, squared_distances(self._blocks.columns[:, blocks], centroid), out=smallest)
+        np.minimum(smallest, squared_distances(self._columns[:, blocks], centroid), out=smallest)
         if not isinstance(blocks, slice):  # then it was a copy
             self.smallest[blocks] = smallest
         self._peaks[blocks] = peaks = self._first_of_block[blocks] + smallest.argmax(axis=1)
@@ -296,4 +265,4 @@ class _Cover:
     def farthest(self) -> tuple[int, float]:
         """Return the row that is farthest from all centroids, the lowest of several, and its squared distance."""
         largest = self._largest.max()
-        return self._blocks.order.reshape(-1)[self._peaks[self._largest == largest]].min(), largest
+        return self._order.reshape(-1)[self._peaks[self._largest == largest]].min(), largest

@@ -1,7 +1,7 @@
 """Rows that repeat each other: exact copies, which look like measurements without noise, and several at one place."""
 
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,8 @@ Duplicates = Literal["keep", "average", "drop"]
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 
-class Copies(NamedTuple):
-    """How many rows repeat an earlier one.
-
-    Attributes
-    ----------
-    exact : int
-        Rows with the X and the y of an earlier row.
-    equal_inputs : int
-        Rows with the X of an earlier row, those above included.
-    """
-
-    exact: int
-    equal_inputs: int
-
-
-def count_copies(rows: Rows) -> Copies:
-    """Count the rows that repeat an earlier one, without moving any.
+def count_copies(rows: Rows) -> int:
+    """Count the rows that repeat X and y of an earlier one, without moving any.
 
     Parameters
     ----------
@@ -42,7 +27,7 @@ def count_copies(rows: Rows) -> Copies:
 
     Returns
     -------
-    Copies
+    int
 
     Notes
     -----
@@ -59,22 +44,13 @@ def count_copies(rows: Rows) -> Copies:
     >>> from lmgp.data import Rows
     >>> X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
     >>> count_copies(Rows(X, np.array([5.0, 5.0, 6.0])))
-    Copies(exact=1, equal_inputs=2)
+    1
     """
     n_rows = len(rows) if rows.weights is None else int(np.ceil(np.maximum(rows.weights, 1.0)).sum())
     bits = np.zeros(len(rows), dtype=np.uint64)
-    for column in rows.X.T:
+    for column in (*rows.X.T, *rows.Y.T):
         bits = _mixed(bits, column)
-    n_inputs = _n_distinct(bits)
-    for target in rows.Y.T:
-        bits = _mixed(bits, target)
-    n_both = _n_distinct(bits)
-    return Copies(n_rows - n_both, n_rows - n_inputs)
-
-
-def _n_distinct(bits: NDArray[np.uint64]) -> int:
-    ordered = np.sort(bits)
-    return 1 + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+    return n_rows - len(np.unique(bits))
 
 
 def _mixed(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Noise, Rows
 from lmgp.kernels.base import Kernel
-from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
+from lmgp.neighbours.clustering import farthest_points, nearest_centroids
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -94,9 +94,7 @@ def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | Non
     places, totals = distinct_places(rows.X, rows.weights)
     mean = np.average(places, axis=0, weights=totals)
     lengthscale = kernel.metric(places.shape[1])
-    centroids = farthest_point_clustering(
-        kernel.scale(places), threshold, start=mean / lengthscale, max_centroids=max_centroids
-    )
+    centroids = farthest_points(kernel.in_lengthscales(places), mean / lengthscale, threshold, max_centroids)
     centroids *= lengthscale
     # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
     centroids[0] = mean
@@ -122,7 +120,7 @@ def negligible_share(rows: Rows, kernel: Kernel, noise: Noise, tolerance: float)
     """
     n = float(len(rows) if rows.weights is None else rows.weights.sum())
     least_noise = noise.variance if rows.noise_variances is None else float(rows.noise_variances.min())
-    variance = float(kernel.diagonal(rows.X[:1])[0])
+    variance = float(kernel.evaluate_diagonal(rows.X[:1])[0])
     share = tolerance * least_noise / (2.0 * n * variance)
     mean_square = float(np.average(rows.Y**2, axis=0, weights=rows.weights).max())
     return min(share**2 * variance / mean_square, share) if mean_square > 0.0 else share
@@ -145,7 +143,7 @@ def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int,
     """
     if not len(centroids) or not len(X):
         return []
-    labels = nearest_centroids(kernel.scale(X), kernel.scale(centroids))
+    labels = nearest_centroids(kernel.in_lengthscales(X), kernel.in_lengthscales(centroids))
     if len(centroids) <= np.iinfo(np.uint16).max:
         labels = labels.astype(np.uint16)  # numpy sorts these by their digits
     order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=len(centroids))
@@ -176,7 +174,7 @@ def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
         With weights relative to the noise variance; the rows as they are, without targets, where few share a cell.
     """
     as_they_are = Rows(rows.X, np.zeros(len(rows)), rows.weights, rows.noise_variances)
-    cells = np.floor(kernel.scale(rows.X) / side)
+    cells = np.floor(kernel.in_lengthscales(rows.X) / side)
     cells -= cells.min(axis=0)
     shape = cells.max(axis=0) + 1.0
     if float(np.prod(shape)) >= MOST_CELLS:

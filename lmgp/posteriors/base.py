@@ -88,7 +88,7 @@ class Posterior(ABC):
 
     def prior_variance(self, X: Floats) -> Floats:
         """Return the prior variance of each row, shape (m,)."""
-        return self.kernel.diagonal(X)
+        return self.kernel.evaluate_diagonal(X)
 
     def covariance(self, X: Floats) -> Floats:
         """Return the covariance of the latent function at rows, shape (m, m).

@@ -153,9 +153,9 @@ class ExactPosterior(Posterior):
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         means, variances = np.zeros((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
         if not variance and self.n_rows:
-            section = self.kernel.sections(self._rows.X)
             for part in chunks(len(X), self.n_rows, SOLVE_BYTES):
-                means[part] = section(X[part]) @ self.coefficients
+                section = self.kernel.evaluate(as_tensor(X[part]), as_tensor(self._rows.X))
+                means[part] = section.numpy() @ self.coefficients
         if variances is None:
             return means, None
         for part in chunks(len(X), max(1, self.n_rows), SOLVE_BYTES):
@@ -163,7 +163,7 @@ class ExactPosterior(Posterior):
             means[part] = (solved.mT @ self._whitened).numpy()
             # A difference, unlike the featurized models' sum of squares: rounding can take it below zero.
             reduction = solved.square().sum(dim=0).numpy()
-            variances[part] = np.maximum(self.kernel.diagonal(X[part]) - reduction, 0.0)
+            variances[part] = np.maximum(self.kernel.evaluate_diagonal(X[part]) - reduction, 0.0)
         return means, variances
 
     def whiten(self, X: Floats) -> Tensor:

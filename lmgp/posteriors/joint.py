@@ -64,7 +64,7 @@ class NearErrors:
     def __init__(self, kernel: Kernel, rows: Rows, noise: Noise, n_neighbors: int = NEIGHBORS) -> None:
         self._kernel, self._n_neighbors = kernel, min(n_neighbors, len(rows))
         self._X, self._noise = rows.X, noise.of_weighted_rows(rows).numpy()
-        self._tree = KDTree(kernel.scale(rows.X))
+        self._tree = KDTree(kernel.in_lengthscales(rows.X))
 
     def covariance(self, X: Floats, variance: Floats) -> Floats:
         """Return the covariance of predictions with these variances and the correlations of the errors, (m, m)."""
@@ -72,7 +72,7 @@ class NearErrors:
         check_memory(4.0 * 8.0 * m**2, f"The covariance of {m:,} rows, and what it is made from,", ADVICE)
         weights, used, _ = self._weights(X)
         rows = as_tensor(self._X[used])
-        found = self._kernel(X)
+        found = self._kernel.evaluate(as_tensor(X), as_tensor(X)).numpy()
         for part in chunks(len(used), len(used) + m, BATCH_BYTES):
             some, own = rows[part], weights[:, part]
             crossed = own @ self._kernel.evaluate(some, as_tensor(X)).numpy()
@@ -102,7 +102,7 @@ class NearErrors:
         """Return S over the training rows that are used, which these are, and the variance of each error."""
         k, m = self._n_neighbors, len(X)
         near, values, variance = np.empty((m, k), dtype=np.intp), np.empty((m, k)), np.empty(m)
-        points, prior = np.clip(self._kernel.scale(X), -FARTHEST, FARTHEST), self._kernel.diagonal(X)
+        points, prior = np.clip(self._kernel.in_lengthscales(X), -FARTHEST, FARTHEST), self._kernel.evaluate_diagonal(X)
 
         @no_grad
         def solve(part: slice) -> None:
@@ -139,7 +139,7 @@ def row_covariance(posterior: ExactPosterior, X: Floats) -> Floats:
     """Return the covariance of rows given all training rows, shape (m, m)."""
     m, n = len(X), posterior.n_rows
     check_memory(8.0 * (3.0 * m**2 + 2.0 * m * n), f"The covariance of {m:,} rows, and what it is made from,", ADVICE)
-    found, solved = posterior.kernel(X), posterior.whiten(X)
+    found, solved = posterior.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy(), posterior.whiten(X)
     found -= (solved.T @ solved).numpy()
     return with_variance(found, np.maximum(found.diagonal(), 0.0))
 
@@ -154,9 +154,9 @@ def row_samples(posterior: ExactPosterior, X: Floats, n_samples: int, rng: np.ra
     for index in range(n_samples):
         targets[:, index], found[:, index] = prior_draw(posterior.kernel, (rows.X, X), rng)
     targets += deviations[:, None] * rng.standard_normal(targets.shape)
-    weights, section = posterior.solve(targets), posterior.kernel.sections(rows.X)
+    weights = posterior.solve(targets)
     for part in chunks(len(X), len(rows), BATCH_BYTES):
-        found[part] -= section(X[part]) @ weights
+        found[part] -= posterior.kernel.evaluate(as_tensor(X[part]), as_tensor(rows.X)).numpy() @ weights
     return found
 
 
@@ -181,7 +181,7 @@ def weight_samples(posterior: "WeightPosterior", X: Floats, n_samples: int, rng:
     weights = solve_upper(posterior.factor.T, torch.from_numpy(rng.standard_normal((len(posterior.factor), n_samples))))
     found = np.empty((len(X), n_samples))
     whole = features.leaves_covariance and kernel.can("metric")
-    parts = blocks_of(kernel.scale(X), BLOCK) if whole else chunks(len(X), features.n_features_out_)
+    parts = blocks_of(kernel.in_lengthscales(X), BLOCK) if whole else chunks(len(X), features.n_features_out_)
     for part in parts:
         columns, missing = posterior.evaluate(X[part])
         drawn = (columns @ weights).numpy()
@@ -199,7 +199,7 @@ def _left_out(features: KernelMap, kernel: Kernel, X: Floats, columns: Tensor, m
     """Return the prior covariance that a map leaves out."""
     if not features.leaves_covariance:
         return np.diag(missing)
-    found: Floats = kernel(X) - (columns @ columns.T).numpy()
+    found: Floats = kernel.evaluate(as_tensor(X), as_tensor(X)).numpy() - (columns @ columns.T).numpy()
     np.fill_diagonal(found, missing)
     return found
 
@@ -207,7 +207,7 @@ def _left_out(features: KernelMap, kernel: Kernel, X: Floats, columns: Tensor, m
 def prior_draw(kernel: Kernel, sets: tuple[Floats, ...], rng: np.random.Generator) -> tuple[Floats, ...]:
     """Draw one function of the prior at several sets of rows, by Fourier features: its covariance is the kernel's."""
     features = RandomFourierFeatures(COLUMNS, kernel=kernel, random_state=int(rng.integers(2**31)))
-    features.fit(sets[-1][:1])
+    features.fit_checked(sets[-1][:1])
     weights = torch.from_numpy(rng.standard_normal(features.n_features_out_))
     drawn = tuple(np.empty(len(X)) for X in sets)
     for X, values in zip(sets, drawn, strict=True):

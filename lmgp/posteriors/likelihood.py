@@ -39,7 +39,8 @@ def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
     ----------
     C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 2.30.
     """
-    covariance = as_tensor(kernel(rows.X))
+    X = as_tensor(rows.X)
+    covariance = kernel.evaluate(X, X)
     noise, weights = noise_and_weights(rows, noise_variance)
     covariance.diagonal().add_(noise / weights)
     factor = cholesky(covariance, noise_variance=float((noise / weights).min()))
@@ -149,7 +150,8 @@ class NoiseLikelihood:
     def __init__(self, rows: Rows, kernel: Kernel) -> None:
         # With W the weights and λᵢ, qᵢ of W^½KW^½: K + σ²W⁻¹ has the determinant Π(λᵢ + σ²)/Πwᵢ.
         roots = np.sqrt(np.ones(len(rows)) if rows.weights is None else rows.weights)
-        covariance = roots[:, None] * kernel(rows.X) * roots
+        X = as_tensor(rows.X)
+        covariance = roots[:, None] * kernel.evaluate(X, X).numpy() * roots
         eigenvalues, vectors = torch.linalg.eigh(as_tensor(covariance))
         self.eigenvalues = eigenvalues.clamp(min=0.0).numpy()
         whitened = vectors.T.numpy() @ (roots[:, None] * rows.Y)

@@ -17,7 +17,7 @@ from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel, require
-from lmgp.neighbours.clustering import Neighbourhoods
+from lmgp.neighbours.clustering import rows_within
 from lmgp.neighbours.lattice import Lattice
 from lmgp.neighbours.placement import by_centroid, distinct_places, negligible_share
 from lmgp.posteriors.base import Posterior
@@ -235,7 +235,7 @@ class LocalPosterior(Posterior):
 
         How far a row is from where training rows are follows from `places` and `radius`.
         """
-        beyond = KDTree(self.kernel.scale(self.places)).query(self.kernel.scale(X))[0] - self.radius
+        beyond = KDTree(self.kernel.in_lengthscales(self.places)).query(self.kernel.in_lengthscales(X))[0] - self.radius
         return self._of_each(X, lambda posterior, _, part: posterior.error(X[part], beyond[part]), self._n_targets)
 
     def missing(self, X: Floats) -> Floats:
@@ -265,7 +265,7 @@ class LocalPosterior(Posterior):
             members = rows.take(part)
             means[part], variances[part] = posterior.without_each(members)
             # A row out of reach of its centroid makes no part of the prediction.
-            outside = np.square(self.kernel.scale(members.X - centroid)).sum(axis=1) > self.reach**2
+            outside = np.square(self.kernel.in_lengthscales(members.X - centroid)).sum(axis=1) > self.reach**2
             if outside.any():
                 means[part[outside]], of_outside = posterior.predict(members.X[outside])
                 variances[part[outside]] = of_outside
@@ -381,7 +381,7 @@ class LocalPlan:
         """Return the centroids of rows that are not closer than the threshold to one of the first centroids."""
         if self.threshold is None or not len(X):
             return X[:0]
-        distance, _ = KDTree(self.kernel.scale(self.centroids)).query(self.kernel.scale(X))
+        distance, _ = KDTree(self.kernel.in_lengthscales(self.centroids)).query(self.kernel.in_lengthscales(X))
         lattice = Lattice.of(self.kernel, X.shape[1], self.threshold)
         return lattice.centres(np.unique(lattice.cells(X[distance >= self.threshold]), axis=0))
 
@@ -403,7 +403,7 @@ class RowsAround:
         As given; all others as `Around` says.
     """
 
-    _first: Neighbourhoods
+    _first: KDTree
     _n_first: int
 
     def __init__(self, plan: LocalPlan, rows: Rows, before: Self | None = None) -> None:
@@ -418,8 +418,8 @@ class RowsAround:
         if before is not None and self.n_rows - before._n_first <= SHARE * before._n_first:
             self._first, self._n_first = before._first, before._n_first
         else:
-            self._first, self._n_first = Neighbourhoods(self.kernel.scale(rows.X)), self.n_rows
-        self._rest = Neighbourhoods(rows.X[self._n_first :] / self._metric)
+            self._first, self._n_first = KDTree(self.kernel.in_lengthscales(rows.X)), self.n_rows
+        self._rest = KDTree(rows.X[self._n_first :] / self._metric)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"plan": self.plan, "rows": self.rows}
@@ -448,7 +448,7 @@ class RowsAround:
         if not np.isfinite(self.reach):
             return self.rows
         point = centroid / self._metric
-        near, rest = (cast(Indices, part.within(self.reach, point)) for part in (self._first, self._rest))
+        near, rest = (cast(Indices, rows_within(part, self.reach, point)) for part in (self._first, self._rest))
         return self.rows.take(np.concatenate((near, self._n_first + rest)))
 
 

@@ -125,7 +125,7 @@ class NearestPosterior(Posterior):
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each training row from the rows nearest to it without itself: each has its own."""
-        means, variances = np.empty(self._rows.Y.shape), self.kernel.diagonal(self._rows.X)
+        means, variances = np.empty(self._rows.Y.shape), self.kernel.evaluate_diagonal(self._rows.X)
 
         def solve(part: slice) -> None:
             near = others(self._tree, np.arange(part.start, part.stop), self.n_neighbors)
@@ -148,8 +148,8 @@ class NearestPosterior(Posterior):
         variances = np.empty(len(X))
         if not len(X):
             return means, variances, surprises
-        points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
-        prior = self.kernel.diagonal(X) if variance else np.zeros(len(X))
+        points = np.clip(self.kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+        prior = self.kernel.evaluate_diagonal(X) if variance else np.zeros(len(X))
         cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
 
         def solve(sets: Indices, members: Indices) -> None:
@@ -237,7 +237,7 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
     InputError
         If squared distances overflow.
     """
-    scaled = kernel.scale(X)
+    scaled = kernel.in_lengthscales(X)
     with np.errstate(over="ignore"):
         overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
     if overflows:

@@ -146,7 +146,7 @@ class ResidualPosterior(Posterior):
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X)) if variance else None
-        points = np.clip(self.kernel.scale(X), -FARTHEST, FARTHEST)
+        points = np.clip(self.kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
         k = np.arange(1, self.n_neighbors + 1)
 
         def solve(part: slice) -> None:
@@ -240,7 +240,7 @@ class ResidualPosterior(Posterior):
         means = remaining @ self._weights + weights.mT @ self._targets[near]
         if not variance:
             return means, torch.empty(0), remaining
-        prior = as_tensor(self.kernel.diagonal(flat)).reshape(shape)
+        prior = as_tensor(self.kernel.evaluate_diagonal(flat)).reshape(shape)
         left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
         whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
         latent = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)

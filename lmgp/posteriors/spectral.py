@@ -446,7 +446,7 @@ class SpectralPosterior(Posterior):
         return self._evaluate(self._coefficients, X).T, self.variances(X) if variance else None
 
     def variances(self, X: Floats) -> Floats:  # noqa: D102
-        variances, served = self.kernel.diagonal(X), self.plan.modes.served(X)
+        variances, served = self.kernel.evaluate_diagonal(X), self.plan.modes.served(X)
         if not served.any():
             return variances
         if self._is_dense:

@@ -77,7 +77,7 @@ class LocalVariance:
             reach = reach_of(features, kernel, noise, rows)
             plan = LocalPlan(kernel, noise, features, centroids, reach=reach, max_memory_gib=max_memory_gib)
             self._near = plan.posterior(rows)
-            self._tree = KDTree(kernel.scale(centroids))
+            self._tree = KDTree(kernel.in_lengthscales(centroids))
             self._far = NearestPosterior(kernel, rows, noise, BEYOND, max_memory_gib, share=False)
             self._name = f"from {features.n_features_out_} Taylor features around {len(centroids):,} centroids"
         else:
@@ -92,7 +92,7 @@ class LocalVariance:
         """Return the variance of the latent function at each row, shape (m,)."""
         if self._far is None:
             return self._near.variances(X)
-        far = self._tree.query(self._kernel.scale(X))[0] > self._radius
+        far = self._tree.query(self._kernel.in_lengthscales(X))[0] > self._radius
         variances = np.empty(len(X))
         variances[~far], variances[far] = self._near.variances(X[~far]), self._far.variances(X[far])
         return variances
@@ -142,5 +142,5 @@ def _where_rows_may_come(kernel: Kernel, rows: Rows, rng: np.random.Generator) -
     outward = some - 0.5 * (low + high)
     by_edge = np.argsort(np.max(np.abs(outward) / np.maximum(high - low, 1e-300), axis=1))
     inner, outer = np.split(by_edge, [3 * len(some) // 4])
-    _, near = KDTree(kernel.scale(rows.X)).query(kernel.scale(some[inner]), k=[min(5, len(rows))])
+    _, near = KDTree(kernel.in_lengthscales(rows.X)).query(kernel.in_lengthscales(some[inner]), k=[min(5, len(rows))])
     return np.concatenate((0.5 * (some[inner] + rows.X[near[:, 0]]), some[outer] + OUTWARD * outward[outer]))

@@ -200,7 +200,7 @@ class WeightPosterior(Posterior):
             beyond = np.full(len(X), -np.inf)
             if self._box is not None:
                 outside = X - np.clip(X, *self._box)
-                beyond = np.sqrt(np.square(self.kernel.scale(outside)).sum(axis=1))
+                beyond = np.sqrt(np.square(self.kernel.in_lengthscales(outside)).sum(axis=1))
         return expected_divergence(self, X, beyond) + self.rounding_divergence
 
     def cure(self, X: Floats) -> str:  # noqa: D102

@@ -81,8 +81,6 @@ TAGS = {
     "rational-quadratic-kernel": "kernels.stationary.RationalQuadraticKernel",
     "gaussian-kernel": "kernels.stationary.GaussianKernel",
     "matern-kernel": "kernels.stationary.MaternKernel",
-    "blocks": "neighbours.clustering.Blocks",
-    "neighbourhoods": "neighbours.clustering.Neighbourhoods",
     "cells": "neighbours.cells.Cells",
     "transformer-features": "features.adapter.TransformerFeatures",
     "linear-features": "features.composition.LinearFeatures",

@@ -292,7 +292,7 @@ class Problem:
         """Return distances between centroids and rows, a sample of each, in lengthscales."""
         picked = np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]
         sample = np.random.default_rng(0).permutation(self.n_tried)[:SAMPLE_ROWS]
-        return cdist(self.kernel.scale(centroids[picked]), self.kernel.scale(self.rows.X[sample]))
+        return cdist(self.kernel.in_lengthscales(centroids[picked]), self.kernel.in_lengthscales(self.rows.X[sample]))
 
 
 def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats]) -> list[Family]:

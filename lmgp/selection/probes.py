@@ -131,7 +131,7 @@ class Probes:
         plan : ProbePlan
         """
         start = perf_counter()
-        scaled = kernel.scale(rows.X)
+        scaled = kernel.in_lengthscales(rows.X)
         if len(scaled) <= plan.all_rows:
             held = rng.permutation(len(scaled))[: max(1, min(plan.n_probes, len(scaled) // plan.held_out))]
             groups, rest = [held], rows.take(np.setdiff1d(np.arange(len(scaled)), held))

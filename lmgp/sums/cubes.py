@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from lmgp.data import ROUNDING, Noise, Rows, Summary, TargetSums, as_tensor, not_there
 from lmgp.errors import InputError
@@ -25,7 +25,7 @@ from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, MomentSums
 from lmgp.features.statistics import Statistics
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.neighbours.clustering import Neighbourhoods
+from lmgp.neighbours.clustering import rows_within
 from lmgp.neighbours.lattice import Floats, Indices, Keys, Lattice, grouped, union
 from lmgp.posteriors.base import Posterior, rows_are_gone
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
@@ -507,7 +507,7 @@ class CubePlan:
         cells = grouped(lattice.cells(rows.X))[0]
         places = lattice.centres(cells) if centroids is None else centroids
         fitted = fitted_map(features, kernel, rows, places, rng, max_memory_gib)
-        variance = float(kernel.diagonal(np.zeros((1, d)))[0])
+        variance = float(kernel.evaluate_diagonal(np.zeros((1, d)))[0])
         share = PRUNE * noise.variance / (2.0 * ROWS_TO_COME * variance)
         reach = fitted.reach(min(share**2 * variance / (variance + noise.variance), share))
         if not np.isfinite(reach):
@@ -559,10 +559,10 @@ class CubePlan:
         first, second = np.triu_indices(rows.n_targets)
         gram, cross = (np.zeros((len(keys), *own.shape)) for own in (sums.gram, sums.cross))
         targets, totals = np.zeros((len(keys), len(first) + 1)), np.zeros((len(keys), rows.n_targets))
-        near = Neighbourhoods(self.kernel.scale(rows.X))
+        tree = KDTree(self.kernel.in_lengthscales(rows.X))
 
         def sum_around(i: int) -> None:
-            members = rows.take(near.within(self.reach, centres[i] / self.lattice.metric))
+            members = rows.take(rows_within(tree, self.reach, centres[i] / self.lattice.metric))
             if not len(members):
                 return
             parts = (members.take(part) for part in chunks(len(members), self.features.row_size))
@@ -780,7 +780,7 @@ class PlacedCubes:
         self._plan, self._cubes, self._fine = plan, cubes, plan.lattice.parted(cubes.nodes.parts)
         self._centres = self._fine.centres(cubes.keys)
         self._reach = plan.reach + 0.5 * self._fine.side * len(self._fine.metric) ** 0.5
-        self._tree = cKDTree(self._centres / self._fine.metric)
+        self._tree = KDTree(self._centres / self._fine.metric)
         # Where the rows of a cube begin, and where its moments are: −1 of none.
         self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
         self._places = np.full(len(cubes.keys), -1)

@@ -18,7 +18,6 @@ from lmgp import (
     RandomFourierFeatures,
     RationalQuadraticKernel,
     StructuredOrthogonalFourierFeatures,
-    TaylorFeatures,
 )
 from lmgp.errors import InputError
 
@@ -94,31 +93,13 @@ def test_a_kernel_value_depends_on_the_difference_alone(cls: type) -> None:
 @pytest.mark.parametrize("cls", MAPS)
 @pytest.mark.parametrize("d", [1, 3, 70])
 @pytest.mark.parametrize(("n_small", "n_large"), [(2, 46), (9, 46), (46, 47), (130, 300)])
-def test_a_map_of_fewer_columns_is_part_of_one_of_more(cls: type, d: int, n_small: int, n_large: int) -> None:
+def test_a_map_of_fewer_columns_has_the_first_frequencies_of_one_of_more(
+    cls: type, d: int, n_small: int, n_large: int
+) -> None:
     X = np.random.default_rng(0).standard_normal((9, d))
     kernel = GaussianKernel(np.linspace(0.5, 2.0, d), 2.3)
     small, large = (cls(size, kernel=kernel, random_state=4).fit(X) for size in (n_small, n_large))
-    part = small.columns_in(large)
-    assert part is not None
-    columns, factor = part
-    assert len(columns) == small.n_features_out_
-    assert np.all(np.diff(columns) > 0)
-    np.testing.assert_allclose(small.transform(X), factor * large.transform(X)[:, columns], rtol=1e-12, atol=1e-14)
-    if large.n_features_out_ > small.n_features_out_:
-        assert large.columns_in(small) is None
-
-
-@pytest.mark.parametrize("cls", MAPS)
-def test_maps_of_other_kernels_seeds_and_kinds_are_no_parts(cls: type) -> None:
-    X = np.random.default_rng(0).standard_normal((9, 2))
-    small = cls(8, kernel=GaussianKernel(0.7, 2.0), random_state=4).fit(X)
-    for kernel in (GaussianKernel(0.8, 2.0), GaussianKernel(0.7, 2.1), GaussianKernel([0.7, 0.8], 2.0)):
-        assert small.columns_in(cls(32, kernel=kernel, random_state=4).fit(X)) is None
-    assert small.columns_in(cls(32, kernel=GaussianKernel(0.7, 2.0), random_state=5).fit(X)) is None
-    assert small.columns_in(cls(32, kernel=GaussianKernel(0.7, 2.0), random_state=4).fit(X[:, :1])) is None
-    for other in (*MAPS, TaylorFeatures):
-        if other is not cls:
-            assert small.columns_in(other(32, kernel=GaussianKernel(0.7, 2.0), random_state=4).fit(X)) is None
+    np.testing.assert_array_equal(small.frequencies_, large.frequencies_[: len(small.frequencies_)])
 
 
 # --------------------------------------------------------------------------------------------------------- independent

@@ -84,8 +84,7 @@ def test_sums_of_moments_and_of_products_add(sign: float, moments_first: bool) -
     halves = [rows.take(part) for part in (slice(0, 120), slice(120, 300))]
     moments = features.summed([halves[0]], source, 2)
     products = Statistics.zeros(features.n_features_out_, 2, source)
-    with products.adding() as add:
-        add(torch.from_numpy(features.transform(halves[1].X)), halves[1])
+    products.add([(halves[1], torch.from_numpy(features.transform(halves[1].X)), None)])
     assert isinstance(moments.sums, MomentSums)
     assert isinstance(products.sums, GramSums)
     pair = (moments, products) if moments_first else (products, moments)

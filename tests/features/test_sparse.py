@@ -27,7 +27,7 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.errors import InputError, MemoryLimitError
-from lmgp.features.sparse import _ColumnTable, non_zeros
+from lmgp.features.sparse import _column_terms, _columns, non_zeros
 from lmgp.sgd import KernelSGDClassifier
 from tests.features.conftest import sparse_rows
 
@@ -75,8 +75,7 @@ def test_the_pattern_is_that_of_all_monomials(degree: int) -> None:
 
 def test_columns_are_numbered_exactly_where_there_are_many() -> None:
     d, degree = 2_000_000, 3
-    table = _ColumnTable(d, degree, np.array([0, 5, 1_999_999]))
-    found = table.columns(np.array([[0, 1, 2]]))[0]
+    found = _columns(np.array([[0, 1, 2]]), *_column_terms(d, degree, np.array([0, 5, 1_999_999])))[0]
 
     def place(chosen: tuple[int, ...]) -> int:
         """Count what comes before, in whole numbers: lower degrees, then smaller first inputs, and so on."""

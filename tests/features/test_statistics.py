@@ -26,8 +26,7 @@ def draw(
 
 
 def add(statistics: Statistics, features: torch.Tensor, rows: Rows) -> Statistics:
-    with statistics.adding() as adding:
-        adding(features, rows)
+    statistics.add([(rows, features, None)])
     return statistics
 
 

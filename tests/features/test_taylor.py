@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import gammaincc, gammaln, xlogy
 
-from lmgp import GaussianKernel, OptimizedMaclaurinFeatures, RandomFourierFeatures, TaylorFeatures
+from lmgp import GaussianKernel, TaylorFeatures
 
 Floats = NDArray[np.float64]
 # Input columns, and a number of columns that some degree fills exactly.
@@ -117,36 +117,6 @@ def test_lower_degrees_are_the_first_columns() -> None:
     large = TaylorFeatures(286).fit_transform(X)
     for n_features in (1, 4, 10, 20, 84):
         np.testing.assert_array_equal(TaylorFeatures(n_features).fit_transform(X), large[:, :n_features])
-
-
-@pytest.mark.parametrize(("d", "n_small", "n_large"), [(1, 1, 40), (2, 9, 120), (2, 120, 120), (6, 7, 84)])
-def test_a_map_of_lower_degree_is_part_of_one_of_higher(d: int, n_small: int, n_large: int) -> None:
-    X = rows(9, d, 2.5)
-    kernel = GaussianKernel(np.linspace(0.5, 2.0, d), 2.3)
-    small, large = (TaylorFeatures(size, kernel=kernel).fit(X) for size in (n_small, n_large))
-    part = small.columns_in(large)
-    assert part is not None
-    columns, factor = part
-    assert len(columns) == small.n_features_out_
-    np.testing.assert_array_equal(small.transform(X), factor * large.transform(X)[:, columns])
-    if small.degree_ < large.degree_:
-        assert large.columns_in(small) is None
-
-
-def test_maps_of_other_kernels_and_kinds_are_no_parts() -> None:
-    X = rows(9, 2, 2.5)
-    kernel = GaussianKernel(0.7, 2.0)
-    small = TaylorFeatures(6, kernel=kernel).fit(X)
-    for other in (GaussianKernel(0.8, 2.0), GaussianKernel(0.7, 2.1), GaussianKernel([0.7, 0.8], 2.0)):
-        assert small.columns_in(TaylorFeatures(28, kernel=other).fit(X)) is None
-    assert small.columns_in(TaylorFeatures(28, kernel=kernel).fit(X[:, :1])) is None
-    assert small.columns_in(RandomFourierFeatures(28, kernel=kernel, random_state=0).fit(X)) is None
-    maclaurin = [OptimizedMaclaurinFeatures(size, kernel=kernel, random_state=0).fit(X) for size in (6, 28)]
-    assert small.columns_in(maclaurin[1]) is None
-    # Of a map that is allocated to its rows, none is part of another but itself.
-    assert maclaurin[0].columns_in(maclaurin[1]) is None
-    columns, factor = maclaurin[0].columns_in(maclaurin[0])
-    assert (columns.tolist(), factor) == (list(range(6)), 1.0)
 
 
 def test_nothing_is_drawn() -> None:

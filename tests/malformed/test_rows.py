@@ -26,7 +26,7 @@ from tests.malformed.conftest import (
 
 # What subclasses implement and models call: of rows that were checked before.
 HOOKS = {
-    "draw", "evaluate", "in_lengthscales", "evaluate_at", "diagonal_at", "fit_around", "centre_of", "missing_variance",
+    "draw", "evaluate", "in_lengthscales", "fit_around", "fit_checked", "centre_of", "missing_variance",
     "kernel_map", "prior", "log_density",
 }  # fmt: skip
 ESTIMATORS = estimators()

@@ -161,22 +161,21 @@ def test_copies_are_counted_as_by_a_set(d: int, n_values: int) -> None:
     X = rng.integers(-n_values, n_values, (3000, d)) / 7.0
     y = rng.integers(0, 3, 3000) * 1.0
     found = count_copies(Rows(X, y))
-    assert found.equal_inputs == repeats(X)
-    assert found.exact == repeats(np.column_stack((X, y)))
+    assert found == repeats(np.column_stack((X, y)))
 
 
 def test_zeros_of_either_sign_are_equal() -> None:
-    assert count_copies(Rows(np.array([[0.0], [-0.0]]), np.array([1.0, 1.0]))) == (1, 1)
+    assert count_copies(Rows(np.array([[0.0], [-0.0]]), np.array([1.0, 1.0]))) == 1
 
 
 def test_exchanged_columns_are_no_copies() -> None:
     X = np.random.default_rng(0).normal(size=(500, 2))
-    assert count_copies(Rows(np.vstack((X, X[:, ::-1])), np.zeros(1000))) == (0, 0)
+    assert count_copies(Rows(np.vstack((X, X[:, ::-1])), np.zeros(1000))) == 0
 
 
 def test_a_weight_counts_as_copies_of_its_row() -> None:
     X, y = rows(4)
-    assert count_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == (3, 3)
+    assert count_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == 3
     assert without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5])))[1] == 3
 
 
