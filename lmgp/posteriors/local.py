@@ -66,8 +66,10 @@ class Cache(Generic[Kept]):
     def get(self, key: Hashable, solve: Callable[[], Kept]) -> Kept:
         """Return the posterior of a key, solved where there is none yet."""
         with self._lock:
-            is_first = key not in self._values
-            value = self._values.setdefault(key, Future())
+            value = self._values.get(key)
+            is_first = value is None
+            if value is None:
+                value = self._values[key] = Future()
         if is_first:
             try:
                 posterior = solve()
