@@ -43,7 +43,7 @@ Solved = WeightPosterior | ExactPosterior
 # Rows that were added are searched beside those in blocks, up to this share of them.
 SHARE = 0.1
 
-Kept = TypeVar("Kept", WeightPosterior | ExactPosterior, ExactPosterior)
+Kept = TypeVar("Kept", bound=Solved)
 
 
 class Cache(Generic[Kept]):
