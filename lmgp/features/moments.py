@@ -29,6 +29,10 @@ Step = tuple[NDArray[np.int64], NDArray[np.int64]]
 # grows up to 2^degree; and the largest ‖x‖² of a row in lengthscales, for e^{−‖x‖²} to be far from underflow.
 HIGHEST_DEGREE, LARGEST_SQUARE = 400, 600.0
 
+# Products of features with many targets are by way of the features themselves where they take more than this number of
+# multiplications for each feature otherwise; and the rows of which these are in the cache at a time.
+PRODUCT_WORTH, PRODUCT_ROWS = 30, 512
+
 
 def plan(exponents: Exponents) -> list[Step]:
     """Plan how the monomials of the first j + 1 inputs follow from those of the first j: a parent times a power.
@@ -297,10 +301,18 @@ class MomentSums:
         factor = torch.exp(squares / 2.0)
         if precision is not None and not weighted:
             factor *= precision
-        each = torch.empty((Y.shape[1], *own_left.shape), dtype=torch.float64)
-        for j, y in enumerate(Y.T):
-            torch.mul(own_left, factor * y, out=each[j])
-        self.cross.flatten(end_dim=1).addmm_(each.flatten(end_dim=1), own_right.T)
+        right_sides = factor[:, None] * Y
+        left_place, right_place = (as_tensor(half.place) for half in self.plan._halves)
+        if self.cross.numel() <= PRODUCT_WORTH * len(left_place):
+            for cross, y in zip(self.cross, right_sides.T, strict=True):
+                cross.addmm_(own_left, (own_right * y).T)
+            return
+        sums = torch.zeros((len(left_place), Y.shape[1]), dtype=torch.float64)
+        for start in range(0, len(Y), PRODUCT_ROWS):
+            part = slice(start, start + PRODUCT_ROWS)
+            features = own_left[:, part].index_select(0, left_place)
+            sums.addmm_(features.mul_(own_right[:, part].index_select(0, right_place)), right_sides[part])
+        self.cross[:, left_place, right_place] += sums.T
 
     def combine(self, other: FeatureSums, sign: float) -> FeatureSums:  # noqa: D102
         if isinstance(other, GramSums):

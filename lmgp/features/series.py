@@ -121,10 +121,12 @@ class SeriesMap(KernelMap):
     def missing_variance(self, X: Tensor, features: Tensor | None = None) -> Tensor | None:  # noqa: D102
         if not hasattr(self.parts[0], "degree_"):
             return None
+        if len(self.parts) == 1:
+            return self._missing_one(X, features)
         sizes = [part.n_features_out_ for part in self.parts]
         blocks = [None] * len(sizes) if features is None else features.split(sizes, dim=1)
         missing = [part._missing_one(X, block) for part, block in zip(self.parts, blocks, strict=True)]
-        return torch.stack(missing).sum(dim=0) if len(missing) > 1 else missing[0]
+        return torch.stack(missing).sum(dim=0)
 
     def column_names(self, names: Sequence[str]) -> list[str]:  # noqa: D102
         if len(self.parts) == 1:

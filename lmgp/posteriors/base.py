@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel
+
+if TYPE_CHECKING:
+    from lmgp.posteriors.joint import NearErrors
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +37,7 @@ class Posterior(ABC):
     kernel: Kernel
     noise: Noise
     n_rows: int
+    _rows: Rows
 
     @abstractmethod
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
@@ -70,7 +74,15 @@ class Posterior(ABC):
         InputError
             If only sums over them are kept.
         """
-        raise rows_are_gone()
+        if "_rows" not in vars(self):
+            raise rows_are_gone()
+        return self._rows
+
+    def _changed(self, **values: Any) -> Self:
+        """Return this posterior with other attributes, and everything else shared."""
+        other = type(self).__new__(type(self))
+        vars(other).update(vars(self), **values)
+        return other
 
     def products(self) -> Floats | None:
         """Return YᵀC⁻¹Y, shape (t, t), with the covariance C of the training targets, noise included.
@@ -96,15 +108,16 @@ class Posterior(ABC):
         Unless a posterior has one of its own, it has its own variances, and the correlations of predictions from the
         nearest rows, see `lmgp.posteriors.joint.NearErrors`.
         """
-        from lmgp.posteriors.joint import NearErrors  # which is made of posteriors
-
-        return NearErrors(self.kernel, self._places(), self.noise).covariance(X, self.variances(X))
+        return self._near_errors().covariance(X, self.variances(X))
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw the latent functions less their means at rows, shape (m, n_samples): the same for all targets."""
+        return self._near_errors().samples(X, self.variances(X), n_samples, rng)
+
+    def _near_errors(self) -> "NearErrors":
         from lmgp.posteriors.joint import NearErrors  # which is made of posteriors
 
-        return NearErrors(self.kernel, self._places(), self.noise).samples(X, self.variances(X), n_samples, rng)
+        return NearErrors(self.kernel, self._places(), self.noise)
 
     def _places(self) -> Rows:
         """Return rows that stand for the training rows where targets do not matter."""
@@ -171,11 +184,6 @@ class Posterior(ABC):
             f"The noise variance {self.noise.variance:.3g} is too small for the rows, or for the kernel: average rows "
             "that repeat each other, or give a larger noise_variance."
         )
-
-    @property
-    def n_bytes(self) -> int:
-        """The memory that this posterior holds, in bytes."""
-        raise NotImplementedError
 
 
 def without_itself(Y: Floats, means: Floats, variances: Floats, noise: Floats) -> tuple[Floats, Floats]:

@@ -122,11 +122,6 @@ class BlockCovariance:
         moved._factors = [factor.to(device) for factor in self._factors]
         return moved
 
-    @property
-    def n_bytes(self) -> int:
-        """The memory that this covariance holds beside Φ, in bytes."""
-        return self.factor.nbytes + sum(factor.nbytes for factor in self._factors)
-
 
 def _solve(factor: Tensor, V: Tensor) -> Tensor:
     """Return (L Lᵀ)⁻¹V."""

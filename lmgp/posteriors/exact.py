@@ -108,15 +108,12 @@ class ExactPosterior(Posterior):
         check_exact(len(rows), max_memory_gib)
         self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, len(rows)
         self._max_memory_gib = max_memory_gib
-        if self.n_rows:  # at once, so that no prediction has to
-            X = as_tensor(rows.X)
-            self.factor = factorise(kernel.evaluate(X, X), noise.of_weighted_rows(rows))
+        X = as_tensor(rows.X)  # at once, so that no prediction has to
+        self.factor = factorise(kernel.evaluate(X, X), noise.of_weighted_rows(rows))
 
     @cached_property
     def factor(self) -> Tensor:
         """The Cholesky factor L of K + Σ, shape (n, n)."""
-        if not self.n_rows:
-            return torch.empty((0, 0), dtype=torch.float64)
         return ExactPosterior(self.kernel, self._rows, self.noise, self._max_memory_gib).factor  # of a copy
 
     @cached_property
@@ -135,18 +132,14 @@ class ExactPosterior(Posterior):
         return {name: value for name, value in state.items() if name not in ("factor", "coefficients")}
 
     @property
-    def rows(self) -> Rows:  # noqa: D102
-        return self._rows
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
+    def n_bytes(self) -> int:
+        """The memory that this posterior holds, in bytes."""
         (n, d), t = self._rows.X.shape, self._rows.n_targets
         return 8 * (n * n + 3 * n * t + n * d)
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = type(self).__new__(type(self))
         whitened = combine(self._whitened, combination)
-        vars(other).update(vars(self), _rows=self._rows.with_targets(self._rows.Y @ combination), _whitened=whitened)
+        other = self._changed(_rows=self._rows.with_targets(self._rows.Y @ combination), _whitened=whitened)
         vars(other).pop("coefficients", None)
         return other
 
@@ -168,8 +161,6 @@ class ExactPosterior(Posterior):
 
     def whiten(self, X: Floats) -> Tensor:
         """Return L⁻¹k of each row, as columns of shape (n, m)."""
-        if not self.n_rows:
-            return torch.empty((0, len(X)), dtype=torch.float64)
         return solve_lower(self.factor, self.kernel.evaluate(as_tensor(self._rows.X), as_tensor(X)))
 
     def solve(self, targets: Floats) -> Floats:

@@ -237,19 +237,9 @@ class IterativePosterior(Posterior):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _device=place_of(state["_device"]))  # it may be solved elsewhere
 
-    @property
-    def rows(self) -> Rows:  # noqa: D102
-        return self._rows
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
-        return self._near.n_bytes + 2 * self.coefficients.nbytes
-
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = type(self).__new__(type(self))
         rows = self._rows.with_targets(self._rows.Y @ combination)
-        vars(other).update(vars(self), _rows=rows, coefficients=combine(self.coefficients, combination))
-        return other
+        return self._changed(_rows=rows, coefficients=combine(self.coefficients, combination))
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         tests, rows = as_tensor(X).to(self._device), as_tensor(self._rows.X).to(self._device)

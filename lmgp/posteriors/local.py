@@ -15,7 +15,6 @@ from lmgp.data import Noise, Rows, as_tensor
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
-from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.clustering import rows_within
 from lmgp.neighbours.lattice import Lattice
@@ -44,7 +43,7 @@ Solved = WeightPosterior | ExactPosterior
 # Rows that were added are searched beside those in blocks, up to this share of them.
 SHARE = 0.1
 
-Kept = TypeVar("Kept", bound=Posterior)
+Kept = TypeVar("Kept", bound=Solved)
 
 
 class Cache(Generic[Kept]):
@@ -66,8 +65,10 @@ class Cache(Generic[Kept]):
     def get(self, key: Hashable, solve: Callable[[], Kept]) -> Kept:
         """Return the posterior of a key, solved where there is none yet."""
         with self._lock:
-            is_first = key not in self._values
-            value = self._values.setdefault(key, Future())
+            value = self._values.get(key)
+            is_first = value is None
+            if value is None:
+                value = self._values[key] = Future()
         if is_first:
             try:
                 posterior = solve()
@@ -176,10 +177,6 @@ class LocalPosterior(Posterior):
     def rows(self) -> Rows:  # noqa: D102
         rows = self.source.rows
         return rows if self._combined is None else rows.with_targets(rows.Y @ self._combined[1])
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
-        return self._solved.n_bytes + self.centroids.nbytes + self.places.nbytes
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         other, (of, before) = copy(self), self._combined or (self, None)
@@ -435,11 +432,6 @@ class RowsAround:
         if len(rows) == self.n_rows:  # the same around every centroid
             return self._of_all_rows.get(self.n_rows, lambda: self._exact(self.rows))
         return self._exact(rows)
-
-    def statistics(self, centroid: Floats) -> Statistics:
-        """Sum the statistics of the map around a centroid of shape (d,), over the rows within reach."""
-        features = cast(KernelMap, self.features)
-        return accumulate(features, self._rows_within_reach(centroid), centroid, self.noise)
 
     def _exact(self, rows: Rows) -> ExactPosterior:
         return ExactPosterior(self.kernel, rows, self.noise, self.plan.max_memory_gib)

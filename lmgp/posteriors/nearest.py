@@ -102,26 +102,16 @@ class NearestPosterior(Posterior):
         )
         self._X, self._targets = as_tensor(rows.X), as_tensor(rows.Y)
         self._noise_of_rows = noise.of_weighted_rows(rows)
-        self._values = parameter_values(kernel, rows.X.shape[1])
+        self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
         self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
         share = share and not self._arithmetic.accelerated
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
         shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
 
-    @property
-    def rows(self) -> Rows:  # noqa: D102
-        return self._rows
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
-        return self._X.nbytes + self._targets.nbytes
-
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = type(self).__new__(type(self))
         rows = self._rows.with_targets(self._rows.Y @ combination)
-        vars(other).update(vars(self), _rows=rows, _targets=combine(self._targets, combination))
-        return other
+        return self._changed(_rows=rows, _targets=combine(self._targets, combination))
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each training row from the rows nearest to it without itself: each has its own."""
@@ -222,11 +212,6 @@ class NearestPosterior(Posterior):
             f"return_error cannot say what the rows beyond the nearest {self.n_neighbors} would change. Compare with "
             "ExactGPRegressor on some rows instead."
         )
-
-
-def parameter_values(kernel: Kernel, n_inputs: int) -> dict[str, Tensor]:
-    """Return the parameters of a kernel for rows of this number of columns, as tensors."""
-    return {parameter.name: as_tensor(np.array(parameter.value)) for parameter in kernel.checked(n_inputs).parameters}
 
 
 def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:

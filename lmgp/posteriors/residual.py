@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Noise, Rows, as_tensor
-from lmgp.errors import InputError, NoEstimateError
+from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.exact import factorise
 from lmgp.posteriors.likelihood import noise_and_weights, repetitions
-from lmgp.posteriors.nearest import FARTHEST, blocks_of, others, parameter_values, tree_of_rows
+from lmgp.posteriors.nearest import FARTHEST, blocks_of, others, tree_of_rows
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.linalg import solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
@@ -93,7 +93,7 @@ class ResidualPosterior(Posterior):
         )
         self.kernel, self.noise, self._rows, self.n_rows, self.n_neighbors = kernel, noise, rows, n, min(n_neighbors, n)
         self.features, self._centre, self._block_size = features, centre, block_size
-        self._values = parameter_values(kernel, rows.X.shape[1])
+        self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
         self._X, self._targets, self._noise_of_rows = as_tensor(rows.X), as_tensor(rows.Y), noise.of_weighted_rows(rows)
         self._tree = tree_of_rows(kernel, rows.X)
         self._factor = self.covariance_of_rows.factor
@@ -118,19 +118,6 @@ class ResidualPosterior(Posterior):
     def __getstate__(self) -> dict[str, Any]:
         # Without what is n × D: it is made again where it is needed.
         return {name: value for name, value in vars(self).items() if name not in ("_mapped", "covariance_of_rows")}
-
-    @property
-    def rows(self) -> Rows:  # noqa: D102
-        return self._rows
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
-        return self.covariance_of_rows.n_bytes + self._mapped.nbytes + self._X.nbytes + self._targets.nbytes
-
-    def _changed(self, **values: Any) -> Self:
-        other = type(self).__new__(type(self))
-        vars(other).update(vars(self), **values)
-        return other
 
     def with_neighbours(self, n_neighbors: int) -> Self:
         """Return this posterior with predictions from another number of nearest rows."""
@@ -245,9 +232,3 @@ class ResidualPosterior(Posterior):
         whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
         latent = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)
         return means, torch.minimum(latent, prior), remaining
-
-    def error(self, X: Floats) -> Floats:  # noqa: D102
-        raise NoEstimateError(
-            "return_error cannot say what more landmarks and neighbours would change. Compare with ExactGPRegressor on "
-            "some rows instead."
-        )

@@ -410,11 +410,6 @@ class SpectralPosterior(Posterior):
     def _places(self) -> Rows:
         return self._rows
 
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
-        arrays = self.statistics.generator, self.statistics.cross, self._solution.vectors, self._coefficients
-        return sum(array.nbytes for array in (*arrays, self._rows.X, self._rows.Y))
-
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         other, p, (t, s) = copy(self), self._n_trend, combination.shape
         trend_stays = p and s > p and np.array_equal(combination[:, s - p :], np.eye(t)[:, t - p :])

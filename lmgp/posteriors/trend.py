@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, column_deviations
+from lmgp.data import Rows, column_deviations
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import LEAST, Posterior
@@ -254,6 +254,7 @@ class Trended(Posterior):
     """
 
     def __init__(self, posterior: Posterior, trend: Trend, products: Floats) -> None:
+        self.kernel, self.noise, self.n_rows = posterior.kernel, posterior.noise, posterior.n_rows
         self.trend, self._t = trend, len(products) - trend.n_columns
         t = self._t
         normal = 0.5 * (products[t:, t:] + products[t:, t:].T)
@@ -262,22 +263,6 @@ class Trended(Posterior):
         residual = np.eye(len(products))
         residual[t:, :t] = -self.coefficients
         self._posterior = posterior.combined(residual)
-
-    @property
-    def kernel(self) -> Kernel:  # type: ignore[override] # noqa: D102
-        return self._posterior.kernel
-
-    @property
-    def noise(self) -> Noise:  # type: ignore[override] # noqa: D102
-        return self._posterior.noise
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override] # noqa: D102
-        return self._posterior.n_rows
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
-        return self._posterior.n_bytes
 
     @property
     def untrended(self) -> Posterior:

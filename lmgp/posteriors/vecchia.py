@@ -309,13 +309,11 @@ class VecchiaLikelihood:
         """Add what w equal rows say beyond one row with the noise σ²/w."""
         if self._rows.weights is None:
             return value
-        gradient = value.gradient.copy()
-        information = value.information.copy()
         if self._rows.noise_variances is None:
             # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
             repeated = float(self._shares @ (self._rows.weights[self.positions] - 1.0))
-            gradient[-1] -= 0.5 * self._rows.n_targets * repeated
-        return Value(value.terms - self._repetitions(log_noise), gradient, information)
+            value.gradient[-1] -= 0.5 * self._rows.n_targets * repeated
+        return replace(value, terms=value.terms - self._repetitions(log_noise))
 
     def _repetitions(self, log_noise: float) -> Floats | float:
         if self._rows.weights is None:

@@ -16,7 +16,7 @@ from lmgp.features.projection import Projection
 from lmgp.features.sparse import as_float
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, rows_are_gone, without_itself
+from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, without_itself
 from lmgp.posteriors.truncation import expected_divergence
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
 from lmgp.utils.lazy import Tensor, torch
@@ -65,7 +65,6 @@ class WeightPosterior(Posterior):
     """
 
     rounding_divergence: float = 0.0
-    _rows: Rows | None = None
 
     def __init__(
         self,
@@ -102,21 +101,16 @@ class WeightPosterior(Posterior):
         return solve_upper(self.factor.T, self.coefficients)
 
     @property
-    def rows(self) -> Rows:  # noqa: D102
-        if self._rows is None:
-            raise rows_are_gone()
-        return self._rows
-
-    @property
-    def n_bytes(self) -> int:  # noqa: D102
+    def n_bytes(self) -> int:
+        """The memory that this posterior holds, in bytes."""
         return self.factor.nbytes + 2 * self.coefficients.nbytes
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = type(self).__new__(type(self))
-        vars(other).update(vars(self))
-        other.coefficients, other.targets = combine(self.coefficients, combination), self.targets.combined(combination)
+        other = self._changed(
+            coefficients=combine(self.coefficients, combination), targets=self.targets.combined(combination)
+        )
         vars(other).pop("weights", None)
-        if self._rows is not None:
+        if "_rows" in vars(self):
             other._rows = self._rows.with_targets(self._rows.Y @ combination)
         return other
 

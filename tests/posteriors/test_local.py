@@ -342,7 +342,7 @@ class TestWhatIsKept:
                 np.testing.assert_array_equal(means, expected[0])
                 np.testing.assert_array_equal(variances, expected[1])
         assert len(made) == self.n_expected(case, posterior, T)
-        assert posterior.n_bytes >= sum(each.n_bytes for each in made)
+        assert posterior._solved.n_bytes >= sum(each.n_bytes for each in made)
 
     def test_beyond_a_limit_they_are_solved_again(self, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
         features, options, kind, n_bytes = SOLVED[case]
@@ -380,12 +380,11 @@ def test_what_cannot_be_is_refused() -> None:
             posterior.predict(GIVEN)
 
 
-def test_statistics_around_a_centroid_are_those_of_the_rows_within_reach() -> None:
+def test_the_posterior_around_a_centroid_is_that_of_the_rows_within_reach() -> None:
     X, Y, _ = draw(150, high=(40.0, -1.0))
     posterior = around(MAPS["taylor"], Rows(X, Y), "fitc", GIVEN, prune=1e-3)
-    statistics = posterior.source.statistics(GIVEN[0])
-    assert statistics.targets.n == np.sum(distances(X, GIVEN[:1], LENGTHSCALE) <= posterior.reach) < 150
-    own = WeightPosterior(posterior.source.features, GIVEN[0], KERNEL, statistics)
+    own = posterior.source.solve(None, GIVEN[0])
+    assert own.targets.n == np.sum(distances(X, GIVEN[:1], LENGTHSCALE) <= posterior.reach) < 150
     near = GIVEN[:1] + np.array([[0.2, 0.1], [-0.3, 0.4]])
     np.testing.assert_array_equal(own.predict(near)[0], posterior.predict(near)[0])
 
