@@ -1,5 +1,6 @@
 """What learning tried, and what it found."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, overload
@@ -50,11 +51,11 @@ class Trial(NamedTuple):
     n_rows: int
     n_neighbors: int
     log_likelihood: float
-    standard_error: float
-    alone: float
-    regions: float
-    density_error: float
-    seconds: float
+    standard_error: float = 0.0
+    alone: float = math.nan
+    regions: float = math.nan
+    density_error: float = math.nan
+    seconds: float = 0.0
     chosen: bool = False
 
 
