@@ -176,18 +176,12 @@ def learn(
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
     """
-    given = {
-        "kernel": kernel, "ard": ard, "noise_variance": noise_variance,
-        "standardize": standardize, "max_learning_rows": max_learning_rows, "max_memory_gib": max_memory_gib,
-        "random_state": random_state,
-    }  # fmt: skip
+    settings = Settings(kernel, ard, noise_variance, likelihood, standardize, None, max_learning_rows, max_memory_gib)
+    given = vars(settings) | {"random_state": random_state}
     validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
     inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.Y - rows.means, rows.weights, rows.noise_variances)
-    settings = Settings(
-        kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
-    )
     with shown(verbose):
         return learn_rows(rows, settings, generator(random_state))
 
@@ -203,7 +197,11 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
             REMEMBERED[key] = known  # the one that was asked for last
             STAGES.info("the kernel was learned from these rows before")
             return known
-    start, tried, learns_noise = perf_counter(), _forms(rows, settings), _known_noise(rows, settings) is None
+    start, tried, learns_noise = perf_counter(), _forms(rows, settings), settings.noise_variance is None
+    if learns_noise and rows.noise_variances is not None:
+        # Every row brings its own: what is reported stands for the noise of a new row.
+        noise = float(np.average(rows.noise_variances, axis=0, weights=rows.weights))
+        learns_noise, settings = False, replace(settings, noise_variance=noise)
     if tried or learns_noise:
         STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     learned = _learned(rows, tried, settings, rng)
@@ -221,22 +219,18 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     return learned
 
 
-def _known_noise(rows: Rows, settings: Settings) -> float | None:
-    """Return the noise variance of a new row, or None where it is to be learned."""
-    if settings.noise_variance is not None or rows.noise_variances is None:
-        return settings.noise_variance
-    # Every row brings its own: what is reported stands for the noise of a new row.
-    return float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean())
-
-
 def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     """Return the forms that are tried: none for a kernel of which nothing is free."""
-    n_inputs, kernel = rows.X.shape[1], settings.kernel
+    n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, settings.ard, settings.groups
     if isinstance(kernel, Kernel):
         form = declared_free(kernel.checked(n_inputs))
         return () if form is None else (form,)
-    names = "gaussian" if kernel is None else kernel
-    return forms(names, _affordable(rows, settings), n_inputs, settings.groups)
+    if ard == "auto":
+        # Both, if the rows are enough for a sum of two kernels with all lengthscales.
+        n_lengthscales = n_inputs if groups is None else len(set(groups))
+        few = len(rows) < plan.ROWS_PER_PARAMETER * (2 * n_lengthscales + 2)
+        ard = False if few else "auto"
+    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups)
 
 
 def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
@@ -244,20 +238,12 @@ def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.rand
     return _by_search(rows, tried, settings, rng) if tried else _beside(rows, settings, rng)
 
 
-def _affordable(rows: Rows, settings: Settings) -> Ard:
-    """Return `ard`, where "auto" means both if the rows are enough for a sum of two kernels with all lengthscales."""
-    n_lengthscales = rows.X.shape[1] if settings.groups is None else len(set(settings.groups))
-    n_free = 2 * n_lengthscales + 2
-    few = len(rows) < plan.ROWS_PER_PARAMETER * n_free
-    return False if settings.ard == "auto" and few else settings.ard
-
-
 def _warn_of_copies(
     rows: Rows, learned: Learned, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
 ) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
     distinct, n_copies = without_copies(rows)
-    if n_copies == 0 or len(distinct) < 2:
+    if len(distinct) < 2:
         return
     chosen = learned.learning.chosen
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
@@ -275,7 +261,7 @@ def _warn_of_copies(
 
 def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn the noise beside a kernel that is given, from a sample: one decomposition serves all its values."""
-    start, noise, kernel = perf_counter(), _known_noise(rows, settings), clone(settings.kernel)
+    start, noise, kernel = perf_counter(), settings.noise_variance, clone(settings.kernel)
     sample = _sample(rows, settings.max_learning_rows, rng)
     if noise is not None:
         return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
@@ -316,8 +302,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
     else:
         _check_memory(min(len(rows), settings.max_learning_rows), tried[-1].kernel, settings)
     units = Units.of(rows, settings.standardize, settings.groups)
-    noise_variance = _known_noise(rows, settings)
-    log_noise = None if noise_variance is None else math.log(noise_variance)
+    log_noise = None if settings.noise_variance is None else math.log(settings.noise_variance)
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     if not has_metric:
         rows = _sample(rows, settings.max_learning_rows, np.random.default_rng(seeds[2]))
@@ -345,7 +330,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
         search.trials += found
         chosen = max(found, key=lambda one: one.worth)
     kernel, noise = chosen.hyperparameters
-    noise = noise if noise_variance is None else noise_variance
+    noise = noise if settings.noise_variance is None else settings.noise_variance
     by_exact = all_fit and settings.likelihood != "vecchia"
     value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows)
     trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in search.trials)

@@ -52,10 +52,7 @@ def deviation(values: Floats, name: str) -> float:
     if 0.0 < deviation < SMALLEST:
         raise InputError(
             f"{name} has a standard deviation of {deviation:.3g}, whose square underflows in float64. Multiply {name} "
-            f"by {1.0 / deviation:.0e}."
-            if deviation > 1e-300
-            else f"{name} has values of at most {largest:.3g}, whose squares underflow in float64. Multiply {name} by "
-            "1e+300."
+            f"by {min(1.0 / deviation, 1e300):.0e}."
         )
     return deviation
 
