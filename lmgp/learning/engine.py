@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any
@@ -20,10 +20,10 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError
 from lmgp.kernels.base import Kernel, require
-from lmgp.learning.choice import Choice
+from lmgp.learning import plan
+from lmgp.learning.choice import best_by_held_out_rows
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.heldout import HeldOut
-from lmgp.learning.plan import PLAN
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Found, Likelihood, Search
 from lmgp.learning.space import RANGES, Units, deviation
@@ -142,15 +142,15 @@ def learn(
     Notes
     -----
     The forms go through rounds of the subsampled Vecchia likelihood, on more and more positions, and only the
-    best of each round go on (`lmgp.learning.plan.PLAN`). What is maximised has weak Gaussian priors on the logarithms
-    of all parameters (`lmgp.learning.space.PRIORS`), and forms are compared by Akaike's criterion.
+    best of each round go on (`lmgp.learning.plan`). What is maximised has weak Gaussian priors on the logarithms
+    of all parameters (`lmgp.learning.space`), and forms are compared by Akaike's criterion.
 
     Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
     the first round, between six. Above, the candidates are the optima of the Vecchia likelihood of all rows, and of the
     exact likelihood of a sample. Up to four times `max_learning_rows`, the exact likelihood of all rows decides between
     those of them that are not 20 nats behind by that of half the rows. Of more rows, a tenth is left out at random and
     a tenth in whole neighbourhoods. The candidates, learned from the others, predict them from the nearest rows, and
-    the highest density wins; between those that are level (`lmgp.learning.choice.RULE`), the exact likelihood of twice
+    the highest density wins; between those that are level (`lmgp.learning.choice`), the exact likelihood of twice
     `max_learning_rows` rows decides in the same way.
 
     A kernel object without a lengthscale, for which there are no near rows, is learned by the exact likelihood of at
@@ -176,18 +176,12 @@ def learn(
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
     """
-    given = {
-        "kernel": kernel, "ard": ard, "noise_variance": noise_variance,
-        "standardize": standardize, "max_learning_rows": max_learning_rows, "max_memory_gib": max_memory_gib,
-        "random_state": random_state,
-    }  # fmt: skip
+    settings = Settings(kernel, ard, noise_variance, likelihood, standardize, None, max_learning_rows, max_memory_gib)
+    given = vars(settings) | {"random_state": random_state}
     validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
     inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.Y - rows.means, rows.weights, rows.noise_variances)
-    settings = Settings(
-        kernel, ard, noise_variance, likelihood, standardize, None, int(max_learning_rows), float(max_memory_gib)
-    )
     with shown(verbose):
         return learn_rows(rows, settings, generator(random_state))
 
@@ -203,7 +197,11 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
             REMEMBERED[key] = known  # the one that was asked for last
             STAGES.info("the kernel was learned from these rows before")
             return known
-    start, tried, learns_noise = perf_counter(), _forms(rows, settings), _known_noise(rows, settings) is None
+    start, tried, learns_noise = perf_counter(), _forms(rows, settings), settings.noise_variance is None
+    if learns_noise and rows.noise_variances is not None:
+        # Every row brings its own: what is reported stands for the noise of a new row.
+        noise = float(np.average(rows.noise_variances, axis=0, weights=rows.weights))
+        learns_noise, settings = False, replace(settings, noise_variance=noise)
     if tried or learns_noise:
         STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     learned = _learned(rows, tried, settings, rng)
@@ -221,22 +219,18 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     return learned
 
 
-def _known_noise(rows: Rows, settings: Settings) -> float | None:
-    """Return the noise variance of a new row, or None where it is to be learned."""
-    if settings.noise_variance is not None or rows.noise_variances is None:
-        return settings.noise_variance
-    # Every row brings its own: what is reported stands for the noise of a new row.
-    return float(np.average(rows.noise_variances, axis=0, weights=rows.weights).mean())
-
-
 def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     """Return the forms that are tried: none for a kernel of which nothing is free."""
-    n_inputs, kernel = rows.X.shape[1], settings.kernel
+    n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, settings.ard, settings.groups
     if isinstance(kernel, Kernel):
         form = declared_free(kernel.checked(n_inputs))
         return () if form is None else (form,)
-    names = "gaussian" if kernel is None else kernel
-    return forms(names, _affordable(rows, settings), n_inputs, settings.groups)
+    if ard == "auto":
+        # Both, if the rows are enough for a sum of two kernels with all lengthscales.
+        n_lengthscales = n_inputs if groups is None else len(set(groups))
+        few = len(rows) < plan.ROWS_PER_PARAMETER * (2 * n_lengthscales + 2)
+        ard = False if few else "auto"
+    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups)
 
 
 def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
@@ -244,20 +238,12 @@ def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.rand
     return _by_search(rows, tried, settings, rng) if tried else _beside(rows, settings, rng)
 
 
-def _affordable(rows: Rows, settings: Settings) -> Ard:
-    """Return `ard`, where "auto" means both if the rows are enough for a sum of two kernels with all lengthscales."""
-    n_lengthscales = rows.X.shape[1] if settings.groups is None else len(set(settings.groups))
-    n_free = 2 * n_lengthscales + 2
-    few = len(rows) < PLAN.rows_per_parameter * n_free
-    return False if settings.ard == "auto" and few else settings.ard
-
-
 def _warn_of_copies(
     rows: Rows, learned: Learned, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
 ) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
     distinct, n_copies = without_copies(rows)
-    if n_copies == 0 or len(distinct) < 2:
+    if len(distinct) < 2:
         return
     chosen = learned.learning.chosen
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
@@ -275,7 +261,7 @@ def _warn_of_copies(
 
 def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn the noise beside a kernel that is given, from a sample: one decomposition serves all its values."""
-    start, noise, kernel = perf_counter(), _known_noise(rows, settings), clone(settings.kernel)
+    start, noise, kernel = perf_counter(), settings.noise_variance, clone(settings.kernel)
     sample = _sample(rows, settings.max_learning_rows, rng)
     if noise is not None:
         return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
@@ -289,12 +275,11 @@ def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned
     best = minimize_scalar(
         lambda point: -likelihood(math.exp(point)), bounds=between, method="bounded", options={"xatol": 1e-9}
     )
-    noise, n, missing = math.exp(best.x), len(sample), math.nan
+    noise, n = math.exp(best.x), len(sample)
     value = log_likelihood(sample, kernel, noise)
     trial = Trial(
-        type(kernel).__name__, False, 1, "exact", n, 0, value / n, 0.0, missing, missing, missing,
-        perf_counter() - start, chosen=True,
-    )  # fmt: skip
+        type(kernel).__name__, False, 1, "exact", n, 0, value / n, seconds=perf_counter() - start, chosen=True
+    )
     return Learned(kernel, noise, value, True, Learning((tried_kernel(trial),)))
 
 
@@ -317,36 +302,39 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
     else:
         _check_memory(min(len(rows), settings.max_learning_rows), tried[-1].kernel, settings)
     units = Units.of(rows, settings.standardize, settings.groups)
-    noise_variance = _known_noise(rows, settings)
-    log_noise = None if noise_variance is None else math.log(noise_variance)
+    log_noise = None if settings.noise_variance is None else math.log(settings.noise_variance)
     seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
     if not has_metric:
         rows = _sample(rows, settings.max_learning_rows, np.random.default_rng(seeds[2]))
-    all_fit = len(rows) <= max(settings.max_learning_rows, PLAN.fewest_to_leave_out)
+    all_fit = len(rows) <= max(settings.max_learning_rows, plan.FEWEST_TO_LEAVE_OUT)
     automatic = settings.likelihood == "auto"
-    by_value = automatic and not all_fit and len(rows) <= _most_rows(settings, PLAN.decided)
     held = None
-    if not (all_fit or by_value):
+    if not (all_fit or (automatic and len(rows) <= _most_rows(settings, plan.DECIDED))):
         held = HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
-    trying = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
-    if not has_metric:
-        chosen = trying.by_exact_likelihood_alone(tried[0])
-    elif all_fit:
-        chosen = _by_likelihood(trying, tried, settings)
+    search = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
+    if held is not None:
+        candidates = _candidates(search, search.best_forms(tried), settings, False)
+        most = _most_rows(settings, plan.SAMPLED)
+        sample = _sample(search.rows, most, np.random.default_rng(seeds[2])) if automatic else None
+        chosen = best_by_held_out_rows(search, held, sample, candidates)
     else:
-        candidates = _candidates(trying, trying.best_forms(tried), settings, seeds[2], by_value)
-        if held is None:
-            chosen = _best_by_value(trying, candidates)
+        if not has_metric:
+            space = search.space(tried[0])
+            found = search.by_exact_likelihood([(space, space.median)], rows, (plan.WITHOUT_NEIGHBORS,))
+        elif all_fit:
+            found = _by_likelihood(search, tried, settings)
         else:
-            most = _most_rows(settings, PLAN.sampled)
-            sample = _sample(trying.rows, most, np.random.default_rng(seeds[2])) if automatic else None
-            chosen = Choice(trying, held, sample).best(candidates)
+            candidates = _candidates(search, search.best_forms(tried), settings, True)
+            kept = compress(candidates, search.not_far_behind(candidates, rows))
+            found = [search.exact_value(one, rows) for one in kept]
+        search.trials += found
+        chosen = max(found, key=lambda one: one.worth)
     kernel, noise = chosen.hyperparameters
-    noise = noise if noise_variance is None else noise_variance
+    noise = noise if settings.noise_variance is None else settings.noise_variance
     by_exact = all_fit and settings.likelihood != "vecchia"
     value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows)
-    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in trying.trials)
-    return Learned(kernel, noise, value, chosen.optimum.converged, Learning(trials))
+    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in search.trials)
+    return Learned(kernel, noise, value, chosen.converged, Learning(trials))
 
 
 def _most_rows(settings: Settings, multiple: int) -> int:
@@ -360,30 +348,20 @@ def _sample(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
     return rows.take(np.sort(rng.permutation(len(rows))[:most]))
 
 
-def _best_by_value(search: Search, candidates: Sequence[Found]) -> Found:
-    """Return the candidate with the best exact likelihood of all rows."""
-    found = [search.exact_value(one, search.rows) for one in search.not_far_behind(candidates, search.rows)]
-    search.trials += found
-    return max(found, key=lambda one: one.worth)
-
-
-def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) -> Found:
-    """Decide between the best forms by the likelihood of all rows."""
+def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) -> list[Found]:
+    """Return the best forms by the likelihood of all rows."""
     n_rows = len(search.rows)
     if settings.likelihood == "vecchia":
-        found = [optima[-1] for optima in parallel_map(search.by_all_rows, search.best_forms(tried))]
+        return [optima[-1] for optima in parallel_map(search.by_all_rows, search.best_forms(tried))]
+    if n_rows <= plan.BESIDE:
+        close = search.first_round(tried)[: plan.N_EXACT]
     else:
-        if n_rows <= PLAN.beside:
-            close = search.first_round(tried)[: PLAN.n_exact]
-        else:
-            best = search.best_forms(tried)
-            close = [one for one in best if (best[0].worth - one.worth) * n_rows <= PLAN.close] or best[:1]
-        found = search.by_exact_likelihood(close, search.rows)
-    search.trials += found
-    return max(found, key=lambda one: one.worth)
+        best = search.best_forms(tried)
+        close = [one for one in best if (best[0].worth - one.worth) * n_rows <= plan.CLOSE] or best[:1]
+    return search.by_exact_likelihood([one[:2] for one in close], search.rows, plan.EXACT)
 
 
-def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed: int, by_value: bool) -> list[Found]:
+def _candidates(search: Search, best: Sequence[Found], settings: Settings, by_value: bool) -> list[Found]:
     """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
     candidates: list[Found] = []
     if settings.likelihood != "exact":
@@ -391,10 +369,10 @@ def _candidates(search: Search, best: Sequence[Found], settings: Settings, seed:
         candidates = list(chain.from_iterable(parallel_map(climb, best)))
     if settings.likelihood != "vecchia":
         alone = by_value or not candidates
-        most = settings.max_learning_rows if alone else min(settings.max_learning_rows, PLAN.beside)
-        some = _sample(search.rows, most, np.random.default_rng(seed))
-        starts = [max(candidates, key=lambda one: one.worth)] if candidates else list(best)
-        candidates += [each for one in starts for each in search.by_exact_likelihood([one], some, sample=True)]
+        most = settings.max_learning_rows if alone else min(settings.max_learning_rows, plan.BESIDE)
+        some = _sample(search.rows, most, np.random.default_rng(search.seeds[2]))
+        starts = [max(candidates, key=lambda one: one.worth)] if candidates else best
+        candidates += [each for one in starts for each in search.by_exact_likelihood([one[:2]], some, (plan.SAMPLE,))]
     search.trials += candidates
     return candidates
 

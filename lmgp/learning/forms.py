@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from itertools import combinations
+from operator import add
 from typing import Literal
 
 import numpy as np
@@ -92,7 +93,7 @@ def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None 
     labels = np.unique(np.arange(n_inputs) if groups is None else np.asarray(groups), return_inverse=True)[1]
     if not ard:
         labels = np.zeros(n_inputs, dtype=np.intp)
-    kernel: Kernel | None = None
+    parts: list[Kernel] = []
     ties: list[int] = []
     for part in name.split("+"):
         if part not in PARTS:
@@ -101,12 +102,10 @@ def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None 
                 f"kernel={name!r} has the part {part!r}, which is no kernel that can be named (sums are joined by "
                 f'"+"); {known}'
             )
-        made = PARTS[part](np.ones(n_inputs))
+        parts.append(PARTS[part](np.ones(n_inputs)))
         first = max(ties, default=-1) + 1
-        ties += [*(first + labels), *(first + labels.max() + 1 + np.arange(len(made.parameters) - 1))]
-        kernel = made if kernel is None else kernel + made
-    assert kernel is not None  # for the type checker: a split has a part
-    return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
+        ties += [*(first + labels), *(first + labels.max() + 1 + np.arange(len(parts[-1].parameters) - 1))]
+    return Form(name, bool(ard and labels.max() > 0), reduce(add, parts), np.array(ties, dtype=np.intp))
 
 
 def declared_free(kernel: Kernel) -> Form | None:

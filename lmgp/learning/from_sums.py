@@ -220,9 +220,7 @@ def _check(modes: Modes, max_memory_gib: float | None) -> None:
 
 def _bounds(modes: Modes, kernel: Kernel, variance: float) -> Floats:
     """Return the logarithms of the bounds of a kernel's free parameters."""
-    free = [parameter for parameter in kernel.checked(len(modes.low)).parameters if not parameter.fixed]
-    chosen = _of_same_form(kernel, modes)
-    middle = np.log(np.concatenate([np.empty(0), *(chosen[parameter.name].ravel() for parameter in free)]))
+    middle = _as_chosen(kernel.checked(len(modes.low)), modes).theta
     units, kinds = parameter_units(kernel, np.ones(len(modes.low)), variance)
     room = math.log(modes.room)
     low, high = kernel.theta.copy(), kernel.theta.copy()
@@ -240,17 +238,17 @@ def _bounds(modes: Modes, kernel: Kernel, variance: float) -> Floats:
     return bounds
 
 
-def _of_same_form(kernel: Kernel, modes: Modes) -> dict[str, Floats]:
-    """Return the parameters of the kernel for which the modes were chosen, after checking that the other is like it."""
-    chosen = {parameter.name: parameter.value for parameter in modes.kernel.parameters}
-    same = {parameter.name: parameter.value.shape for parameter in kernel.parameters} == {
-        name: value.shape for name, value in chosen.items()
-    }
+def _as_chosen(kernel: Kernel, modes: Modes) -> Kernel:
+    """Return a kernel with the parameters for which the modes were chosen, after checking that it is of their form."""
+    chosen: Kernel = clone(kernel)
+    values = {parameter.name: parameter.value for parameter in modes.kernel.parameters}
+    shapes = {parameter.name: parameter.value.shape for parameter in kernel.parameters}
+    same = shapes == {name: value.shape for name, value in values.items()}
     if same:
-        values = {name: float(value) if value.ndim == 0 else value for name, value in chosen.items()}
+        chosen.set_params(**{name: value if value.ndim else float(value) for name, value in values.items()})
         density, expected = (
             k.spectral_density(modes.frequencies) if k.can("spectral_density") else np.zeros(1)
-            for k in (clone(kernel).set_params(**values), modes.kernel)
+            for k in (chosen, modes.kernel)
         )
         same = density.shape == expected.shape and np.allclose(density, expected, rtol=1e-9, atol=0.0)
     if not same:

@@ -15,40 +15,17 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class Leaving:
-    """What is left out.
-
-    Attributes
-    ----------
-    share : float
-        Of the rows, at most, in each of the two ways.
-    n_alone : int
-        The number of rows drawn at random.
-    n_regions : int
-        The number of whole neighbourhoods, at most: of √n rows, and of more, up to `largest`.
-    largest : float
-        The share of the rows in the largest neighbourhood. What interpolates best may extrapolate worst, and only a
-        large gap shows it.
-    n_in_region : int
-        The number of rows of a neighbourhood that are predicted.
-    n_neighbors : int
-        The number of rows from which each is predicted.
-    n_more, most_rows : int
-        Few regions tell little: neighbourhoods are left out again this number of times, of at most this number of rows.
-    """
-
-    share: float = 0.1
-    n_alone: int = 1000
-    n_regions: int = 24
-    largest: float = 0.02
-    n_in_region: int = 32
-    n_neighbors: int = 128
-    n_more: int = 3
-    most_rows: int = 250_000
-
-
-LEAVING = Leaving()
+# The share of the rows that is left out, at most, in each of the two ways.
+SHARE = 0.1
+# The number of rows drawn at random.
+N_ALONE = 1000
+# The number of whole neighbourhoods, at most: of √n rows, and of more, up to this share of the rows. What interpolates
+# best may extrapolate worst, and only a large gap shows it.
+N_REGIONS, LARGEST = 24, 0.02
+# The number of rows of a neighbourhood that are predicted, and of those from which each row is predicted.
+N_IN_REGION, N_NEIGHBORS = 32, 128
+# Few regions tell little: neighbourhoods are left out again this number of times, of at most this number of rows.
+N_MORE, MOST_ROWS = 3, 250_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +50,11 @@ class HeldOut:
     @classmethod
     def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> list[Self]:
         """Leave out rows, and then further neighbourhoods in place of those; see `HeldOut.of`."""
-        n_more = LEAVING.n_more if len(rows) <= LEAVING.most_rows else 0
+        n_more = N_MORE if len(rows) <= MOST_ROWS else 0
         return [cls.of(rows, scales, rng), *(cls.of(rows, scales, rng, n_alone=0) for _ in range(n_more))]
 
     @classmethod
-    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, n_alone: int = LEAVING.n_alone) -> Self:
+    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, n_alone: int = N_ALONE) -> Self:
         """Leave out rows.
 
         Parameters
@@ -91,27 +68,24 @@ class HeldOut:
         """
         n = len(rows)
         order = rng.permutation(n)
-        n_alone = min(n_alone, int(LEAVING.share * n))
+        n_alone = min(n_alone, int(SHARE * n))
         least = np.sqrt(n)
-        sizes = np.geomspace(least, max(least, LEAVING.largest * n), LEAVING.n_regions)
+        sizes = np.geomspace(least, max(least, LARGEST * n), N_REGIONS)
         # Every other one until the share is used up, so that all sizes come.
         sizes = np.concatenate((sizes[::-2], sizes[-2::-2])).astype(int)
-        sizes = sizes[np.cumsum(sizes) <= LEAVING.share * n]
+        sizes = sizes[np.cumsum(sizes) <= SHARE * n]
         alone, centres = order[:n_alone], order[n_alone : n_alone + len(sizes)]
         scaled = rows.X / scales
         tree = KDTree(scaled, balanced_tree=False, compact_nodes=False)
-        around = [tree.query(scaled[at], k=np.arange(1, size + 1))[1] for at, size in zip(centres, sizes, strict=True)]
         taken = np.zeros(n, dtype=bool)
         taken[alone] = True
-        predicted, labels = [], []
-        for label, near in enumerate(around):
-            new = near[~taken[near]]
+        predicted = [np.empty(0, dtype=np.intp)]
+        for centre, size in zip(centres, sizes, strict=True):
+            near = tree.query(scaled[centre], k=np.arange(1, size + 1))[1]
+            predicted.append(rng.permutation(near[~taken[near]])[:N_IN_REGION])
             taken[near] = True
-            some = rng.permutation(new)[: LEAVING.n_in_region]
-            predicted.append(some)
-            labels += [label] * len(some)
-        in_regions = np.concatenate([np.empty(0, dtype=np.intp), *predicted])
-        return cls(rows.take(~taken), rows.take(alone), rows.take(in_regions), np.array(labels, dtype=np.intp))
+        labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
+        return cls(rows.take(~taken), rows.take(alone), rows.take(np.concatenate(predicted)), labels)
 
     def alone_densities(self, kernel: Kernel, noise_variance: float, index: Indices | None = None) -> Floats:
         """Predict the rows that were left out at random from the nearest of the others.
@@ -137,14 +111,12 @@ class HeldOut:
 
         See `alone_densities`.
         """
-        if not len(self.region):
-            return np.empty(0)
-        each = self._density(kernel, noise_variance, self.regions)
+        each = self._density(kernel, noise_variance, self.regions) if len(self.region) else np.empty(0)
         counts = np.bincount(self.region)
         return np.bincount(self.region, each)[counts > 0] / counts[counts > 0]
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
-        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), LEAVING.n_neighbors, share=False)
+        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), N_NEIGHBORS, share=False)
         means, variances = nearest.predict(rows.X)
         assert variances is not None  # they were asked for
         variances = variances + (noise_variance if rows.noise_variances is None else rows.noise_variances)

@@ -1,15 +1,11 @@
 """What learning tried, and what it found."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field
-from typing import NamedTuple, overload
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from lmgp.kernels.base import Kernel
-
-Floats = NDArray[np.float64]
+from lmgp.utils.trials import Trials, aligned
 
 
 class Trial(NamedTuple):
@@ -50,16 +46,16 @@ class Trial(NamedTuple):
     n_rows: int
     n_neighbors: int
     log_likelihood: float
-    standard_error: float
-    alone: float
-    regions: float
-    density_error: float
-    seconds: float
+    standard_error: float = 0.0
+    alone: float = math.nan
+    regions: float = math.nan
+    density_error: float = math.nan
+    seconds: float = 0.0
     chosen: bool = False
 
 
 @dataclass(frozen=True)
-class Learning(Sequence[Trial]):
+class Learning(Trials[Trial]):
     """What learning tried, in this order: a sequence of `Trial`.
 
     ``print(learning)`` shows a table, and ``pandas.DataFrame(learning)`` makes one.
@@ -81,60 +77,30 @@ class Learning(Sequence[Trial]):
     n_copies: int = 0
     seconds: float = 0.0
 
-    @overload
-    def __getitem__(self, index: int) -> Trial: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Trial, ...]: ...
-    def __getitem__(self, index: int | slice) -> Trial | tuple[Trial, ...]:
-        return self.trials[index]
-
-    def __len__(self) -> int:
-        return len(self.trials)
-
-    @property
-    def chosen(self) -> Trial:
-        """The line of the kernel that was taken."""
-        return next(trial for trial in self.trials if trial.chosen)
-
     def __str__(self) -> str:
         if not self.trials:
             return "Nothing was learned: the kernel and the noise variance were given."
-        heading = [
-            "kernel",
-            "lengthscales",
-            "likelihood",
-            "rows",
-            "neighbours",
-            "nats/row",
-            "s.e.",
-            "rows_left_out",
-            "regions",
-            "s.e.",
-            "s",
-        ]
-        lines: list[tuple[str, ...]] = [("", *(word.replace("_", " ") for word in heading))]
-        for trial in self.trials:
-            lines.append(
-                (
-                    "*" if trial.chosen else "",
-                    trial.kernel,
-                    "one a column" if trial.ard else "one",
-                    trial.likelihood,
-                    f"{trial.n_rows:,}",
-                    str(trial.n_neighbors or "all"),
-                    f"{trial.log_likelihood:.4f}",
-                    f"{trial.standard_error:.1g}" if trial.standard_error else "-",
-                    *("-" if np.isnan(value) else f"{value:.4f}" for value in (trial.alone, trial.regions)),
-                    "-" if np.isnan(trial.density_error) else f"{trial.density_error:.1g}",
-                    f"{trial.seconds:.2g}",
-                )
+        names = "kernel", "lengthscales", "likelihood", "rows", "neighbours", "nats/row", "s.e."
+        heading = "", *names, "rows left out", "regions", "s.e.", "s"
+        lines = [
+            (
+                "*" if trial.chosen else "",
+                trial.kernel,
+                "one a column" if trial.ard else "one",
+                trial.likelihood,
+                f"{trial.n_rows:,}",
+                str(trial.n_neighbors or "all"),
+                f"{trial.log_likelihood:.4f}",
+                f"{trial.standard_error:.1g}" if trial.standard_error else "-",
+                *("-" if math.isnan(value) else f"{value:.4f}" for value in (trial.alone, trial.regions)),
+                "-" if math.isnan(trial.density_error) else f"{trial.density_error:.1g}",
+                f"{trial.seconds:.2g}",
             )
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        table = (
-            "  ".join((*map(str.ljust, line[:4], widths), *map(str.rjust, line[4:], widths[4:]))) for line in lines
-        )
+            for trial in self.trials
+        ]
         copies = f", of which {self.n_copies:,} are exact copies of others" if self.n_copies else ""
-        return "\n".join((*table, f"*: taken, for {self.n_rows:,} rows{copies}. {self.seconds:.2g} s in all."))
+        note = f"*: taken, for {self.n_rows:,} rows{copies}. {self.seconds:.2g} s in all."
+        return "\n".join((*aligned((heading, *lines), 4), note))
 
 
 @dataclass(frozen=True)

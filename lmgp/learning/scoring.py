@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
-from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,73 +16,17 @@ from lmgp.posteriors.vecchia import VecchiaLikelihood
 
 Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Damping:
-    """How far a step goes.
-
-    Attributes
-    ----------
-    first, least, most : float
-        Multiples of the information's diagonal that are added to it.
-    lowered, raised : float
-        The multiple is divided by this after a step that gained what was expected, and multiplied after one that did
-        not gain.
-    expected : float
-        The share of the expected gain that is enough.
-    longest : float
-        No logarithm changes by more in a step.
-    renewals : int
-        How many times the neighbours are renewed on the way.
-    """
-
-    first: float = 1e-2
-    least: float = 1e-6
-    most: float = 1e6
-    lowered: float = 5.0
-    raised: float = 8.0
-    expected: float = 0.5
-    longest: float = 2.0
-    renewals: int = 3
-
-
-DAMPING = Damping()
-
+# Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
+FIRST, LEAST, MOST = 1e-2, 1e-6, 1e6
+# The multiple is divided by the first of these after a step that gained a share `EXPECTED` of what was expected, and
+# multiplied by the second after one that did not gain.
+LOWERED, RAISED, EXPECTED = 5.0, 8.0, 0.5
+# No logarithm changes by more in a step.
+LONGEST = 2.0
+# How many times the neighbours are renewed on the way.
+RENEWALS = 3
 # Of the differences in place of derivatives, in logarithms.
 STEP = 1e-4
-
-
-class Optimum(NamedTuple):
-    """Where a climb ended.
-
-    Attributes
-    ----------
-    free : ndarray of shape (n_free,)
-        In the coordinates of the `Space`.
-    value : float
-        The log likelihood of the sample, without the prior, in nats.
-    terms : ndarray of shape (n_positions,)
-        Its terms; of an exact likelihood, the value alone.
-    converged : bool
-        Whether another step would gain less than the tolerance.
-    """
-
-    free: Floats
-    value: float
-    terms: Floats
-    converged: bool
-
-
-class Objective(Protocol):
-    """A log likelihood with the prior, as a function of the free numbers of a space."""
-
-    def moved_to(self, free: Floats) -> bool:
-        """Say that the search is there; return whether the objective has changed by that."""
-        ...
-
-    def __call__(self, free: Floats) -> "Point":
-        """Return the value and its derivatives."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -127,13 +70,13 @@ class VecchiaObjective:
 
     def moved_to(self, free: Floats) -> bool:
         """Look for the neighbours again, where the ratios of the lengthscales have changed."""
-        return self.likelihood.look_for_neighbours(self.space.kernel(free).metric(len(self.space.units.columns)))
+        return self.likelihood.look_for_neighbours(self.space.metric(free))
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
         value = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
         prior, slope = self.space.log_prior(free)
-        information = self.space.information(value.information) - self.space.log_prior_curvature
+        information = self.space.information(value.information) + self.space.prior_information
         return Point(value.total + prior, self.space.gradient(value.gradient) + slope, value.terms, lambda: information)
 
 
@@ -181,7 +124,7 @@ class ExactObjective:
         ]
         traces = np.array([[np.vdot(left, right.T) for right in changes] for left in changes])
         n_targets = self.rows.n_targets
-        return 0.5 * n_targets * traces - self.space.log_prior_curvature
+        return 0.5 * n_targets * traces + self.space.prior_information
 
     def _covariance(self, free: Floats) -> Floats:
         """Return the covariance of the targets, noise included."""
@@ -195,13 +138,16 @@ class Climb:
 
     Parameters
     ----------
-    objective : Objective
-    space : Space
+    objective : VecchiaObjective or ExactObjective
     start : ndarray of shape (n_free,)
 
     Attributes
     ----------
     space : Space
+    free : ndarray of shape (n_free,)
+        Where it is, in the coordinates of the `Space`.
+    converged : bool
+        Whether another step would gain less than the tolerance.
     seconds : float
         That it took.
 
@@ -211,20 +157,21 @@ class Climb:
     2021.
     """
 
-    def __init__(self, objective: Objective, space: Space, start: Floats) -> None:
-        self.space, self.seconds = space, 0.0
-        self._objective, self._free = objective, np.clip(start, *space.bounds.T)
-        self._damping, self._renewals, self._converged = DAMPING.first, DAMPING.renewals, False
+    def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
+        self.space, self.seconds, self.converged = objective.space, 0.0, False
+        self.free = np.clip(start, *self.space.bounds.T)
+        self._objective, self._damping, self._renewals = objective, FIRST, RENEWALS
 
     @cached_property
-    def _at(self) -> Point:
-        self._objective.moved_to(self._free)
-        return self._objective(self._free)
+    def at(self) -> Point:
+        """The objective where it is."""
+        self._objective.moved_to(self.free)
+        return self._objective(self.free)
 
     @property
-    def optimum(self) -> Optimum:
-        """Where it is."""
-        return Optimum(self._free, float(self._at.terms.sum()), self._at.terms, self._converged)
+    def value(self) -> float:
+        """The log likelihood of the sample, without the prior, in nats."""
+        return float(self.at.terms.sum())
 
     def go_on(self, steps: int, tolerance: float) -> None:
         """Take some steps more.
@@ -237,36 +184,29 @@ class Climb:
             The search stops where a step is expected to gain less, in nats. One standard error off the optimum, 1/2 nat
             is lost: a gain of much less cannot be shown by these rows.
         """
-        start, (low, high) = perf_counter(), self.space.bounds.T
+        start = perf_counter()
         for _ in range(steps):
-            if self._converged or self._damping > DAMPING.most:
+            if self.converged or self._damping > MOST:
                 break
-            step, promised = _step(self._at, self._damping, self._free, low, high)
-            self._converged = promised < tolerance
-            if not self._converged:
+            step, promised = _step(self.at, self._damping, self.free, *self.space.bounds.T)
+            self.converged = promised < tolerance
+            if not self.converged:
                 self._take(step)
         self.seconds += perf_counter() - start
 
     def _take(self, step: Floats) -> None:
         """Take a step if it gains, and damp the next one if it does not."""
-        at, proposed = self._at, self._objective(self._free + step)
+        at, proposed = self.at, self._objective(self.free + step)
         gain = proposed.value - at.value
         if not gain > 0.0:  # or not a number
-            self._damping *= DAMPING.raised
+            self._damping *= RAISED
             return
-        if gain > DAMPING.expected * float(at.gradient @ step - 0.5 * step @ at.information @ step):
-            self._damping = max(self._damping / DAMPING.lowered, DAMPING.least)
-        self._free, self._at = self._free + step, proposed
-        if self._renewals and self._objective.moved_to(self._free):
+        if gain > EXPECTED * float(at.gradient @ step - 0.5 * step @ at.information @ step):
+            self._damping = max(self._damping / LOWERED, LEAST)
+        self.free, self.at = self.free + step, proposed
+        if self._renewals and self._objective.moved_to(self.free):
             self._renewals -= 1
-            self._at = self._objective(self._free)
-
-
-def climb(objective: Objective, space: Space, start: Floats, *, steps: int, tolerance: float) -> Optimum:
-    """Maximise a log likelihood with the prior: see `Climb`."""
-    found = Climb(objective, space, start)
-    found.go_on(steps, tolerance)
-    return found.optimum
+            self.at = self._objective(self.free)
 
 
 def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:
@@ -284,5 +224,5 @@ def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) ->
     step[inside] = np.linalg.solve(matrix + np.diag(damping * np.diag(matrix) + np.abs(slope)), slope)
     promised = 0.5 * float(slope @ step[inside])
     # Shorter as a whole: what is left of a step whose parts are cut one by one may lead down.
-    step *= min(1.0, DAMPING.longest / float(np.abs(step).max()))
+    step *= min(1.0, LONGEST / float(np.abs(step).max()))
     return np.clip(free + step, low, high) - free, promised

@@ -17,29 +17,14 @@ from lmgp.learning.forms import Form
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Priors:
-    """Weak Gaussian priors on logarithms, in the units of the data.
-
-    They keep the lengthscale of a column that says nothing finite, and the noise of near-copies above zero.
-
-    Attributes
-    ----------
-    deviation : float
-        Of each logarithm: 3 is a factor of 20.
-    noise : float
-        The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for
-        a lengthscale, the variance of y for a variance.
-    least_noise : float
-        The noise variance is at least this share of the variance of y.
-    """
-
-    deviation: float = 3.0
-    noise: float = 0.1
-    least_noise: float = 1e-6
-
-
-PRIORS = Priors()
+# Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
+# finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20.
+PRIOR_DEVIATION = 3.0
+# The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for a
+# lengthscale, the variance of y for a variance.
+MEDIAN_NOISE = 0.1
+# The noise variance is at least this share of the variance of y.
+LEAST_NOISE = 1e-6
 
 # Bounds of the parameters of each kind, in their units, where the kernel gives none: far outside of what data can tell
 # apart, well inside of what float64 can factorise. A factor is a variance without a unit.
@@ -67,10 +52,7 @@ def deviation(values: Floats, name: str) -> float:
     if 0.0 < deviation < SMALLEST:
         raise InputError(
             f"{name} has a standard deviation of {deviation:.3g}, whose square underflows in float64. Multiply {name} "
-            f"by {1.0 / deviation:.0e}."
-            if deviation > 1e-300
-            else f"{name} has values of at most {largest:.3g}, whose squares underflow in float64. Multiply {name} by "
-            "1e+300."
+            f"by {min(1.0 / deviation, 1e300):.0e}."
         )
     return deviation
 
@@ -185,28 +167,28 @@ class Space:
 
     def __init__(self, form: Form, units: Units, log_noise: float | None = None) -> None:
         self.form, self.units, self.log_noise = form, units, log_noise
-        self._learns_noise = log_noise is None
-        self.index = np.append(form.ties, form.n_free) if self._learns_noise else form.ties
         columns = units.columns if form.ard else units.shared
         of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
-        log_units, kinds = np.log(of_theta), np.array(of_kind)
-        self._log_units = np.append(log_units, math.log(units.variance)) if self._learns_noise else log_units
+        log_units, ranges = np.log(of_theta), np.log([RANGES[kind] for kind in of_kind]).reshape(-1, 2)
         given = form.kernel.bounds - log_units[:, None]
-        log_bounds = np.where(np.isfinite(given), given, np.log([RANGES[kind] for kind in of_kind]))
         # Of numbers that share a free one, the first says what it is.
         _, first = np.unique(form.ties, return_index=True)
-        self.kinds = np.append(kinds[first], "noise") if self._learns_noise else kinds[first]
-        noise = np.log([[PRIORS.least_noise, RANGES["noise"][1]]] * self._learns_noise).reshape(-1, 2)
-        self.bounds = np.vstack((log_bounds[first], noise))
+        self.index, self._log_units, self.kinds = form.ties, log_units, np.array(of_kind)[first]
+        self.bounds = np.where(np.isfinite(given), given, ranges)[first]
+        if log_noise is None:
+            self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
+            self._log_units = np.append(log_units, math.log(units.variance))
+            self.bounds = np.vstack((self.bounds, np.log([LEAST_NOISE, RANGES["noise"][1]])))
 
     @cached_property
     def median(self) -> Floats:
         """The medians of the priors, shape (n_free,)."""
+        values = {"lengthscale": 0.5 * math.log(len(self.units.columns)), "noise": math.log(MEDIAN_NOISE)}
+        medians = np.array([values.get(kind, 0.0) for kind in self.kinds])
         if not self.form.named:
-            own = self.form.kernel.theta - self._log_units[: len(self.form.ties)]
-            return np.append(own, math.log(PRIORS.noise)) if self._learns_noise else own
-        values = {"lengthscale": 0.5 * math.log(len(self.units.columns)), "noise": math.log(PRIORS.noise)}
-        return np.array([values.get(kind, 0.0) for kind in self.kinds])
+            n_theta = len(self.form.ties)
+            medians[:n_theta] = self.form.kernel.theta - self._log_units[:n_theta]
+        return medians
 
     def logarithms(self, free: Floats) -> Floats:
         """Return ``kernel.theta`` and the logarithm of the noise variance, in the caller's units."""
@@ -225,26 +207,26 @@ class Space:
         """Return the noise variance, in squared units of y."""
         return math.exp(self.logarithms(free)[-1])
 
+    def metric(self, free: Floats) -> Floats:
+        """Return the lengthscale of each column in which rows are near, shape (d,)."""
+        return self.kernel(free).metric(len(self.units.columns))
+
     def gradient(self, by_logarithms: Floats) -> Floats:
         """Turn a gradient by `logarithms` into one by the free numbers."""
-        sums = np.zeros(len(self.bounds))
-        np.add.at(sums, self.index, by_logarithms[: len(self.index)])
-        return sums
+        return np.bincount(self.index, by_logarithms[: len(self.index)], minlength=len(self.bounds)).astype(np.float64)
 
     def information(self, by_logarithms: Floats) -> Floats:
         """Turn an information matrix of `logarithms` into that of the free numbers."""
-        n = len(self.index)
-        sums = np.zeros((n, len(self.bounds)))
-        sums[np.arange(n), self.index] = 1.0
+        n, sums = len(self.index), np.eye(len(self.bounds))[self.index]
         found: Floats = sums.T @ by_logarithms[:n, :n] @ sums
         return found
 
-    @property
-    def log_prior_curvature(self) -> Floats:
-        """The matrix of second derivatives of the logarithm of the prior density."""
-        return -np.eye(len(self.bounds)) / PRIORS.deviation**2
-
     def log_prior(self, free: Floats) -> tuple[float, Floats]:
         """Return the logarithm of the prior density, but for a constant, and its gradient."""
-        off = (free - self.median) / PRIORS.deviation
-        return -0.5 * float(off @ off), -off / PRIORS.deviation
+        off = (free - self.median) / PRIOR_DEVIATION
+        return -0.5 * float(off @ off), -off / PRIOR_DEVIATION
+
+    @property
+    def prior_information(self) -> Floats:
+        """Minus the matrix of second derivatives of the logarithm of the prior density."""
+        return np.eye(len(self.bounds)) / PRIOR_DEVIATION**2

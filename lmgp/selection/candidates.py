@@ -23,86 +23,35 @@ from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Metho
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Powers:
-    """How fast the divergence can fall with the size: no faster than size^(−power).
+# The divergence falls no faster than size^(−power). Of random maps, the error in the kernel is of order size^(−1/2),
+# and the divergence at most quadratic in the square of that.
+RANDOM_POWER, RANDOM = 2.0, ("Fourier", "Maclaurin")
+# Of the exact GP of the nearest rows.
+NEAREST_POWER = 4.0
+# Of maps that converge faster than any power where they converge: Taylor and Nyström maps.
+EXPLICIT_POWER = 10.0
 
-    Attributes
-    ----------
-    random : float
-        Of random maps: the error in the kernel is of order size^(−1/2), and the divergence at most quadratic in the
-        square of that.
-    nearest : float
-        Of the exact GP of the nearest rows.
-    explicit : float
-        Of maps that converge faster than any power where they converge: Taylor and Nyström maps.
-    """
-
-    random: float = 2.0
-    nearest: float = 4.0
-    explicit: float = 10.0
-
-    def of(self, method: Method) -> float:
-        """Return the power of a method with a map."""
-        return self.random if method.family in ("Fourier", "Maclaurin") else self.explicit
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What is left out because it takes too long.
-
-    Attributes
-    ----------
-    thresholds : tuple of float
-        Of localized models, in lengthscales, in descending order.
-    smallest_size : int
-    few_centroids, rows_per_centroid : int
-        A threshold is tried if it takes fewer centroids than 256, or than an eighth of the rows.
-    max_coordinates : float
-        With more than 3 input columns, clustering looks at n · d coordinates for each centroid. A threshold above 256
-        centroids is tried only if it takes fewer than this number in all.
-    quick : float
-        In multiplications: where the exact GP of n rows takes fewer, n²(n/3 + n_predict), no search can save much.
-    affordable : float
-        In nominal seconds, as all others below: what any model may take.
-    neighbours : int
-        A model may also take as long as predictions from this number of nearest rows.
-    residual_neighbours : tuple of int
-        Of models of a map and residuals.
-    residual_block : int
-        Of the same.
-    residual_trial : float
-        What the trial of one may take.
-    negligible : float
-        A size is left out if the next larger one takes less. It cannot save what its trial takes.
-    """
-
-    thresholds: tuple[float, ...] = (4.0, 2.0, 1.0, 0.5, 0.25)
-    smallest_size: int = 32
-    few_centroids: int = 256
-    rows_per_centroid: int = 8
-    max_coordinates: float = 1e9
-    quick: float = 2e10
-    affordable: float = 20.0
-    neighbours: int = 256
-    residual_neighbours: tuple[int, ...] = (64, 128, 256)
-    residual_block: int = 256
-    residual_trial: float = 6.0
-    negligible: float = 0.2
-
-    def max_centroids(self, n_rows: int, n_inputs: int) -> int:
-        """Return the number of centroids at which a threshold is too small to be tried."""
-        limit = max(self.few_centroids, n_rows // self.rows_per_centroid)
-        if n_inputs <= 3:
-            return limit
-        return int(min(limit, max(self.few_centroids, self.max_coordinates / (n_rows * n_inputs))))
-
-
-POWERS, LIMITS = Powers(), Limits()
+# Thresholds of localized models, in lengthscales, in descending order.
+THRESHOLDS = (4.0, 2.0, 1.0, 0.5, 0.25)
+SMALLEST_SIZE = 32
+# A threshold is tried if it takes fewer centroids than the first number, or than one in the second number of rows.
+FEW_CENTROIDS, ROWS_PER_CENTROID = 256, 8
+# With more than 3 input columns, clustering looks at n · d coordinates for each centroid. A threshold above
+# `FEW_CENTROIDS` is tried only if it takes fewer than this number in all.
+MAX_COORDINATES = 1e9
+# In multiplications: where the exact GP of n rows takes fewer, n²(n/3 + n_predict), no search can save much.
+QUICK = 2e10
+# In nominal seconds, as all others below: what any model may take.
+AFFORDABLE = 20.0
+# A model may also take as long as predictions from this number of nearest rows.
+NEIGHBOURS = 256
+# Of models of a map and residuals, whose trials may take so many seconds.
+RESIDUAL_NEIGHBOURS, RESIDUAL_BLOCK, RESIDUAL_TRIAL = (64, 128, 256), 256, 6.0
+# A size is left out if the next larger one takes less. It cannot save what its trial takes.
+NEGLIGIBLE = 0.2
 
 # The share of rows within reach of a centroid is estimated from the distances between this many rows and centroids.
 SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
-
 
 # All methods that can be named, and those that are tried if none are.
 NAMES = (*(name for name, method in METHODS.items() if not method.chooses), EXACT)
@@ -235,14 +184,26 @@ class Allowed:
 
     def needs_no_search(self, n_rows: int, n_predict: int) -> bool:
         """Say whether the exact GP is to be taken at once."""
-        work = n_rows**2 * (n_rows / 3.0 + n_predict)
-        return self.takes_exact(n_rows) and (work <= LIMITS.quick or set(self.methods) == {EXACT})
+        return self.takes_exact(n_rows) and (exact_work(n_rows, n_predict) <= QUICK or set(self.methods) == {EXACT})
+
+
+def exact_work(n_rows: int, n_predict: int) -> float:
+    """Return the multiplications that the exact GP of n rows takes."""
+    return n_rows**2 * (n_rows / 3.0 + n_predict)
 
 
 def sizes(max_features: int) -> list[int]:
     """Return the sizes that are tried: from the largest down by halves."""
-    halves = takewhile(lambda size: size >= LIMITS.smallest_size, (max_features // 2**power for power in count()))
+    halves = takewhile(lambda size: size >= SMALLEST_SIZE, (max_features // 2**power for power in count()))
     return sorted(halves) or [max_features]
+
+
+def max_centroids(n_rows: int, n_inputs: int) -> int:
+    """Return the number of centroids at which a threshold is too small to be tried."""
+    limit = max(FEW_CENTROIDS, n_rows // ROWS_PER_CENTROID)
+    if n_inputs <= 3:
+        return limit
+    return int(min(limit, max(FEW_CENTROIDS, MAX_COORDINATES / (n_rows * n_inputs))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +265,7 @@ def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats
     problem : Problem
         Methods whose map cannot serve its kernel are left out.
     cover : callable
-        Returns the centroids of a threshold; of these, no more than `Limits.max_centroids` are needed.
+        Returns the centroids of a threshold; of these, no more than `max_centroids` are needed.
 
     Returns
     -------
@@ -316,16 +277,16 @@ def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats
         If there is no candidate.
     """
     known = {name: METHODS[name] for name in allowed.methods if name in METHODS}
-    maps = {name: method for name, method in known.items() if method.mapped and _map(name).serves(problem.kernel)}
+    maps = {name: method for name, method in known.items() if method.mapped and _map(method).serves(problem.kernel)}
     if problem.n_inputs == 1:  # rivals are the same map: keep the first
         names = list(maps)
         maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
     everywhere = {name: method for name, method in maps.items() if not method.localized}
     around = {name: method for name, method in maps.items() if method.localized}
-    found = _of_maps(allowed, everywhere, problem, None, None)
-    for threshold in LIMITS.thresholds if around else ():
+    found = _of_maps(allowed, everywhere, problem)
+    for threshold in THRESHOLDS if around else ():
         centroids = cover(threshold)
-        if len(centroids) >= LIMITS.max_centroids(problem.n_tried, problem.n_inputs):
+        if len(centroids) >= max_centroids(problem.n_tried, problem.n_inputs):
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
             found += _of_maps(allowed, around, problem, threshold, centroids)
@@ -337,20 +298,20 @@ def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats
             f"{problem.n_inputs} columns, with max_features={allowed.max_features} and "
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
-    nearest = problem.candidate(NEAREST_ROWS, LIMITS.neighbours, Nearest(LIMITS.neighbours))
-    return _affordable(found, max(LIMITS.affordable, nearest.seconds))
+    nearest = problem.candidate(NEAREST_ROWS, NEIGHBOURS, Nearest(NEIGHBOURS))
+    return _affordable(found, max(AFFORDABLE, nearest.seconds))
 
 
-def _map(name: str, size: int = LIMITS.smallest_size) -> KernelMap:
+def _map(method: Method, size: int = SMALLEST_SIZE) -> KernelMap:
     """Make the unfitted map of a method."""
-    made: KernelMap = METHODS[name].make(size, "local", None)
+    made: KernelMap = method.make(size, "local", None)
     return made
 
 
-def model_fits(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib: float) -> bool:
+def _fits(features: KernelMap, problem: Problem, allowed: Allowed) -> bool:
     """Say whether the matrices of a model with a map fit into memory."""
     try:
-        check_model(features, n_rows, n_inputs, max_memory_gib)
+        check_model(features, problem.n_rows, problem.n_inputs, allowed.max_memory_gib)
     except MemoryLimitError:
         return False
     return True
@@ -361,7 +322,7 @@ def _affordable(found: list[Family], limit: float) -> list[Family]:
     limit = max(limit, min(candidate.seconds for family in found for candidate in family.candidates))
     for family in found:
         possible = [candidate for candidate in family.candidates if candidate.seconds <= limit]
-        worth = [one for one, larger in pairwise(possible) if larger.seconds > LIMITS.negligible]
+        worth = [one for one, larger in pairwise(possible) if larger.seconds > NEGLIGIBLE]
         family.candidates[:] = worth + possible[-1:]
     return [family for family in found if family.candidates]
 
@@ -370,25 +331,23 @@ def _of_maps(
     allowed: Allowed,
     methods: Mapping[str, Method],
     problem: Problem,
-    threshold: float | None,
-    centroids: Floats | None,
+    threshold: float | None = None,
+    centroids: Floats | None = None,
 ) -> list[Family]:
-    """List the maps around the centroids of a threshold; of None, around one centre."""
-    n, d, gib = problem.n_rows, problem.n_inputs, allowed.max_memory_gib
+    """List the maps around the centroids of a threshold, if one is given."""
+    gib, made = allowed.max_memory_gib, {}
     distances = None if centroids is None else problem.distances(centroids)
-    n_centroids = 1 if centroids is None else len(centroids)
-    made: dict[str, Family] = {}
     for name, method in methods.items():
-        maps = [(size, _map(name, size)) for size in sizes(allowed.max_features)]
-        worked = [(size, features, features.work(d)) for size, features in maps]
+        maps = [(size, _map(method, size)) for size in sizes(allowed.max_features)]
+        worked = [(size, features, features.work(problem.n_inputs)) for size, features in maps]
         # As many landmarks as rows make the model exact on the probes, but not for all rows.
         sensible = [one for one in worked if not one[2].solved or one[0] < problem.n_tried]
-        sensible += [one for one in worked if one[2].solved and one[0] >= n][:1]
+        sensible += [one for one in worked if one[2].solved and one[0] >= problem.n_rows][:1]
         found = []
         for size, features, work in sensible:
-            if not model_fits(features, n, d, gib):
+            if not _fits(features, problem, allowed):
                 continue
-            if threshold is None or distances is None:
+            if threshold is None or centroids is None:
                 found.append(problem.candidate(name, size, Weights(features, max_memory_gib=gib)))
                 continue
             # A localized model takes the rows within the reach of its degree.
@@ -397,8 +356,8 @@ def _of_maps(
                 reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, problem.share))
                 share = float(np.mean(distances <= reach))
             recipe = Local(features, threshold, solver="auto", max_memory_gib=gib)
-            found.append(problem.candidate(name, size, recipe, n_centroids=n_centroids, share=share))
-        made[name] = Family(found, POWERS.of(method))
+            found.append(problem.candidate(name, size, recipe, n_centroids=len(centroids), share=share))
+        made[name] = Family(found, RANDOM_POWER if method.family in RANDOM else EXPLICIT_POWER)
     for name, family in made.items():
         rival = methods[name].rival
         family.rival = None if rival is None else made.get(rival)
@@ -409,22 +368,21 @@ def _of_residuals(allowed: Allowed, problem: Problem) -> list[Family]:
     """List global Nyström maps whose residuals the nearest rows predict, a family for each number of these."""
     if RESIDUAL not in allowed.methods:
         return []
-    n, d, n_tried, gib = problem.n_rows, problem.n_inputs, problem.n_tried, allowed.max_memory_gib
+    n_tried, gib = problem.n_tried, allowed.max_memory_gib
     most = min(allowed.max_features, allowed.max_neighbours, n_tried)
     # Beside its neighbours, only a large map is worth its trial.
     large = [size for size in sizes(allowed.max_features)[-2:] if size < n_tried]
-    maps = [NystroemFeatures(size) for size in large or [min(allowed.max_features, n_tried)]]
     families = []
-    for k in sorted({min(k, most) for k in LIMITS.residual_neighbours}):
+    for k in sorted({min(k, most) for k in RESIDUAL_NEIGHBOURS}):
         found = []
-        for features in maps:
-            held = 8.0 * n * (features.n_features + LIMITS.residual_block)
-            recipe = Residual(features, k, LIMITS.residual_block, gib)
-            candidate = problem.candidate(RESIDUAL, features.n_features, recipe)
-            fits = model_fits(features, n, d, gib) and held <= gib * 2**30
-            if fits and candidate.trial_seconds <= LIMITS.residual_trial:
+        for size in large or [min(allowed.max_features, n_tried)]:
+            features = NystroemFeatures(size)
+            candidate = problem.candidate(RESIDUAL, size, Residual(features, k, RESIDUAL_BLOCK, gib))
+            held = 8.0 * problem.n_rows * (size + RESIDUAL_BLOCK)
+            fits = _fits(features, problem, allowed) and held <= gib * 2**30
+            if fits and candidate.trial_seconds <= RESIDUAL_TRIAL:
                 found.append(candidate)
-        families.append(Family(found, POWERS.explicit))
+        families.append(Family(found, EXPLICIT_POWER))
     return [family for family in families if family.candidates]
 
 
@@ -436,7 +394,7 @@ def _of_rows(allowed: Allowed, problem: Problem) -> list[Family]:
         fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
-        found.append(Family([problem.candidate(NEAREST_ROWS, k, Nearest(k, gib)) for k in fewer], POWERS.nearest))
+        found.append(Family([problem.candidate(NEAREST_ROWS, k, Nearest(k, gib)) for k in fewer], NEAREST_POWER))
     if allowed.takes_exact(n):
-        found.append(Family([problem.candidate(EXACT, n, Exact(gib))], POWERS.explicit))
+        found.append(Family([problem.candidate(EXACT, n, Exact(gib))], EXPLICIT_POWER))
     return [family for family in found if family.candidates]

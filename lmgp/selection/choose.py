@@ -18,9 +18,19 @@ from lmgp.posteriors.local import PRUNE
 from lmgp.posteriors.modes import check_modes, choose_modes, expected_iterations
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
-from lmgp.selection.candidates import LIMITS, Allowed, Candidate, Problem, families
+from lmgp.selection.candidates import (
+    AFFORDABLE,
+    QUICK,
+    RESIDUAL_BLOCK,
+    Allowed,
+    Candidate,
+    Problem,
+    exact_work,
+    families,
+    max_centroids,
+)
 from lmgp.selection.methods import EXACT, SPECTRAL
-from lmgp.selection.probes import PLAN, Probes
+from lmgp.selection.probes import Probes
 from lmgp.selection.search import APPROXIMATION, Selection, at_once, select
 from lmgp.utils.progress import STAGES
 
@@ -73,8 +83,8 @@ def choose(
         candidate, selection = by_modes
     else:
         STAGES.info("choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
-        plan, noise = PLAN.within(allowed.max_memory_gib), Noise(noise_variance, APPROXIMATION)
-        probes = Probes.of(rows, kernel, noise, tolerance, rng, plan)
+        noise = Noise(noise_variance, APPROXIMATION)
+        probes = Probes.of(rows, kernel, noise, tolerance, rng, allowed.max_memory_gib)
         candidate, selection = _by_trials(probes, allowed, n, n_predict, kernel, noise, tolerance, seed)
     return candidate.recipe, replace(selection, seed=seed), _drawing(seed)
 
@@ -91,12 +101,12 @@ def _by_trials(
     """Try candidates on probes: posteriors of their recipes, of the rows that are not held out."""
     rest, gib = probes.rest, allowed.max_memory_gib
     mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]
-    most = LIMITS.max_centroids(*rest.X.shape)
+    most = max_centroids(*rest.X.shape)
     covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
 
     @cache
     def of_landmarks(size: int) -> ResidualPosterior:
-        recipe = Residual(NystroemFeatures(size), 1, LIMITS.residual_block, gib)
+        recipe = Residual(NystroemFeatures(size), 1, RESIDUAL_BLOCK, gib)
         return recipe.posterior(kernel, noise.variance, rest, _drawing(seed))
 
     def build(candidate: Candidate) -> Posterior:
@@ -136,9 +146,9 @@ def _by_modes(
     except (InputError, MemoryLimitError):
         return None
     n = len(rows)
-    exact_work = n**2 * (n / 3.0 + n_predict) if allowed.takes_exact(n) else math.inf
     # At the rate by which the exact GP is taken at once within a second.
-    limit = min(LIMITS.affordable, max(1.0, exact_work / LIMITS.quick))
+    by_exact = exact_work(n, n_predict) / QUICK if allowed.takes_exact(n) else math.inf
+    limit = min(AFFORDABLE, max(1.0, by_exact))
     seconds = of_modes(modes, expected_iterations(modes, kernel, noise_variance, n)).seconds
     if seconds > limit:
         return None

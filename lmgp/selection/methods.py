@@ -1,7 +1,7 @@
 """The methods that approximate the exact GP: one registry for the models, the command line and the experiments.
 
 A method is a feature map together with the model that uses it, global or localized. To add one to the package, add a
-line to a group below; `register` adds one of your own. The registry loads neither torch nor a feature map before a
+line to the table below; `register` adds one of your own. The registry loads neither torch nor a feature map before a
 method is used.
 """
 
@@ -13,8 +13,8 @@ import lmgp
 from lmgp.errors import InputError
 
 Allocation = Literal["local", "mean"]
-Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"]
 Sketch = Literal["rademacher", "gaussian", "tensor_srht"]
+Family = Literal["Fourier", "Maclaurin", "Taylor", "rows", "chosen", "own"]
 
 
 @dataclass(frozen=True)
@@ -110,89 +110,57 @@ class Method:
         return lmgp.LocalizedGPRegressor(made, threshold, random_state=random_state, **parameters)
 
 
-def _maclaurin(sketch: Sketch, label: str, *, localized: bool) -> Method:
-    def make(n_features: int, allocation: Allocation, random_state: int | None) -> Any:
-        return lmgp.OptimizedMaclaurinFeatures(
-            n_features,
-            sketch=sketch,
-            max_degree=15,
-            n_allocation_rows=500,
-            allocation=allocation,
-            random_state=random_state,
-        )
+def _drawn(name: str) -> Callable[[int, Allocation, int | None], Any]:
+    """Return what makes the map, or the regressor, of this name in `lmgp`: it is not loaded before."""
+    return lambda n_features, _, seed: getattr(lmgp, name)(n_features, random_state=seed)
 
-    where = "local" if localized else "global"
+
+def _maclaurin(sketch: Sketch, label: str, where: str) -> Method:
     return Method(
         f"{where}_maclaurin_{sketch}",
         f"{where} Maclaurin, {label}",
         "Maclaurin",
-        make,
-        localized,
+        lambda n_features, allocation, seed: lmgp.OptimizedMaclaurinFeatures(
+            n_features, sketch=sketch, max_degree=15, n_allocation_rows=500, allocation=allocation, random_state=seed
+        ),
+        localized=where == "local",
         compared=sketch != "gaussian",  # at equal cost the variance of a Rademacher sketch is lower
-        tried=localized and sketch == "tensor_srht",
+        tried=where == "local" and sketch == "tensor_srht",
     )
 
 
-_FOURIER = (
-    Method(
-        "rff", "random Fourier", "Fourier",
-        lambda n, _, seed: lmgp.RandomFourierFeatures(n, random_state=seed),
-    ),
-    Method(
-        "orf", "orthogonal Fourier", "Fourier",
-        lambda n, _, seed: lmgp.OrthogonalFourierFeatures(n, random_state=seed), tried=True,
-    ),
-    Method(
-        "sorf", "structured orthogonal Fourier", "Fourier",
-        lambda n, _, seed: lmgp.StructuredOrthogonalFourierFeatures(n, random_state=seed),
-    ),
-)  # fmt: skip
-_GLOBAL = (
-    Method(
-        "random_maclaurin", "random Maclaurin", "Maclaurin",
-        lambda n, _, seed: lmgp.RandomMaclaurinFeatures(n, random_state=seed),
-    ),
-    _maclaurin("rademacher", "Rademacher", localized=False),
-    _maclaurin("gaussian", "Gaussian", localized=False),
-    _maclaurin("tensor_srht", "TensorSRHT", localized=False),
-    Method(
-        "global_taylor", "global Taylor", "Taylor",
-        lambda n, *_: lmgp.TaylorFeatures(n), tried=True, rival="global_taylor_energy",
-    ),
-    Method(
-        "global_taylor_energy", "global Taylor, energy", "Taylor",
-        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
-        compared=False, tried=True, rival="global_taylor",
-    ),
-    Method(
-        "nystroem", "Nyström", "rows",
-        lambda n, _, seed: lmgp.NystroemFeatures(n, random_state=seed), tried=True,
-    ),
-)  # fmt: skip
-_LOCAL = (
-    _maclaurin("rademacher", "Rademacher", localized=True),
-    _maclaurin("gaussian", "Gaussian", localized=True),
-    _maclaurin("tensor_srht", "TensorSRHT", localized=True),
-    Method(
-        "local_taylor", "local Taylor", "Taylor",
-        lambda n, *_: lmgp.TaylorFeatures(n), localized=True, tried=True, rival="local_taylor_energy",
-    ),
-    Method(
-        "local_taylor_energy", "local Taylor, energy", "Taylor",
-        lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
-        localized=True, tried=True, rival="local_taylor",
-    ),
-)  # fmt: skip
+def _of_gaussians(where: str) -> tuple[Method, ...]:
+    """Return the Maclaurin and Taylor maps, global or localized."""
+    localized, name = where == "local", f"{where}_taylor"
+    return (
+        _maclaurin("rademacher", "Rademacher", where),
+        _maclaurin("gaussian", "Gaussian", where),
+        _maclaurin("tensor_srht", "TensorSRHT", where),
+        Method(
+            name, f"{where} Taylor", "Taylor",
+            lambda n, *_: lmgp.TaylorFeatures(n), localized, tried=True, rival=f"{name}_energy",
+        ),
+        Method(
+            f"{name}_energy", f"{where} Taylor, energy", "Taylor",
+            lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
+            localized, compared=localized, tried=True, rival=name,
+        ),
+    )  # fmt: skip
+
+
 # The names of the models without a map: the exact GP of all rows, of the rows nearest to each test row, and the global
 # solve on Fourier modes; and that of a map whose residuals the nearest rows predict.
 EXACT, NEAREST_ROWS, SPECTRAL, RESIDUAL = "exact", "nearest_rows", "spectral", "residual"
 
-_WITHOUT_A_MAP = (
-    Method(
-        NEAREST_ROWS, "nearest rows", "rows",
-        lambda n, _, seed: lmgp.NearestNeighborsGPRegressor(n, random_state=seed),
-        mapped=False, tried=True,
-    ),
+_METHODS = (
+    Method("rff", "random Fourier", "Fourier", _drawn("RandomFourierFeatures")),
+    Method("orf", "orthogonal Fourier", "Fourier", _drawn("OrthogonalFourierFeatures"), tried=True),
+    Method("sorf", "structured orthogonal Fourier", "Fourier", _drawn("StructuredOrthogonalFourierFeatures")),
+    Method("random_maclaurin", "random Maclaurin", "Maclaurin", _drawn("RandomMaclaurinFeatures")),
+    *_of_gaussians("global"),
+    Method("nystroem", "Nyström", "rows", _drawn("NystroemFeatures"), tried=True),
+    *_of_gaussians("local"),
+    Method(NEAREST_ROWS, "nearest rows", "rows", _drawn("NearestNeighborsGPRegressor"), mapped=False, tried=True),
     Method(
         RESIDUAL, "Nyström and nearest rows", "rows",
         lambda n, _, seed: lmgp.ResidualGPRegressor(lmgp.NystroemFeatures(n), random_state=seed),
@@ -209,7 +177,7 @@ _WITHOUT_A_MAP = (
     ),
 )  # fmt: skip
 
-METHODS: dict[str, Method] = {method.name: method for method in (*_FOURIER, *_GLOBAL, *_LOCAL, *_WITHOUT_A_MAP)}
+METHODS: dict[str, Method] = {method.name: method for method in _METHODS}
 BUILT_IN = (*METHODS, EXACT)
 
 

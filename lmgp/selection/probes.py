@@ -1,6 +1,6 @@
 """Probes: training rows that are held out, and their exact prediction."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Self
 
@@ -23,46 +23,27 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class ProbePlan:
-    """Which rows are held out, and from how many others they are predicted.
-
-    Attributes
-    ----------
-    all_rows : int
-        Up to this number of rows, the probes are drawn at random and predicted from all other rows: that takes about a
-        second. Of more rows, the probes come in groups of neighbours, and one neighbourhood serves a group.
-    n_probes, n_groups : int
-        The number of rows to hold out, and of groups.
-    held_out : int
-        Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows
-        would be another problem.
-    gap_share : float
-        Around every fourth group all rows are left out, at most this share of all rows in all: rows to come may lie in
-        gaps, where more rows matter.
-    neighbours : int
-        The size of a neighbourhood.
-    landmarks, entries, block_size : int
-        Where half the neighbourhood changes the predictions by more than the tolerance, a Nyström map stands for the
-        rows beyond: with at most the first number of landmarks, and the second number of entries in its columns.
-    """
-
-    all_rows: int = 4096
-    n_probes: int = 256
-    n_groups: int = 16
-    held_out: int = 5
-    gap_share: float = 0.1
-    neighbours: int = 1024
-    landmarks: int = 512
-    entries: int = 2**26
-    block_size: int = 256
-
-    def within(self, max_memory_gib: float) -> Self:
-        """Return the plan that predicts from all rows only where these fit into memory, in GiB."""
-        return replace(self, all_rows=max(self.neighbours, min(self.all_rows, max_rows_within(max_memory_gib))))
+# Up to this number of rows, the probes are drawn at random and predicted from all other rows: that takes about a
+# second. Of more rows, the probes come in groups of neighbours, and one neighbourhood serves a group.
+ALL_ROWS = 4096
+# The number of rows to hold out, and of groups.
+N_PROBES, N_GROUPS = 256, 16
+# Hold out at most one row in 5, and one in 10 around the centre of a group: predictions from far fewer rows would be
+# another problem.
+HELD_OUT = 5
+# Around every fourth group all rows are left out, at most this share of all rows in all: rows to come may lie in gaps,
+# where more rows matter.
+GAP_SHARE = 0.1
+# The size of a neighbourhood.
+NEIGHBOURS = 1024
+# Where half the neighbourhood changes the predictions by more than the tolerance, a Nyström map stands for the rows
+# beyond: with at most this number of landmarks, and this number of entries in its columns.
+LANDMARKS, ENTRIES, BLOCK_SIZE = 512, 2**26, 256
 
 
-PLAN = ProbePlan()
+def predicted_from_all(max_memory_gib: float) -> int:
+    """Return the number of rows up to which probes are predicted from all others: those that fit into memory."""
+    return max(NEIGHBOURS, min(ALL_ROWS, max_rows_within(max_memory_gib)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +95,7 @@ class Probes:
         noise: Noise,
         tolerance: float,
         rng: np.random.Generator,
-        plan: ProbePlan = PLAN,
+        max_memory_gib: float,
     ) -> Self:
         """Hold out some rows, and predict them from all others, or from those that matter.
 
@@ -128,40 +109,35 @@ class Probes:
         tolerance : float
             KL per row, in nats, to which approximate models will be compared.
         rng : numpy.random.Generator
-        plan : ProbePlan
+        max_memory_gib : float
+            See `predicted_from_all`.
         """
-        start = perf_counter()
+        start, n = perf_counter(), len(rows)
         scaled = kernel.in_lengthscales(rows.X)
-        if len(scaled) <= plan.all_rows:
-            held = rng.permutation(len(scaled))[: max(1, min(plan.n_probes, len(scaled) // plan.held_out))]
-            groups, rest = [held], rows.take(np.setdiff1d(np.arange(len(scaled)), held))
+        if n <= predicted_from_all(max_memory_gib):
+            held = rng.permutation(n)[: max(1, min(N_PROBES, n // HELD_OUT))]
+            rest = rows.take(np.setdiff1d(np.arange(n), held))
             mean, variance = _both(ExactPosterior(kernel, rest, noise), rows.X[held])
+            order = labels = np.arange(len(held))
             near, n_used, change = rest, len(rest), 0.0
         else:
             tree = KDTree(scaled, balanced_tree=False)  # one tree for all: it takes the most time of many rows
-            groups, gaps = _hold_out(scaled, tree, rng, plan)
+            groups, gaps = _hold_out(scaled, tree, rng)
             held = np.concatenate(groups)
             gone = np.union1d(held, gaps)
-            kept = np.setdiff1d(np.arange(len(scaled)), gone)
+            kept = np.setdiff1d(np.arange(n), gone)
             rest = rows.take(kept)
-            around = _neighbourhoods(scaled, tree, groups, gone, plan)
+            around = _neighbourhoods(scaled, tree, groups, gone)
             inputs = [rows.X[group] for group in groups]
-            task = _Reference(kernel, rows, noise, inputs, around, kept)
-            mean, variance, change = task.settled(rest, tolerance, rng, plan)
+            # Where the rows around are among those that are not left out.
+            places = np.searchsorted(kept, around)
+            mean, variance, change = _reference(kernel, noise, rest, inputs, places, tolerance, rng)
             near, n_used = rows.take(_nearest(scaled, tree, held, gone, around.shape[1] // 2)), around.shape[1]
-        order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
-        labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
-        return cls(
-            rows.X[held[order]],
-            mean[order],
-            variance[order],
-            labels if len(groups) > 1 else np.arange(len(held)),
-            rest,
-            near,
-            n_used,
-            change,
-            perf_counter() - start,
-        )
+            order = np.argsort(np.concatenate([np.arange(len(group)) for group in groups]), kind="stable")
+            labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])[order]
+            labels = labels if len(groups) > 1 else np.arange(len(held))
+        seconds = perf_counter() - start
+        return cls(rows.X[held[order]], mean[order], variance[order], labels, rest, near, n_used, change, seconds)
 
     def mean_and_error(self, values: Floats) -> tuple[float, float]:
         """Return the mean of the values of the first probes, shape (m',) with m' ≤ m, and its standard error."""
@@ -173,11 +149,11 @@ class Probes:
         return float(values.mean()), float(np.sqrt(np.square(deviations).sum()) / len(values))
 
 
-def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: ProbePlan) -> tuple[list[Indices], Indices]:
+def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator) -> tuple[list[Indices], Indices]:
     """Choose the rows to hold out, in groups of neighbours, and those around every fourth group."""
-    size = plan.n_probes // plan.n_groups
-    centres = rng.choice(len(scaled), plan.n_groups, replace=False)
-    _, around = tree.query(scaled[centres], k=2 * plan.held_out * size)
+    size = N_PROBES // N_GROUPS
+    centres = rng.choice(len(scaled), N_GROUPS, replace=False)
+    _, around = tree.query(scaled[centres], k=2 * HELD_OUT * size)
     taken: set[int] = set()
     groups = []
     for candidates in around:
@@ -185,13 +161,13 @@ def _hold_out(scaled: Floats, tree: KDTree, rng: np.random.Generator, plan: Prob
         taken.update(group)
         if group:  # where many rows are equal, other groups may have taken them all
             groups.append(np.array(group, dtype=np.intp))
-    n_left_out = int(plan.gap_share * len(scaled) / (plan.n_groups / 4))
+    n_left_out = int(GAP_SHARE * len(scaled) / (N_GROUPS / 4))
     return groups, np.unique(around[::4, :n_left_out])
 
 
-def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], gone: Indices, plan: ProbePlan) -> Indices:
+def _neighbourhoods(scaled: Floats, tree: KDTree, groups: list[Indices], gone: Indices) -> Indices:
     """Return the rows nearest to the middle of each group that are not left out, the nearest first."""
-    k = min(plan.neighbours, len(scaled) - len(gone))
+    k = min(NEIGHBOURS, len(scaled) - len(gone))
     middles = np.stack([scaled[group].mean(axis=0) for group in groups])
     _, around = tree.query(middles, k=k + len(gone), workers=torch.get_num_threads())
     return np.stack([nearest[~np.isin(nearest, gone)][:k] for nearest in around])
@@ -209,50 +185,37 @@ def _both(posterior: ExactPosterior, X: Floats) -> tuple[Floats, Floats]:
     return means[:, 0], variances
 
 
-class _Reference:
-    """Groups of rows, and the neighbourhoods that they are predicted from."""
+def _reference(
+    kernel: Kernel, noise: Noise, rest: Rows, groups: list[Floats], around: Indices, enough: float,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, float]:  # fmt: skip
+    """Return means and variances of groups, from the rows around each, and by how much half of these change them."""
 
-    def __init__(
-        self, kernel: Kernel, rows: Rows, noise: Noise, groups: list[Floats], around: Indices, kept: Indices
-    ) -> None:
-        self.kernel, self.rows, self.noise = kernel, rows, noise
-        self.groups, self.around, self.kept = groups, around, kept
-
-    def settled(
-        self, rest: Rows, enough: float, rng: np.random.Generator, plan: ProbePlan
-    ) -> tuple[Floats, Floats, float]:
-        """Return means, variances, and by how much half the neighbourhoods change them."""
-        half = self.around.shape[1] // 2
-        alone = self._compared(self._by_neighbours(self.around[:, :half]), self._by_neighbours(self.around))
-        n_landmarks = min(plan.landmarks, plan.entries // len(rest), len(rest))
-        if alone[2] <= enough or n_landmarks < 2:
-            return alone
-        # Where the rows around are among those that are not left out.
-        near = np.searchsorted(self.kept, self.around)
-        fewer, more = (
-            self._by_residuals(rest, n_landmarks // part, near[:, : self.around.shape[1] // part], rng, plan.block_size)
-            for part in (2, 1)
-        )
-        return self._compared(fewer, more)
-
-    def _by_neighbours(self, around: Indices) -> tuple[Floats, Floats]:
+    def by_neighbours(n: int) -> tuple[Floats, Floats]:
         def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
-            return _both(ExactPosterior(self.kernel, self.rows.take(task[1]), self.noise), task[0])
+            return _both(ExactPosterior(kernel, rest.take(task[1]), noise), task[0])
 
-        parts = parallel_map(predict, list(zip(self.groups, around, strict=True)))
-        mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return mean, variance
+        return _joined(parallel_map(predict, list(zip(groups, around[:, :n], strict=True))))
 
-    def _by_residuals(
-        self, rest: Rows, n_landmarks: int, near: Indices, rng: np.random.Generator, block_size: int
-    ) -> tuple[Floats, Floats]:
-        features, centre = fitted_global_map(make_feature_map(NystroemFeatures(n_landmarks), self.kernel, rng), rest)
-        posterior = ResidualPosterior(self.kernel, rest, self.noise, features, centre, 1, block_size)
-        tasks = list(zip(near, self.groups, strict=True))
-        parts = parallel_map(lambda task: posterior.predict_given(*task), tasks)
-        means, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+    def by_residuals(n: int, n_landmarks: int) -> tuple[Floats, Floats]:
+        made = make_feature_map(NystroemFeatures(n_landmarks), kernel, rng)
+        posterior = ResidualPosterior(kernel, rest, noise, *fitted_global_map(made, rest), 1, BLOCK_SIZE)
+        tasks = list(zip(around[:, :n], groups, strict=True))
+        means, variance = _joined(parallel_map(lambda task: posterior.predict_given(*task), tasks))
         return means[:, 0], variance
 
-    def _compared(self, before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> tuple[Floats, Floats, float]:
-        (m, v), (mean, variance), noise = before, after, self.noise.variance
-        return mean, variance, float(kl_divergence(m, v + noise, mean, variance + noise).mean())
+    def change(before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> float:
+        (m, v), (mean, variance) = before, after
+        return float(kl_divergence(m, v + noise.variance, mean, variance + noise.variance).mean())
+
+    k = around.shape[1]
+    fewer, more = by_neighbours(k // 2), by_neighbours(k)
+    n_landmarks = min(LANDMARKS, ENTRIES // len(rest), len(rest))
+    if change(fewer, more) > enough and n_landmarks >= 2:
+        fewer, more = by_residuals(k // 2, n_landmarks // 2), by_residuals(k, n_landmarks)
+    return *more, change(fewer, more)
+
+
+def _joined(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    means, variances = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return means, variances

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
-from typing import NamedTuple, Self, overload
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from lmgp.selection.candidates import Candidate, Family
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.utils.progress import tried_model
+from lmgp.utils.trials import Trials, aligned
 
 Floats = NDArray[np.float64]
 
@@ -24,45 +25,24 @@ Floats = NDArray[np.float64]
 APPROXIMATION: Approximation = "fitc"
 
 
-@dataclass(frozen=True)
-class Rules:
-    """When a candidate is given up, when it is near enough, and how long the search takes.
-
-    Attributes
-    ----------
-    first_look : int
-        The number of probes that a candidate is tried on first.
-    far_off : float
-        A candidate is given up whose divergence on these is more than this multiple of the tolerance.
-    standard_errors : float
-        A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have
-        heavy tails, and of many candidates the first one below the tolerance has been lucky with its probes.
-    still_to_come : float
-        The reference is uncertain by this multiple of its last change. If each doubling of its rows halves the
-        change of the divergence, ρ² = 1/2, all further changes add up to (ρ/(1 − ρ))² = 5.8 times the last.
-    as_near : float
-        Where no candidate is near enough, the cheapest one is taken whose divergence is at most this multiple of the
-        least. By how much the reference is uncertain counts as a part of both.
-    unknown : float
-        It counts up to this multiple of the tolerance: where the reference is poor, what is far from it is no better.
-    least_seconds, most_seconds : float
-        Trials of maps take as long as the model without a map that would be taken instead, within these bounds.
-    unpredicted : float
-        The share of its time that a trial takes which ends before the model predicts.
-    """
-
-    first_look: int = 32
-    far_off: float = 5.0
-    standard_errors: float = 2.0
-    still_to_come: float = 6.0
-    as_near: float = 1.25
-    unknown: float = 20.0
-    least_seconds: float = 2.0
-    most_seconds: float = 3.0
-    unpredicted: float = 0.1
-
-
-RULES = Rules()
+# The number of probes that a candidate is tried on first. It is given up if its divergence on these is more than this
+# multiple of the tolerance.
+FIRST_LOOK, FAR_OFF = 32, 5.0
+# A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have heavy
+# tails, and of many candidates the first one below the tolerance has been lucky with its probes.
+STANDARD_ERRORS = 2.0
+# The reference is uncertain by this multiple of its last change. If each doubling of its rows halves the change of the
+# divergence, ρ² = 1/2, all further changes add up to (ρ/(1 − ρ))² = 5.8 times the last.
+STILL_TO_COME = 6.0
+# Where no candidate is near enough, the cheapest one is taken whose divergence is at most this multiple of the least.
+# By how much the reference is uncertain counts as a part of both.
+AS_NEAR = 1.25
+# It counts up to this multiple of the tolerance: where the reference is poor, what is far from it is no better.
+UNKNOWN = 20.0
+# Trials of maps take as long as the model without a map that would be taken instead, within these bounds in seconds.
+LEAST_SECONDS, MOST_SECONDS = 2.0, 3.0
+# The share of its time that a trial takes which ends before the model predicts.
+UNPREDICTED = 0.1
 
 
 class RecipeTrial(NamedTuple):
@@ -112,11 +92,11 @@ class RecipeTrial(NamedTuple):
 
     def within(self, tolerance: float) -> bool:
         """Say whether the divergence is within a tolerance, with two standard errors added."""
-        return self.kl + RULES.standard_errors * self.spread <= tolerance
+        return self.kl + STANDARD_ERRORS * self.spread <= tolerance
 
 
 @dataclass(frozen=True)
-class Selection(Sequence[RecipeTrial]):
+class Selection(Trials[RecipeTrial]):
     """What was tried, in this order, what it cost, and what was chosen: a sequence of `RecipeTrial`.
 
     ``print(selection)`` shows a table, and ``pandas.DataFrame(selection)`` makes one.
@@ -149,21 +129,6 @@ class Selection(Sequence[RecipeTrial]):
     variance_by: str | None = None
     seed: int | None = None
 
-    @overload
-    def __getitem__(self, index: int) -> RecipeTrial: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[RecipeTrial, ...]: ...
-    def __getitem__(self, index: int | slice) -> RecipeTrial | tuple[RecipeTrial, ...]:
-        return self.trials[index]
-
-    def __len__(self) -> int:
-        return len(self.trials)
-
-    @property
-    def chosen(self) -> RecipeTrial:
-        """The line of what was chosen."""
-        return next(trial for trial in self.trials if trial.chosen)
-
     def stating(self, divergence: float, variance_by: str) -> Self:
         """Return the selection with what the chosen model states of itself: its divergence, and its variance."""
         trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
@@ -173,7 +138,7 @@ class Selection(Sequence[RecipeTrial]):
         """Say how far off the tolerance is, as an open sentence; None where it is reached, or the model is exact."""
         chosen = self.chosen
         model = f"{chosen.method} of size {chosen.n_features}"
-        uncertainty = RULES.still_to_come * self.reference_change
+        uncertainty = STILL_TO_COME * self.reference_change
         if chosen.method == EXACT or max(chosen.kl, uncertainty) <= self.tolerance:
             return None
         if chosen.kl <= uncertainty:
@@ -200,47 +165,37 @@ class Selection(Sequence[RecipeTrial]):
         return cls(**{**values, "trials": tuple(RecipeTrial(*trial) for trial in values["trials"])})
 
     def __str__(self) -> str:
+        names = "method", "size", "threshold", "approximation", "nearest", "KL/row", "s.e.", "probes", "s", "trial s"
         lines = [
-            ("", "method", "size", "threshold", "approximation", "nearest", "KL/row", "s.e.", "probes", "s", "trial s")
-        ]
-        for trial in self.trials:
-            lines.append(
-                (
-                    "*" if trial.chosen else "",
-                    trial.method,
-                    str(trial.n_features),
-                    "-" if trial.threshold is None else f"{trial.threshold:g}",
-                    trial.approximation,
-                    "-" if trial.n_neighbors is None else str(trial.n_neighbors),
-                    f"{'' if trial.measured else '> '}{trial.kl:.2g}",
-                    f"{trial.spread:.1g}" if trial.measured else "-",
-                    str(trial.n_probes),
-                    f"{trial.seconds:.2g}",
-                    f"{trial.trial_seconds:.2g}",
-                )
-            )
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        change = f"; doubling their number changed them by {self.reference_change:.1g}" if self.reference_change else ""
-        return "\n".join(
             (
-                *(
-                    "  ".join((*map(str.ljust, line[:2], widths), *map(str.rjust, line[2:], widths[2:])))
-                    for line in lines
-                ),
-                f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict.",
-                *(
-                    ()
-                    if self.variance_by is None
-                    else (f"The mean is from all rows, the variance {self.variance_by}.",)
-                ),
+                "*" if trial.chosen else "",
+                trial.method,
+                str(trial.n_features),
+                "-" if trial.threshold is None else f"{trial.threshold:g}",
+                trial.approximation,
+                "-" if trial.n_neighbors is None else str(trial.n_neighbors),
+                f"{'' if trial.measured else '> '}{trial.kl:.2g}",
+                f"{trial.spread:.1g}" if trial.measured else "-",
+                str(trial.n_probes),
+                f"{trial.seconds:.2g}",
+                f"{trial.trial_seconds:.2g}",
+            )
+            for trial in self.trials
+        ]
+        change = f"; doubling their number changed them by {self.reference_change:.1g}" if self.reference_change else ""
+        notes = [f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict."]
+        if self.variance_by is not None:
+            notes.append(f"The mean is from all rows, the variance {self.variance_by}.")
+        if self.reference_rows:
+            notes.append(
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows{change}. They took "
                 f"{self.reference_seconds:.2g} s."
-                if self.reference_rows
-                else "Its own estimate of its error needs no search."
-                if self.chosen.method == SPECTRAL
-                else "So few rows need no search.",
             )
-        )
+        elif self.chosen.method == SPECTRAL:
+            notes.append("Its own estimate of its error needs no search.")
+        else:
+            notes.append("So few rows need no search.")
+        return "\n".join((*aligned((("", *names), *lines), 2), *notes))
 
 
 def at_once(candidate: Candidate, kl: float, tolerance: float, n_predict: int) -> Selection:
@@ -259,7 +214,7 @@ def select(
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
     Two standard errors are added to each divergence. Models of the nearest rows come first: their trials are cheap. The
-    exact GP needs none. Maps are tried only as far as they can save more than their trials take: see `Rules`.
+    exact GP needs none. Maps are tried only as far as they can save more than their trials take.
     Candidates come in the order of their expected seconds, but for those that cannot be near enough. If none is near
     enough, the nearest one is taken, or a cheaper one that is about as near.
 
@@ -286,19 +241,19 @@ def select(
     # Each model that is near enough sets the seconds that the next ones are to save.
     found = trials.first_within(_by_seconds(nearest), tolerance, math.inf, exact.seconds if exact else math.inf)
     if not found and exact:
-        found = trials.add_exact(exact)
+        found = trials.by_candidate[exact] = _trial(exact, 0.0)
     elif not found:
         trials.try_largest(nearest, math.inf)
     saving = found.seconds if found else math.inf
     without = found.seconds if found else max((one.seconds for _, one in _by_seconds(nearest)), default=math.inf)
-    budget = min(max(without, RULES.least_seconds), RULES.most_seconds)
+    budget = min(max(without, LEAST_SECONDS), MOST_SECONDS)
     trials.spent = 0.0
     if not trials.first_within(_by_seconds(maps), tolerance, budget, saving) and not found:
         trials.try_largest(maps, budget)
     if not trials.complete():
         trials.attempt(*_by_seconds(families)[0], math.inf)
     chosen, best = trials.best(tolerance)
-    table = tuple(trial._replace(chosen=trial is best) for _, trial in trials.by_candidate.values())
+    table = tuple(trial._replace(chosen=trial is best) for trial in trials.by_candidate.values())
     return chosen, Selection(table, tolerance, n_predict, probes.n_used, probes.change, probes.seconds)
 
 
@@ -324,26 +279,21 @@ class _Trials:
 
     Attributes
     ----------
-    by_candidate : dict of Candidate to (Candidate, RecipeTrial)
+    by_candidate : dict of Candidate to RecipeTrial
     spent : float
         The nominal time of the trials.
     """
 
     def __init__(self, probes: Probes, build: Callable[[Candidate], Posterior], noise_variance: float) -> None:
         self.probes, self.build, self.noise_variance = probes, build, noise_variance
-        self.by_candidate: dict[Candidate, tuple[Candidate, RecipeTrial]] = {}
+        self.by_candidate: dict[Candidate, RecipeTrial] = {}
         self.spent = 0.0
 
-    def add_exact(self, candidate: Candidate) -> RecipeTrial:
-        """Add the exact GP, whose divergence needs no trial."""
-        trial = _trial(candidate, 0.0)
-        self.by_candidate[candidate] = candidate, trial
-        return trial
-
-    def complete(self) -> list[tuple[Candidate, RecipeTrial]]:
-        """Return the candidates that were tried on all probes, and the exact GP."""
+    def complete(self) -> dict[Candidate, RecipeTrial]:
+        """Return the trials on all probes, and the exact GP, whose divergence needs none."""
         n_probes = len(self.probes.X)
-        return [pair for pair in self.by_candidate.values() if pair[1].method == EXACT or pair[1].n_probes == n_probes]
+        trials = self.by_candidate.items()
+        return {one: trial for one, trial in trials if trial.method == EXACT or trial.n_probes == n_probes}
 
     def first_within(
         self, pairs: Sequence[tuple[Family, Candidate]], tolerance: float, budget: float, saving: float = math.inf
@@ -363,20 +313,21 @@ class _Trials:
         """Try the largest affordable candidate of each family that can be nearer than all others."""
         for family in sorted(families, key=lambda family: family.least):
             possible = [one for one in family.candidates if self.spent + one.trial_seconds <= budget]
-            nearest = min((trial.kl for _, trial in self.complete()), default=math.inf)
-            if not possible:
+            complete = self.complete()
+            nearest = min((trial.kl for trial in complete.values()), default=math.inf)
+            if not possible or possible[-1] in complete or family.behind:
                 continue
-            known = any(candidate is possible[-1] for candidate, _ in self.complete())
-            if not known and not family.behind and (family.least < nearest or nearest == math.inf):
+            if family.least < nearest or nearest == math.inf:
                 self.attempt(family, possible[-1], nearest)
 
     def best(self, tolerance: float) -> tuple[Candidate, RecipeTrial]:
         """Return the cheapest candidate within the tolerance; if there is none, of those about as near as can be."""
         complete = self.complete()
-        unknown = min(RULES.still_to_come * self.probes.change, RULES.unknown * tolerance)
-        limit = RULES.as_near * (min(trial.kl for _, trial in complete) + unknown) - unknown
-        near = [one for one in complete if one[1].within(tolerance)] or [one for one in complete if one[1].kl <= limit]
-        return min(near, key=lambda pair: pair[1].seconds)
+        unknown = min(STILL_TO_COME * self.probes.change, UNKNOWN * tolerance)
+        limit = AS_NEAR * (min(trial.kl for trial in complete.values()) + unknown) - unknown
+        near = {one: trial for one, trial in complete.items() if trial.within(tolerance)}
+        near = near or {one: trial for one, trial in complete.items() if trial.kl <= limit}
+        return min(near.items(), key=lambda pair: pair[1].seconds)
 
     def attempt(self, family: Family, candidate: Candidate, target: float) -> RecipeTrial:
         """Try a candidate on the first probes, and on all of them if it is not far off the target."""
@@ -387,17 +338,17 @@ class _Trials:
         # The predicted variance is at least what the map leaves out: that bounds the divergence from below.
         ratio = np.maximum((model.missing(probes.X) + noise_variance) / expected, 1.0)
         n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
-        for look in (RULES.first_look, len(probes.X)):
-            if kl <= RULES.far_off * target and n_probes < len(probes.X):
+        for look in (FIRST_LOOK, len(probes.X)):
+            if kl <= FAR_OFF * target and n_probes < len(probes.X):
                 means, variance = model.predict(probes.X[:look])
                 assert variance is not None  # they were asked for
                 found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean[:look], expected[:look])
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
         family.seen[candidate.size] = kl, n_probes > 0
         seconds = perf_counter() - start
-        self.spent += candidate.trial_seconds * (1.0 if n_probes else RULES.unpredicted)
+        self.spent += candidate.trial_seconds * (1.0 if n_probes else UNPREDICTED)
         if candidate in self.by_candidate:
-            seconds += self.by_candidate[candidate][1].trial_seconds
+            seconds += self.by_candidate[candidate].trial_seconds
         trial = tried_model(_trial(candidate, kl, spread, n_probes, seconds))
-        self.by_candidate[candidate] = candidate, trial
+        self.by_candidate[candidate] = trial
         return trial

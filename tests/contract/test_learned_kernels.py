@@ -1,6 +1,5 @@
 """The contract of what is learned: names, lists, "auto" and objects with bounds mean the same in every model."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,6 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import lmgp.learning.engine
-import lmgp.learning.search
 from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
@@ -23,8 +20,10 @@ from lmgp import (
     learn,
 )
 from lmgp.errors import InputError
+from lmgp.learning import plan
+from lmgp.learning.engine import REMEMBERED
 from lmgp.learning.forms import AUTO, SINGLE
-from lmgp.learning.plan import PLAN, Round
+from lmgp.learning.plan import Round
 from tests.conftest import Floats, dense_gp
 
 N = 70
@@ -43,11 +42,12 @@ pytestmark = pytest.mark.usefixtures("small")
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions."""
-    rounds = {"first": Round(40, 8, 6, 3, 0.5), "second": Round(60, 12, 6, 2, 0.2), "last": Round(70, 15, 10, 2, 0.5)}
-    plan = replace(PLAN, **rounds, exact=(Round(70, 12, 8, 1, 0.05),), sample=Round(70, 12, 8, 1, 0.05))
-    lmgp.learning.engine.REMEMBERED.clear()
-    for module in (lmgp.learning.engine, lmgp.learning.search):
-        monkeypatch.setattr(module, "PLAN", plan)
+    rounds = {"FIRST": Round(40, 8, 6, 3, 0.5), "SECOND": Round(60, 12, 6, 2, 0.2), "LAST": Round(70, 15, 10, 2, 0.5)}
+    rounds["SAMPLE"] = Round(70, 12, 8, 1, 0.05)
+    for name, value in rounds.items():
+        monkeypatch.setattr(plan, name, value)
+    monkeypatch.setattr(plan, "EXACT", (rounds["SAMPLE"],))
+    REMEMBERED.clear()
 
 
 def rows() -> tuple[Floats, Floats, Floats]:

@@ -5,7 +5,6 @@ The test on real data reads the folder in LMGP_DATA_DIR, and is reported as skip
 
 import os
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.local import LocalPosterior
 from lmgp.posteriors.weights import WeightPosterior
-from lmgp.selection import choose
-from lmgp.selection.probes import PLAN
+from lmgp.selection import probes
 from tests.estimators.conftest import FEATURES, NOISE, ROWS, VARIANCE, assert_no_warning, auto, divergence, draw
 
 
@@ -84,7 +82,7 @@ class TestNearTheExactProcess:
         """Rows beyond any neighbourhood matter there, and are not lost on the reference."""
         X, y, T = draw(5000)
         model = assert_no_warning(auto(6.0, n_predict=n_predict), X, y)
-        assert model.selection_.reference_rows == PLAN.neighbours
+        assert model.selection_.reference_rows == probes.NEIGHBOURS
         assert divergence(model, X, y, T) < 3e-3
 
     def test_what_no_model_reaches_is_of_256_nearest_rows(self) -> None:
@@ -98,7 +96,8 @@ class TestNearTheExactProcess:
         assert model.model_.n_neighbors == 256
 
     def test_in_groups_of_probes_of_many_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(choose, "PLAN", replace(PLAN, all_rows=1000, neighbours=512))
+        monkeypatch.setattr(probes, "ALL_ROWS", 1000)
+        monkeypatch.setattr(probes, "NEIGHBOURS", 512)
         X, y, T = draw(1500, extent=20.0)
         model = assert_no_warning(auto(tolerance=1e-2, n_predict=10**6), X, y)
         assert model.selection_.reference_rows <= 512

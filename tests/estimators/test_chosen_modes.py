@@ -61,6 +61,6 @@ class TestGlobalSolve:
         model = auto(n_predict=10**6, methods=None).fit(X, y)
         (trial,) = model.selection_
         assert trial.method == "spectral"
-        # The exact GP takes 3e10 products of 300 rows and 10⁶ predictions, and so about a second: `LIMITS.quick`.
+        # The exact GP takes 3e10 products of 300 rows and 10⁶ predictions, and so about a second: `QUICK`.
         monkeypatch.setattr(lmgp.selection.choose, "of_modes", lambda *_: Cost(calls=1e4 * REFERENCE.calls))
         assert auto(n_predict=10**6, methods=["spectral", "exact"]).fit(X, y).selection_.chosen.method == "exact"

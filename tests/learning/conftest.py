@@ -1,32 +1,30 @@
 """What the tests of learning share: a small plan, and rows drawn from known kernels."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-import lmgp.learning.engine
-import lmgp.learning.search
 from lmgp.kernels.base import Kernel
+from lmgp.learning import plan
 from lmgp.learning.engine import REMEMBERED
-from lmgp.learning.plan import PLAN, Round
+from lmgp.learning.plan import Round
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., tuple[Floats, Floats]]
 
-SMALL = replace(
-    PLAN,
-    first=Round(60, 8, 8, 3, 0.5),
-    second=Round(120, 12, 8, 2, 0.2),
-    last=Round(200, 15, 15, 2, 0.2),
-    exact=(Round(100, 12, 3, 2, 0.05), Round(100, 12, 10, 1, 0.05)),
-    sample=Round(100, 12, 10, 1, 0.05),
-    closer=((30, 150),),
-    positions_per_parameter=20,
-)
+SMALL: dict[str, Any] = {
+    "FIRST": Round(60, 8, 8, 3, 0.5),
+    "SECOND": Round(120, 12, 8, 2, 0.2),
+    "LAST": Round(200, 15, 15, 2, 0.2),
+    "EXACT": (Round(100, 12, 3, 2, 0.05), Round(100, 12, 10, 1, 0.05)),
+    "SAMPLE": Round(100, 12, 10, 1, 0.05),
+    "CLOSER": ((30, 150),),
+    "POSITIONS_PER_PARAMETER": 20,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +36,8 @@ def forgotten() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions with few neighbours."""
-    for module in (lmgp.learning.engine, lmgp.learning.search):
-        monkeypatch.setattr(module, "PLAN", SMALL)
+    for name, value in SMALL.items():
+        monkeypatch.setattr(plan, name, value)
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-import lmgp.learning.choice
 from lmgp import MaternKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
-from lmgp.learning.choice import Choice, Rule
+from lmgp.learning import choice
+from lmgp.learning.choice import best_by_held_out_rows
 from lmgp.learning.forms import forms
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
@@ -34,12 +34,11 @@ class TestDecision:
 
     def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
         trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
-        assert Choice(trying, [held], None).best(found).trial.kernel == "matern12"
+        assert best_by_held_out_rows(trying, [held], None, found).trial.kernel == "matern12"
         # Both have their densities in their lines.
         lines = {one.trial.kernel: one.trial for one in trying.trials}
         for one in found:
-            space, free = one.space, one.optimum.free
-            given = space.kernel(free), space.noise_variance(free)
+            given = one.hyperparameters
             alone, regions = held.alone_densities(*given), held.region_densities(*given)
             line = lines[one.trial.kernel]
             assert (line.alone, line.regions) == (pytest.approx(alone.mean()), pytest.approx(regions.mean()))
@@ -57,10 +56,11 @@ class TestDecision:
         X = held.rest.X[:200]
         covariance = kernel(X) + noise * np.eye(200)
         sample = Rows(X, multivariate_normal(np.zeros(200), covariance).rvs(random_state=0))
-        assert Choice(trying, [held], sample).best(found).trial.kernel == "matern12"  # by far the best
-        monkeypatch.setattr(lmgp.learning.choice, "RULE", Rule(standard_errors=1e9, behind=np.inf, doublings=0))
-        taken = Choice(trying, [held], sample).best(found)
-        assert taken.optimum.free is gaussian.optimum.free
+        assert best_by_held_out_rows(trying, [held], sample, found).trial.kernel == "matern12"  # by far the best
+        for name, value in (("STANDARD_ERRORS", 1e9), ("BEHIND", np.inf), ("DOUBLINGS", 0)):
+            monkeypatch.setattr(choice, name, value)
+        taken = best_by_held_out_rows(trying, [held], sample, found)
+        assert taken.free is gaussian.free
         assert taken.trial.log_likelihood == gaussian.trial.log_likelihood
         # Half of them first, which do not tell these apart.
         exact = [one.trial for one in trying.trials if (one.trial.likelihood, one.trial.n_rows) == ("exact", 200)]
@@ -70,15 +70,17 @@ class TestDecision:
         assert (line.n_rows, line.log_likelihood) == (200, pytest.approx(density / 200))
         assert line.alone == taken.trial.alone == pytest.approx(held.alone_densities(kernel, noise).mean())
         # Without a sample, or out of reach of the best, rows that are left out have the last word.
-        assert Choice(trying, [held], None).best(found).optimum.free is matern.optimum.free
-        for rule in (Rule(standard_errors=0.0, behind=np.inf), Rule(standard_errors=1e9, behind=0.0)):
-            monkeypatch.setattr(lmgp.learning.choice, "RULE", rule)
-            assert Choice(trying, [held], sample).best(found).trial.kernel == "matern12"
+        assert best_by_held_out_rows(trying, [held], None, found).free is matern.free
+        monkeypatch.setattr(choice, "DOUBLINGS", 6)
+        for standard_errors, behind in ((0.0, np.inf), (1e9, 0.0)):
+            monkeypatch.setattr(choice, "STANDARD_ERRORS", standard_errors)
+            monkeypatch.setattr(choice, "BEHIND", behind)
+            assert best_by_held_out_rows(trying, [held], sample, found).trial.kernel == "matern12"
 
 
 class TestDoubledNoise:
     # Of the 60 rows that are left out at random: the 10 worst, and every third of the others.
-    RULE = Rule(n_worst=10, every=3)
+    N_WORST, EVERY = 10, 3
     LOOK = 27
 
     def chosen(
@@ -94,9 +96,9 @@ class TestDoubledNoise:
         held = HeldOut.of(rows, units.columns, np.random.default_rng(0))
         trying = Search(held.rest, units, None, None, (0, 1, 2))
         (learned,) = trying.best_forms(forms("matern12", False, 2))
-        free = learned.optimum.free.copy()
+        free = learned.free.copy()
         free[-1] += np.log(factor)
-        given = learned._replace(optimum=learned.optimum._replace(free=free))
+        given = learned._replace(free=free)
         counts: list[int] = []
         predicted = HeldOut.alone_densities
 
@@ -106,12 +108,13 @@ class TestDoubledNoise:
             return densities
 
         monkeypatch.setattr(HeldOut, "alone_densities", counted)
-        monkeypatch.setattr(lmgp.learning.choice, "RULE", self.RULE)
-        return given, Choice(trying, [held], None).best([given]), trying, held, counts
+        monkeypatch.setattr(choice, "N_WORST", self.N_WORST)
+        monkeypatch.setattr(choice, "EVERY", self.EVERY)
+        return given, best_by_held_out_rows(trying, [held], None, [given]), trying, held, counts
 
     def test_where_it_does_not_pay_a_first_look_tells(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
         given, taken, trying, held, counts = self.chosen(draw_from, 4.0, monkeypatch)
-        assert taken.optimum.free is given.optimum.free
+        assert taken.free is given.free
         assert counts == [len(held.alone), self.LOOK]
         assert not any("more noise" in one.trial.likelihood for one in trying.trials)
 
@@ -130,8 +133,8 @@ class TestDoubledNoise:
             return float((held.alone_densities(*of).mean() + held.region_densities(*of).mean()) / 2.0)
 
         before, best, after = (mean(2.0**power) for power in (doublings - 1.0, doublings, doublings + 1.0))
-        assert best - before >= lmgp.learning.choice.RULE.worth_doubling
-        assert after - best < lmgp.learning.choice.RULE.worth_doubling
+        assert best - before >= choice.WORTH_DOUBLING
+        assert after - best < choice.WORTH_DOUBLING
         assert trying.trials[-1].trial.likelihood == "vecchia, more noise"
 
     def test_what_few_outliers_gain_is_not_overlooked(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:

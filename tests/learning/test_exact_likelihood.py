@@ -5,7 +5,6 @@ import subprocess
 import sys
 import threading
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-import lmgp.learning.engine
-import lmgp.learning.search
 from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel, ModulatedKernel, RationalQuadraticKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError, LmgpError, NumericalWarning
+from lmgp.learning import plan
 from lmgp.learning.engine import REMEMBERED, Settings, learn_rows
 from lmgp.learning.forms import declared_free
-from lmgp.learning.plan import PLAN
 from lmgp.learning.record import Learned
 from lmgp.learning.scoring import ExactObjective
 from lmgp.learning.space import Space, Units
@@ -188,9 +185,7 @@ class TestLearning:
         assert learned(1) != first
 
     def test_says_so_when_the_search_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        cut_off = replace(PLAN, exact=(replace(PLAN.exact[0], n_steps=1, tolerance=1e-9),))
-        for module in (lmgp.learning.engine, lmgp.learning.search):
-            monkeypatch.setattr(module, "PLAN", cut_off)
+        monkeypatch.setattr(plan, "EXACT", (plan.EXACT[0]._replace(n_steps=1, tolerance=1e-9),))
         X, y = friedman()
         model = ExactGPRegressor(random_state=17).fit(X, y)
         assert model.converged_ is False
@@ -310,7 +305,7 @@ def test_the_information_of_all_rows_is_that_of_the_likelihood(weights: bool) ->
     free = np.append(space.median[:2], math.log(0.1 / space.units.variance))
     scores = np.array([ExactObjective(Rows(X, y, own), space)(free).gradient for y in Y.T])
     scores -= space.log_prior(free)[1]
-    found = ExactObjective(Rows(X, Y[:, 0], own), space)(free).information + space.log_prior_curvature
+    found = ExactObjective(Rows(X, Y[:, 0], own), space)(free).information - space.prior_information
     if own is not None:
         scores -= scores.mean(axis=0)  # of weights below 1, a constant
     np.testing.assert_allclose(found, scores.T @ scores / len(scores), atol=0.12 * np.abs(found).max())

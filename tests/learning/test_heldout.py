@@ -1,15 +1,13 @@
 """Rows that learning leaves out, and how well others predict them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import lmgp.learning.heldout
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
-from lmgp.learning.heldout import LEAVING, HeldOut
+from lmgp.learning import heldout
+from lmgp.learning.heldout import HeldOut
 from tests.conftest import KERNELS, NOISE, counts_and_noises
 
 Floats = NDArray[np.float64]
@@ -45,8 +43,8 @@ class TestRows:
         assert len(rest) == len(held.rest)
         assert not rest & (alone | regions)
         assert not alone & regions
-        assert len(alone) == min(LEAVING.n_alone, int(LEAVING.share * n))
-        assert n - len(rest) <= 2 * LEAVING.share * n + 1
+        assert len(alone) == min(heldout.N_ALONE, int(heldout.SHARE * n))
+        assert n - len(rest) <= 2 * heldout.SHARE * n + 1
         assert len(held.region) == len(held.regions) > 0
 
     def test_neighbourhoods_of_several_sizes_are_left_out_as_a_whole(self) -> None:
@@ -54,7 +52,7 @@ class TestRows:
         gaps = []
         for region in np.unique(held.region):
             X = held.regions.X[held.region == region]
-            assert len(X) <= LEAVING.n_in_region
+            assert len(X) <= heldout.N_IN_REGION
             gaps.append(np.median(np.linalg.norm(X[:, None] - held.rest.X, axis=2).min(axis=1)))
         alone = np.median(np.linalg.norm(held.alone.X[:200, None] - held.rest.X, axis=2).min(axis=1))
         assert len(gaps) >= 4
@@ -67,14 +65,14 @@ class TestRows:
         given = rows(2000)
         first, *further = HeldOut.several(given, np.ones(2), np.random.default_rng(0))
         np.testing.assert_array_equal(first.alone.Y[:, 0], left_out(2000).alone.Y[:, 0])
-        assert len(further) == LEAVING.n_more
+        assert len(further) == heldout.N_MORE
         for one in further:
             assert len(one.alone) == 0 < len(one.regions)
             assert not set(numbers(one.rest, given)) & set(numbers(one.regions, given))
             assert set(one.regions.Y[:, 0]) != set(first.regions.Y[:, 0])
             alone, regions = densities(one, KERNELS["matern32"][0], NOISE)
             assert len(alone) == 0 < len(regions)
-        monkeypatch.setattr(lmgp.learning.heldout, "LEAVING", replace(LEAVING, most_rows=1999))
+        monkeypatch.setattr(heldout, "MOST_ROWS", 1999)
         assert len(HeldOut.several(given, np.ones(2), np.random.default_rng(0))) == 1
 
     def test_neighbourhoods_are_measured_in_units_of_the_columns(self) -> None:
@@ -105,7 +103,7 @@ def test_densities_are_those_of_dense_algebra(
     name: str, given: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # From all other rows: of 150, 15 are alone and one neighbourhood of 12 is left out.
-    monkeypatch.setattr(lmgp.learning.heldout, "LEAVING", replace(LEAVING, n_neighbors=200))
+    monkeypatch.setattr(heldout, "N_NEIGHBORS", 200)
     kernel, formula = KERNELS[name]
     held = left_out(150, **given)
     rest = held.rest

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,9 +21,8 @@ from lmgp import (
 from lmgp.data import Rows
 from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.kernels.base import Kernel
-from lmgp.learning import choice
+from lmgp.learning import choice, plan
 from lmgp.learning.engine import REMEMBERED
-from lmgp.learning.plan import PLAN
 from lmgp.learning.record import Learned
 from lmgp.learning.search import Search
 from lmgp.posteriors.likelihood import log_likelihood
@@ -66,7 +64,7 @@ def fisher(X: Floats, learned: Learned) -> Floats:
 @pytest.fixture
 def no_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the noise as the likelihood has it."""
-    monkeypatch.setattr(choice, "RULE", replace(choice.RULE, doublings=0))
+    monkeypatch.setattr(choice, "DOUBLINGS", 0)
 
 
 @pytest.fixture
@@ -190,9 +188,10 @@ class TestParameters:
     ) -> None:
         X, y = draw_from(ROUGH, 500)
 
-        def learned(**rule: float) -> Learned:
+        def learned(doublings: int = 6, worth_doubling: float = 0.002) -> Learned:
             REMEMBERED.clear()
-            monkeypatch.setattr(choice, "RULE", replace(choice.Rule(), **rule))
+            monkeypatch.setattr(choice, "DOUBLINGS", doublings)
+            monkeypatch.setattr(choice, "WORTH_DOUBLING", worth_doubling)
             return learn(X, y, kernel="gaussian", max_learning_rows=100, random_state=0)
 
         alone, by_gain = learned(doublings=0), learned()
@@ -298,8 +297,8 @@ def test_of_few_rows_the_exact_likelihood_decides_between_six_kernels(draw_from:
     X, y = draw_from(SMOOTH, 120, seed=3)
     found = learn(X, y, random_state=0).learning
     exact = [one for one in found if one.likelihood == "exact"]
-    assert len({(one.kernel, one.ard) for one in exact}) == len(exact) == PLAN.n_exact == 6
-    assert {one.n_neighbors for one in found} == {0, PLAN.first.n_neighbors}  # no second round
+    assert len({(one.kernel, one.ard) for one in exact}) == len(exact) == plan.N_EXACT == 6
+    assert {one.n_neighbors for one in found} == {0, plan.FIRST.n_neighbors}  # no second round
     worth = {one: one.log_likelihood - one.n_free / (120 - one.n_free - 1) for one in exact}
     assert found.chosen in exact
     assert worth[found.chosen] == max(worth.values())

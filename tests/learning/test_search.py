@@ -1,6 +1,5 @@
 """The search for a kernel: its rounds."""
 
-from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -8,14 +7,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-import lmgp.learning.search
 from lmgp import GaussianKernel, MaternKernel
 from lmgp.data import Rows
+from lmgp.learning import plan
 from lmgp.learning.forms import forms, make_form
 from lmgp.learning.plan import Round
 from lmgp.learning.search import Found, Search
 from lmgp.learning.space import Units
-from tests.learning.conftest import SMALL, Draw
+from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
 SMOOTH = GaussianKernel([0.7, 2.0], 1.0)
@@ -29,30 +28,30 @@ def search(X: Floats, y: Floats, log_noise: float | None = None, seeds: tuple[in
 
 
 def kernel_of(found: Found) -> Floats:
-    return np.append(found.space.kernel(found.optimum.free).theta, found.space.noise_variance(found.optimum.free))
+    return np.append(found.space.kernel(found.free).theta, found.space.noise_variance(found.free))
 
 
 class TestRounds:
     def test_all_forms_run_once_and_the_best_go_on(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(SMALL, behind=1e6))
+        monkeypatch.setattr(plan, "BEHIND", 1e6)
         trying = search(*draw_from(SMOOTH, 150))
         best = trying.best_forms(forms("auto", "auto", 2))
         lines = [one.trial for one in trying.trials]
-        first = [line for line in lines if line.n_rows == SMALL.first.n_positions]
-        second = [line for line in lines if line.n_rows == SMALL.second.n_positions]
+        first = [line for line in lines if line.n_rows == plan.FIRST.n_positions]
+        second = [line for line in lines if line.n_rows == plan.SECOND.n_positions]
         assert len(first) == len({(line.kernel, line.ard) for line in first}) == 20
         # The best single kernels, the best sums, and the parts that sums start from.
         assert len(second) == len({(line.kernel, line.ard) for line in second})
         sums = [line for line in second if "+" in line.kernel]
-        assert len(second) - len(sums) >= SMALL.first.n_kept
+        assert len(second) - len(sums) >= plan.FIRST.n_kept
         ranked = trying.first_round(forms("auto", "auto", 2))
         for plain, went_on in ((True, set(second) - set(sums)), (False, set(sums))):
             best_of_kind = [(one.trial.kernel, one.trial.ard) for one in ranked if one.plain is plain][:3]
             assert set(best_of_kind) <= {(line.kernel, line.ard) for line in went_on}
-        assert len(sums) == SMALL.first.n_kept == 3
+        assert len(sums) == plan.FIRST.n_kept == 3
         assert all((part, line.ard) in {(one.kernel, one.ard) for one in second}
                    for line in sums for part in line.kernel.split("+"))  # fmt: skip
-        assert 1 <= len(best) <= SMALL.second.n_kept
+        assert 1 <= len(best) <= plan.SECOND.n_kept
         assert best[0].trial.log_likelihood == pytest.approx(
             max(second, key=lambda line: best[0]._replace(trial=line).worth).log_likelihood
         )
@@ -64,7 +63,7 @@ class TestRounds:
     def test_sums_have_the_lengthscales_that_single_kernels_need(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(SMALL, behind=1.0))
+        monkeypatch.setattr(plan, "BEHIND", 1.0)
         # Of a function of one column alone, one lengthscale for both is far behind.
         X, y = draw_from(GaussianKernel([0.7, 100.0]), 200)
         trying = search(X, y)
@@ -104,30 +103,27 @@ class TestRounds:
         X, y = draw_from(SMOOTH, 100)
         trying = search(X, y)
         (found,) = trying.best_forms(forms(["gaussian"], True, 2))
-        (best,) = trying.by_exact_likelihood([found], trying.rows)
-        kernel, noise = best.space.kernel(best.optimum.free), best.space.noise_variance(best.optimum.free)
+        (best,) = trying.by_exact_likelihood([found[:2]], trying.rows, plan.EXACT)
+        kernel, noise = best.hyperparameters
         expected = multivariate_normal(np.zeros(100), kernel(X) + noise * np.eye(100)).logpdf(y - y.mean())
         assert best.trial.log_likelihood == pytest.approx(expected / 100, rel=1e-8)
         assert (best.trial.likelihood, best.trial.n_rows, best.trial.n_neighbors) == ("exact", 100, 0)
 
-    def test_of_several_forms_the_best_go_on_and_the_others_took_the_first_steps(
-        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_of_several_forms_the_best_go_on_and_the_others_took_the_first_steps(self, draw_from: Draw) -> None:
         trying = search(*draw_from(SMOOTH, 150))
         found = trying.first_round(forms(["gaussian", "matern12", "matern32", "matern52"], True, 2))
         rounds = Round(100, 12, 1, 2, 1e-6), Round(100, 12, 10, 1, 1e-6)
 
         def climbed(rounds: tuple[Round, ...], several: list[Found]) -> list[Found]:
-            monkeypatch.setattr(lmgp.learning.search, "PLAN", replace(SMALL, exact=rounds))
-            return trying.by_exact_likelihood(several, trying.rows)
+            return trying.by_exact_likelihood([one[:2] for one in several], trying.rows, rounds)
 
         started, alone = ([climbed(some, [one])[0] for one in found] for some in (rounds[:1], rounds))
         together = climbed(rounds, found)
         best = sorted(range(4), key=lambda i: -started[i].worth)[:2]
         for i, one in enumerate(together):
             assert one.space.form is found[i].space.form
-            assert one.optimum.value == (alone if i in best else started)[i].optimum.value
-            assert alone[i].optimum.value > started[i].optimum.value
+            assert one.trial.log_likelihood == (alone if i in best else started)[i].trial.log_likelihood
+            assert alone[i].trial.log_likelihood > started[i].trial.log_likelihood
 
     def test_half_the_rows_rule_out_what_is_far_behind(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 201)
@@ -135,14 +131,14 @@ class TestRounds:
         (best,) = trying.best_forms([make_form("gaussian", True, 2)])
 
         def with_noise(factor: float) -> Found:
-            free = best.optimum.free.copy()
+            free = best.free.copy()
             free[-1] += np.log(factor)
-            return best._replace(optimum=best.optimum._replace(free=free))
+            return best._replace(free=free)
 
         given = [best, with_noise(100.0), with_noise(1.1)]
-        assert trying.not_far_behind(given[:1], trying.rows) == given[:1]
+        assert trying.not_far_behind(given[:1], trying.rows) == [True]
         n_lines = len(trying.trials)
-        assert trying.not_far_behind(given, trying.rows) == [given[0], given[2]]
+        assert trying.not_far_behind(given, trying.rows) == [True, False, True]
         values = [one.trial for one in trying.trials[n_lines:]]
         assert [(one.likelihood, one.n_rows) for one in values] == [("exact", 101)] * 3
         # By dense algebra, of the same half.
@@ -152,17 +148,17 @@ class TestRounds:
             density = multivariate_normal(np.zeros(101), kernel(X[half]) + noise * np.eye(101))
             assert line.log_likelihood * 101 == pytest.approx(density.logpdf((y - y.mean())[half]))
         lead = (values[0].log_likelihood - values[1].log_likelihood) * 101
-        assert lead > SMALL.close > abs(values[0].log_likelihood - values[2].log_likelihood) * 101
+        assert lead > plan.CLOSE > abs(values[0].log_likelihood - values[2].log_likelihood) * 101
 
     def test_a_given_noise_stays(self, draw_from: Draw) -> None:
         trying = search(*draw_from(SMOOTH, 100), log_noise=log(0.3))
         for found in trying.best_forms(forms(["matern32", "matern12+gaussian"], False, 2)):
-            assert found.space.noise_variance(found.optimum.free) == pytest.approx(0.3)
+            assert found.space.noise_variance(found.free) == pytest.approx(0.3)
 
     def test_the_worth_of_a_value_counts_what_it_gains_by_chance(self, draw_from: Draw) -> None:
         trying = search(*draw_from(SMOOTH, 201))
         (vecchia,) = trying.best_forms([make_form("gaussian", True, 2)])
-        (sample,) = trying.by_exact_likelihood([vecchia], trying.rows.take(slice(40)), sample=True)
+        (sample,) = trying.by_exact_likelihood([vecchia[:2]], trying.rows.take(slice(40)), (plan.SAMPLE,))
         few, k = trying.rows.take(slice(50)), len(vecchia.space.bounds)
         # 50 rows, of which a random share is among those that the first learned from, and all 40 of the second.
         for found, rows, n in ((vecchia, few, 201), (vecchia, trying.rows, 201), (sample, few, 50)):

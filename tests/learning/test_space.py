@@ -10,7 +10,7 @@ from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKe
 from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.space import PRIORS, Space, Units, parameter_units
+from lmgp.learning.space import LEAST_NOISE, Space, Units, parameter_units
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ class TestBounds:
 
     def test_noise_has_a_floor(self) -> None:
         one = space()
-        assert one.noise_variance(one.bounds[:, 0]) == pytest.approx(PRIORS.least_noise * rows().Y[:, 0].var())
+        assert one.noise_variance(one.bounds[:, 0]) == pytest.approx(LEAST_NOISE * rows().Y[:, 0].var())
 
     def test_are_far_from_what_data_need(self) -> None:
         one = space()
@@ -150,7 +150,7 @@ class TestPriors:
         slopes = [(one.log_prior(at + unit)[0] - one.log_prior(at - unit)[0]) / (2 * step) for unit in units]
         np.testing.assert_allclose(one.log_prior(at)[1], slopes, rtol=1e-6, atol=1e-9)
         curvature = [(one.log_prior(at + unit)[1] - one.log_prior(at - unit)[1]) / (2 * step) for unit in units]
-        np.testing.assert_allclose(one.log_prior_curvature, curvature, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(-one.prior_information, curvature, rtol=1e-6, atol=1e-9)
 
     def test_the_median_is_the_mode(self) -> None:
         one = space("matern32")

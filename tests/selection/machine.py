@@ -11,8 +11,7 @@ from lmgp.data import Rows
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import cover
-from lmgp.selection import candidates
-from lmgp.selection.candidates import TRIED, Allowed, Candidate, Family, Problem, families
+from lmgp.selection.candidates import TRIED, Allowed, Candidate, Family, Problem, families, max_centroids
 from lmgp.selection.methods import METHODS, SPECTRAL
 
 KERNEL = GaussianKernel(1.0, 1.0)
@@ -35,7 +34,7 @@ def draw(n: int = 400, d: int = 2, extent: float = 8.0) -> Rows:
 def listed(
     rows: Rows, allowed: Allowed = OPEN, n_predict: int = 1000, share: float = SHARE, kernel: Kernel = KERNEL
 ) -> list[Family]:
-    limit = candidates.LIMITS.max_centroids(*rows.X.shape)
+    limit = max_centroids(*rows.X.shape)
     problem = Problem(rows, len(rows), kernel, share, n_predict, N_PROBES)
     return families(allowed, problem, lambda threshold: cover(rows, kernel, threshold, limit))
 

@@ -15,7 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors import costs
 from lmgp.recipes import Exact, Local, Nearest, Residual, Weights
 from lmgp.selection import candidates
-from lmgp.selection.candidates import LIMITS, NAMES, TRIED, checked_methods, sizes
+from lmgp.selection.candidates import NAMES, THRESHOLDS, TRIED, checked_methods, max_centroids, sizes
 from lmgp.selection.methods import SPECTRAL
 from tests.selection.machine import (
     FEATURES,
@@ -37,7 +37,7 @@ from tests.selection.machine import (
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """List those too that take next to nothing."""
-    monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, negligible=0.0))
+    monkeypatch.setattr(candidates, "NEGLIGIBLE", 0.0)
 
 
 class TestSizes:
@@ -179,9 +179,9 @@ class TestExact:
 
 class TestThresholds:
     def test_those_with_too_many_centroids_are_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, few_centroids=60))
+        monkeypatch.setattr(candidates, "FEW_CENTROIDS", 60)
         rows = draw(400, d=4)
-        limit = candidates.LIMITS.max_centroids(400, 4)
+        limit = max_centroids(400, 4)
         assert limit == 60
         expected = [t for t in (4.0, 2.0, 1.0, 0.5, 0.25) if len(farthest_point_clustering(rows.X, t)) < limit]
         assert 0 < len(expected) < 5
@@ -192,15 +192,15 @@ class TestThresholds:
         assert {threshold_of(candidate) for candidate in all_of(listed(draw(extent=0.5)))} == {None, 0.25}
 
     def test_of_more_rows_more_centroids_are_looked_for_except_in_high_dimension(self) -> None:
-        assert LIMITS.max_centroids(100, 2) == LIMITS.max_centroids(1000, 8) == 256
-        assert LIMITS.max_centroids(80_000, 3) == 10_000
-        assert LIMITS.max_centroids(80_000, 8) == 1562
-        assert LIMITS.max_centroids(400_000, 8) == 312
-        assert LIMITS.max_centroids(10**9, 8) == 256
+        assert max_centroids(100, 2) == max_centroids(1000, 8) == 256
+        assert max_centroids(80_000, 3) == 10_000
+        assert max_centroids(80_000, 8) == 1562
+        assert max_centroids(400_000, 8) == 312
+        assert max_centroids(10**9, 8) == 256
 
     def test_where_localized_models_alone_are_allowed_one_centroid_will_do(self) -> None:
         found = all_of(listed(draw(extent=0.5), replace(OPEN, methods=LOCAL)))
-        assert {threshold_of(candidate) for candidate in found} == set(LIMITS.thresholds)
+        assert {threshold_of(candidate) for candidate in found} == set(THRESHOLDS)
 
 
 class TestKernels:

@@ -15,7 +15,7 @@ from lmgp.neighbours.placement import cover
 from lmgp.posteriors import costs
 from lmgp.posteriors.costs import PASSES, REFERENCE, TRIANGULAR, Cost
 from lmgp.selection import candidates, probes, search
-from lmgp.selection.candidates import LIMITS, Allowed, Candidate
+from lmgp.selection.candidates import Allowed, Candidate
 from tests.selection.machine import (
     FEATURES,
     FEATURES_ONLY,
@@ -34,7 +34,7 @@ from tests.selection.machine import (
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """List those too that take next to nothing."""
-    monkeypatch.setattr(candidates, "LIMITS", replace(LIMITS, negligible=0.0))
+    monkeypatch.setattr(candidates, "NEGLIGIBLE", 0.0)
 
 
 class TestCounts:
@@ -132,7 +132,7 @@ class TestSeconds:
         assert found[2] == pytest.approx(every_row.seconds)
 
     def test_a_size_is_left_out_where_the_next_one_takes_next_to_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(candidates, "LIMITS", LIMITS)
+        monkeypatch.setattr(candidates, "NEGLIGIBLE", 0.2)
         assert list(seconds(listed(self.ROWS), "orf")) == [256]
         assert len(seconds(listed(self.ROWS, n_predict=10**6), "orf")) == 4
 

@@ -1,6 +1,6 @@
 """Probes: which rows are held out, and that their predictions are those of the exact GP of all others."""
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,17 +8,18 @@ import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
 from lmgp.data import Noise, Rows
+from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.weights import fitted_global_map
 from lmgp.selection import probes as module
-from lmgp.selection.probes import PLAN, ProbePlan, Probes
+from lmgp.selection.probes import Probes, predicted_from_all
 
 KERNEL = GaussianKernel([0.7, 1.9], 2.0)
 NOISE = 0.1
 # Groups and neighbourhoods of few rows.
-SMALL = replace(PLAN, all_rows=300, n_probes=32, n_groups=4, neighbours=128, landmarks=0)
-UNGROUPED = replace(SMALL, all_rows=10**9)
+SMALL = {"ALL_ROWS": 300, "N_PROBES": 32, "N_GROUPS": 4, "NEIGHBOURS": 128, "LANDMARKS": 0}
+UNGROUPED = SMALL | {"ALL_ROWS": 10**9}
 
 
 def draw(n: int, seed: int = 0, extent: float = 10.0) -> Rows:
@@ -28,8 +29,14 @@ def draw(n: int, seed: int = 0, extent: float = 10.0) -> Rows:
     return Rows(X, y - y.mean())
 
 
-def hold_out(rows: Rows, plan: ProbePlan = PLAN, tolerance: float = 1e-3, seed: int = 0) -> Probes:
-    return Probes.of(rows, KERNEL, Noise(NOISE), tolerance, np.random.default_rng(seed), plan)
+def hold_out(
+    rows: Rows, plan: Mapping[str, float] | None = None, tolerance: float = 1e-3, seed: int = 0, kernel: Kernel = KERNEL
+) -> Probes:
+    """Hold out rows, by other numbers than those of the module where the plan has some."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (plan or {}).items():
+            patch.setattr(module, name, value)
+        return Probes.of(rows, kernel, Noise(NOISE), tolerance, np.random.default_rng(seed), 4.0)
 
 
 def positions(rows: Rows, X: np.ndarray) -> np.ndarray:
@@ -57,7 +64,7 @@ class TestWhichRows:
         known = np.concatenate((held, rest))
         assert len(np.unique(known)) == len(known)
         # Around every fourth group, all rows are left out: that many at most.
-        left_out = int(plan.gap_share * 500 / (plan.n_groups / 4)) * len(range(0, plan.n_groups, 4)) if grouped else 0
+        left_out = int(module.GAP_SHARE * 500) if grouped else 0
         assert 500 - left_out <= len(known) <= 500
         assert grouped == (len(known) < 500)
         # The rest stay in order, with all that belongs to them.
@@ -77,7 +84,7 @@ class TestWhichRows:
         assert hold_out(bare).rest.noise_variances is None
 
     def test_the_first_of_all_groups_come_first(self) -> None:
-        plan = replace(SMALL, n_groups=4, n_probes=32)
+        plan = SMALL | {"N_GROUPS": 4, "N_PROBES": 32}
         rng = np.random.default_rng(3)
         # Four heaps far from each other: of a group all are in one heap.
         heaps = 1000.0 * rng.integers(0, 4, 400)
@@ -88,7 +95,7 @@ class TestWhichRows:
 
     def test_around_the_centre_of_a_group_most_rows_stay(self) -> None:
         """Or the probes would be predicted from farther rows than test rows will be."""
-        plan = replace(SMALL, n_groups=4, n_probes=32, gap_share=0.0)
+        plan = SMALL | {"N_GROUPS": 4, "N_PROBES": 32, "GAP_SHARE": 0.0}
         rows = draw(1000)
         probes = hold_out(rows, plan)
         scaled, rest = KERNEL.scale(probes.X), KERNEL.scale(probes.rest.X)
@@ -100,7 +107,7 @@ class TestWhichRows:
             assert near.sum() >= 2 * within.sum()
 
     def test_around_every_fourth_group_no_row_stays(self) -> None:
-        plan = replace(SMALL, n_groups=8, n_probes=32)
+        plan = SMALL | {"N_GROUPS": 8, "N_PROBES": 32}
         rows = draw(2000)
         probes = hold_out(rows, plan)
         scaled, rest = KERNEL.scale(probes.X), KERNEL.scale(probes.rest.X)
@@ -114,7 +121,7 @@ class TestWhichRows:
         assert sum(between) > 0
 
     def test_groups_of_the_same_place_share_no_row(self) -> None:
-        plan = replace(SMALL, n_groups=8, n_probes=64, all_rows=100, neighbours=64)
+        plan = SMALL | {"N_GROUPS": 8, "N_PROBES": 64, "ALL_ROWS": 100, "NEIGHBOURS": 64}
         rows = draw(140)
         probes = hold_out(rows, plan)
         assert len(np.unique(positions(rows, probes.X))) == len(probes.X)
@@ -147,7 +154,7 @@ class TestPrediction:
 
     def test_of_another_kernel(self) -> None:
         rows, kernel = draw(200), MaternKernel([0.7, 1.9], 2.0, smoothness=1.5)
-        probes = Probes.of(rows, kernel, Noise(NOISE), 1e-3, np.random.default_rng(0))
+        probes = hold_out(rows, kernel=kernel)
         covariance = kernel(probes.rest.X) + NOISE * np.eye(len(probes.rest))
         expected = kernel(probes.X, probes.rest.X) @ np.linalg.solve(covariance, probes.rest.Y[:, 0])
         np.testing.assert_allclose(probes.mean, expected, rtol=0, atol=1e-10)
@@ -187,7 +194,7 @@ class TestNeighbourhoods:
     def test_half_of_them_say_how_sure_they_are(self) -> None:
         """Where they are enough, no map is asked for."""
         rows = draw(1500)
-        sure, unsure = (hold_out(rows, replace(SMALL, landmarks=40), tolerance) for tolerance in (1e3, 1e-9))
+        sure, unsure = (hold_out(rows, SMALL | {"LANDMARKS": 40}, tolerance) for tolerance in (1e3, 1e-9))
         np.testing.assert_array_equal(sure.mean, hold_out(rows, SMALL).mean)
         assert 0.0 < unsure.change < sure.change
         assert not np.array_equal(sure.mean, unsure.mean)
@@ -195,8 +202,8 @@ class TestNeighbourhoods:
     @pytest.mark.parametrize(("lengthscale", "least"), [(1.0, 3e-3), (4.0, 1e-6), (30.0, 1e-9)])
     def test_with_a_map_are_near_the_exact_prediction_from_all_rows(self, lengthscale: float, least: float) -> None:
         """Of smooth functions, too, where rows beyond any neighbourhood matter."""
-        kernel, plan = GaussianKernel(lengthscale, 2.0), replace(SMALL, neighbours=256, landmarks=128)
-        probes = Probes.of(draw(1500), kernel, Noise(NOISE), 1e-4, np.random.default_rng(0), plan)
+        kernel, plan = GaussianKernel(lengthscale, 2.0), SMALL | {"NEIGHBOURS": 256, "LANDMARKS": 128}
+        probes = hold_out(draw(1500), plan, 1e-4, kernel=kernel)
         means, variance = ExactPosterior(kernel, probes.rest, Noise(NOISE)).predict(probes.X)
         mean = means[:, 0]
         divergence = kl_divergence(probes.mean, probes.variance + NOISE, mean, variance + NOISE).mean()
@@ -214,7 +221,7 @@ class TestNeighbourhoods:
         rows = draw(1500)
         n_rest = len(hold_out(rows, SMALL).rest)
         for entries in (2**26, 32 * n_rest):
-            hold_out(rows, replace(SMALL, landmarks=64, entries=entries), tolerance=1e-9)
+            hold_out(rows, SMALL | {"LANDMARKS": 64, "ENTRIES": entries}, tolerance=1e-9)
         assert made == [32, 64, 16, 32]
 
     def test_what_is_near_the_probes_holds_the_rows_nearest_to_each(self) -> None:
@@ -264,7 +271,7 @@ class TestStandardError:
 
     def test_of_many_equal_rows(self) -> None:
         """Where groups find no row that others have not taken."""
-        plan = replace(SMALL, n_groups=16, n_probes=32)
+        plan = SMALL | {"N_GROUPS": 16, "N_PROBES": 32}
         probes = hold_out(Rows(np.ones((400, 2)), np.ones(400)), plan)
         assert 0 < len(probes.X) == len(probes.group) <= 32
         assert np.all(np.isfinite(probes.mean) & np.isfinite(probes.variance))
@@ -274,6 +281,4 @@ class TestMemory:
     @pytest.mark.parametrize(("gib", "expected"), [(1000.0, 4096), (1 / 16, 2048), (0.001, 1024)])
     def test_all_rows_predict_only_where_they_fit(self, gib: float, expected: int) -> None:
         """Two matrices of n rows take 16 n² bytes; neighbourhoods of 1,024 rows are always used."""
-        plan = PLAN.within(gib)
-        assert plan.all_rows == expected
-        assert replace(plan, all_rows=PLAN.all_rows) == PLAN
+        assert predicted_from_all(gib) == expected

@@ -12,7 +12,7 @@ from lmgp.selection import search as module
 from lmgp.selection.candidates import TRIED, Candidate, Family
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import RULES, Selection, select
+from lmgp.selection.search import MOST_SECONDS, Selection, select
 from tests.selection.bench import N_PROBES, TOLERANCE, VARIANCE, Bench
 
 
@@ -125,7 +125,7 @@ class TestSecondsOfTheSearch:
     def test_one_that_is_expected_to_take_longer_is_not_begun(self) -> None:
         bench = Bench()
         families = [
-            bench.family("slow", {32: (1.0, 0.0)}, trial=RULES.most_seconds + 1.0),
+            bench.family("slow", {32: (1.0, 0.0)}, trial=MOST_SECONDS + 1.0),
             bench.family("fast", {32: (2.0, 0.1)}, trial=1.0),
         ]
         assert bench.select(families)[0].method == "fast"

@@ -1,0 +1,41 @@
+"""What was tried: a sequence of lines, of which one was chosen, and how lines print as a table."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, overload
+
+Line = TypeVar("Line")
+
+
+class Trials(Sequence[Line]):
+    """A sequence of lines, one of which was chosen.
+
+    Attributes
+    ----------
+    trials : tuple
+        Of lines with an attribute `chosen`.
+    """
+
+    trials: tuple[Any, ...]
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Line, ...]: ...
+    def __getitem__(self, index: int | slice) -> Line | tuple[Line, ...]:
+        found: Line | tuple[Line, ...] = self.trials[index]
+        return found
+
+    def __len__(self) -> int:
+        return len(self.trials)
+
+    @property
+    def chosen(self) -> Line:
+        """The line of what was chosen."""
+        return next(trial for trial in self.trials if trial.chosen)
+
+
+def aligned(lines: Sequence[Sequence[str]], n_left: int) -> list[str]:
+    """Return each line of cells as text, in columns of one width: the first ones aligned left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    left, right = widths[:n_left], widths[n_left:]
+    return ["  ".join((*map(str.ljust, line, left), *map(str.rjust, line[n_left:], right))) for line in lines]
