@@ -116,6 +116,18 @@ class Protocol:
             )
         return self.published[dataset.name]
 
+    def model(self, cell: "ComparisonCell", kernel: Any, noise_variance: float) -> Any:
+        """Make the unfitted model of a cell."""
+        return METHODS[cell.method].regressor(
+            cell.n_features,
+            cell.threshold,
+            allocation=self.allocation,
+            random_state=cell.seed,
+            kernel=kernel,
+            noise_variance=noise_variance,
+            approximation=self.approximation,
+        )
+
 
 CONVERGED = Protocol(
     name="converged",
@@ -627,15 +639,7 @@ class Bench:
         if cell.method == EXACT:
             return described | self._scores(self.mean, self.variance) | self._reference
         method = METHODS[cell.method]
-        model = method.regressor(
-            cell.n_features,
-            cell.threshold,
-            allocation=self.protocol.allocation,
-            random_state=cell.seed,
-            kernel=self.exact.kernel_,
-            noise_variance=self.exact.noise_variance_,
-            approximation=self.protocol.approximation,
-        )
+        model = self.protocol.model(cell, self.exact.kernel_, self.exact.noise_variance_)
         with _named_warnings(cell):
             start = perf_counter()
             model.fit(self.rows.X_train, self.rows.y_train)

@@ -170,10 +170,10 @@ def _lengthscales(comparison: Comparison, exact: pd.DataFrame) -> str:
     of_seeds = [list(map(float, text.split())) for text in exact.lengthscale]
     if len(names) > 1 and all(len(lengthscales) == 1 for lengthscales in of_seeds):
         unit = "in s.d. of each column" if standardised else "in units of the columns"
-        return f"lengthscale {_span(value for (value,) in of_seeds)} ({unit})"
+        return f"lengthscale {span(value for (value,) in of_seeds)} ({unit})"
     unit = "s.d." if standardised else "units"
     of_columns = zip(names, zip(*of_seeds, strict=True), strict=True)
-    return "lengthscale " + ", ".join(f"{_span(values)} {unit} of {name}" for name, values in of_columns)
+    return "lengthscale " + ", ".join(f"{span(values)} {unit} of {name}" for name, values in of_columns)
 
 
 def _heading(comparison: Comparison) -> list[str]:
@@ -182,7 +182,7 @@ def _heading(comparison: Comparison) -> list[str]:
     mean = exact.mean(numeric_only=True)
     splits = "published" if settings.protocol.published_splits and dataset.splits else "random"
     title = (
-        f"{dataset.name}: {len(dataset.y)} rows ({_span(exact.n_train, 9)} train, {_span(exact.n_test, 9)} test), "
+        f"{dataset.name}: {len(dataset.y)} rows ({span(exact.n_train, 9)} train, {span(exact.n_test, 9)} test), "
         f"{dataset.X.shape[1]} input columns, target {dataset.target_name}; protocol {settings.protocol.name}, "
         f"{settings.seeds} seed(s), {splits} splits"
     )
@@ -193,8 +193,8 @@ def _heading(comparison: Comparison) -> list[str]:
         "=" * len(title),
         f"inputs: {', '.join(first)}{f' and {len(rest)} more' if rest else ''}; "
         f"{standardised if settings.standardises(dataset) else 'as they are, not standardised'}",
-        f"exact GP: {_lengthscales(comparison, exact)}, variance {_span(exact.variance)}, noise variance "
-        f"{_span(exact.noise_variance)}{' (the optimiser did not converge)' if (exact.converged == 0).any() else ''}",
+        f"exact GP: {_lengthscales(comparison, exact)}, variance {span(exact.variance)}, noise variance "
+        f"{span(exact.noise_variance)}{' (the optimiser did not converge)' if (exact.converged == 0).any() else ''}",
         f"          RMSE {mean.rmse:.4g}, NLPD {mean.nlpd:.4g}, 95% cover {mean.coverage:.1%}, CRPS {mean.crps:.4g}, "
         f"fit {mean.fit_seconds:.3f} s, predict {mean.predict_seconds:.3f} s",
     ]
@@ -206,7 +206,7 @@ def _heading(comparison: Comparison) -> list[str]:
     return [*lines, ""]
 
 
-def _span(values: Iterable[float], digits: int = 4) -> str:
+def span(values: Iterable[float], digits: int = 4) -> str:
     """Show one number where all agree to the digits shown, else the least and the greatest."""
     ordered = sorted(values)
     return " to ".join(dict.fromkeys(f"{value:.{digits}g}" for value in (ordered[0], ordered[-1])))

@@ -149,8 +149,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
             shown.append(cells_section(comparisons))
         if later:
             shown.append(models_section(later, figure_4))
-        heading = "Local random feature approximations of the Gaussian kernel, reproduced"
-        return page.save(shown, heading, text, out, drawn, first=verdict)
+        return page.save(shown, page.WORDS["introduction"]["title"], text, out, drawn, first=verdict)
 
     # The small set first, and a report after each: a run of hours has something to show before its end.
     report = save()
@@ -195,16 +194,8 @@ def _introduction(
     request: Request, datasets: dict[str, Dataset], missing: dict[str, str], comparisons: Sequence[Comparison]
 ) -> list[str]:
     versions = ", ".join(f"{name} {version(name)}" for name in ("lmgp", "numpy", "scipy", "torch", "gpytorch"))
-    protocols = {
-        "paper": "Protocol paper: the published hyper-parameters, and random splits like the paper's.",
-        "converged": "Protocol converged: hyper-parameters by maximum marginal likelihood to convergence. What was "
-        "published has other hyper-parameters and does not compare.",
-    }
-    text = [
-        "J. Wacker and M. Filippone, Local Random Feature Approximations of the Gaussian Kernel, 2022. Divergences are "
-        "KL(approximation ‖ exact GP) in nats, noise included: the mean per test row first, the sum beside it.",
-        f"{protocols[request.protocol.name]} Effort: {request.effort}. {versions}.",
-    ]
+    values = {"protocol": page.WORDS["protocols"][request.protocol.name], "effort": request.effort}
+    text = list(page.section("introduction", values | {"versions": versions}).text)
     for comparison in comparisons:
         settings = comparison.settings
         text.append(
