@@ -1,6 +1,5 @@
 """Figure 3: the predictive distribution of flat prices on a map, by the exact GP and by approximations of it."""
 
-import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
-from tqdm import tqdm
 
 from lmgp import GaussianKernel
 from lmgp.errors import InputError
@@ -25,6 +23,7 @@ from lmgp.experiments.compare import (
     fingerprint,
     fit_exact,
     prepare,
+    progress_bar,
 )
 from lmgp.experiments.datasets import Dataset
 from lmgp.experiments.page import Section, section, table
@@ -142,9 +141,8 @@ def uk_map_section(
     settings = ComparisonSettings(protocol=protocol, n_features=(n_features,))
     rows = prepare(dataset, settings, SEED)
     mark, predictions = fingerprint(dataset, settings), dict[str, MapPrediction]()
-    interval = 0.1 if sys.stderr.isatty() else 10.0  # else this is a log, where few lines are better
     try:
-        with tqdm(total=len(TITLES) * len(points), desc=NAME, unit="point", mininterval=interval, disable=quiet) as bar:
+        with progress_bar(len(TITLES) * len(points), NAME, "point", quiet=quiet) as bar:
             for method, name in _NAMES.items():
                 size = "" if method == EXACT else f"-D{n_features}"
                 path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"

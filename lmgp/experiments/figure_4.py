@@ -5,7 +5,7 @@ standard deviation over the runs of each cell. A global model does not depend on
 each of eight: those runs are pooled.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -181,8 +181,11 @@ def cells_of(comparison: Comparison) -> pd.DataFrame:
         known = known[:0]
     frame = frame.merge(known, how="left", on=["method", "n_features", "threshold"], suffixes=("", "_published"))
     order = {method: number for number, method in enumerate(METHODS)}
-    ranks = pd.DataFrame({"method": frame.method.map(order), "at": frame.threshold.fillna(0.0), "D": frame.n_features})
-    frame = frame.loc[ranks.sort_values(["method", "at", "D"]).index].reset_index(drop=True)
+    frame = frame.sort_values(
+        ["method", "threshold", "n_features"],
+        key=lambda column: column.map(order) if column.name == "method" else column.fillna(0.0),
+        ignore_index=True,
+    )
     frame["dataset"] = comparison.dataset.name
     frame["model"] = [METHODS[method].label for method in frame.method]
     frame["ratio"] = frame.kl / frame.kl_published
@@ -314,9 +317,8 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    figure, panels = _panels(comparisons)
-    notes, shown = [], []
-    for axes, comparison in zip(panels, comparisons, strict=True):
+
+    def draw(axes: Axes, comparison: Comparison) -> tuple[pd.DataFrame, str]:
         size = _n_features_of_clusters(comparison.settings.n_features)
         cells = cells_of(comparison)
         cells = cells[cells.n_features == size]
@@ -331,11 +333,11 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
         axes.set(xscale="log", yscale="log", xlabel=f"clusters, at {size} features")
         _ticks(axes, [round(count, 1) for count in counts])
         axes.tick_params(axis="x", rotation=45 if len(counts) > 5 else 0)
-        notes.append(_nearest_model(comparison.dataset.name, cells))
-        shown.append(cells)
-    panels[0].set_ylabel("KL(approximation ‖ exact), nats per row")
-    _legend(figure, panels[0], shown)
-    tables = (_lengthscales(comparisons), _table("figure-4-clusters", shown))
+        return cells, _nearest_model(comparison.dataset.name, cells)
+
+    figure, cells, notes = _panels(comparisons, draw)
+    figure.axes[0].set_ylabel("KL(approximation ‖ exact), nats per row")
+    tables = (_lengthscales(comparisons), _table("figure-4-clusters", cells))
     return section("figure-4-clusters", {}, tables, figure, notes)
 
 
@@ -351,9 +353,8 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    figure, panels = _panels(comparisons)
-    notes, shown = [], []
-    for axes, comparison in zip(panels, comparisons, strict=True):
+
+    def draw(axes: Axes, comparison: Comparison) -> tuple[pd.DataFrame, str]:
         cells = cells_of(comparison)
         cells = cells[cells.threshold.isna() | (cells.threshold == FEATURES_THRESHOLD)]
         for method in _STYLES:
@@ -361,7 +362,7 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
             _draw(axes, method, of_method.n_features, of_method.rmse_published, hollow=True)
             _draw(axes, method, of_method.n_features, of_method.rmse)
         exact = comparison.rows[comparison.rows.method == EXACT].rmse.mean()
-        axes.axhline(exact, color=BLACK, linewidth=3, alpha=0.3, zorder=0)
+        axes.axhline(exact, color=BLACK, linewidth=3, alpha=0.3, zorder=0, label="exact GP")
         axes.set(
             xscale="log",
             xlabel=f"features D, with {cells.n_centroids.mean():.4g} cluster(s)",
@@ -370,22 +371,30 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
         if cells.rmse.max() > 4.0 * exact:
             axes.set_yscale("log")
         _ticks(axes, comparison.settings.n_features)
-        notes.append(f"{comparison.dataset.name}: RMSE of the exact GP {exact:.4g}.")
-        shown.append(cells)
-    exact_handle = panels[0].plot([], [], color=BLACK, linewidth=3, alpha=0.3, label="exact GP")
-    _legend(figure, panels[0], shown, *exact_handle)
-    values, tables = {"threshold": FEATURES_THRESHOLD}, [_table("figure-4-features", shown)]
+        return cells, f"{comparison.dataset.name}: RMSE of the exact GP {exact:.4g}."
+
+    figure, cells, notes = _panels(comparisons, draw)
+    values, tables = {"threshold": FEATURES_THRESHOLD}, [_table("figure-4-features", cells)]
     return section("figure-4-features", values, tables, figure, notes)
 
 
-def _panels(comparisons: Sequence[Comparison]) -> tuple[Figure, Sequence[Axes]]:
-    """Make a figure with one titled panel a data set, side by side."""
+def _panels(
+    comparisons: Sequence[Comparison], draw: Callable[[Axes, Comparison], tuple[pd.DataFrame, str]]
+) -> tuple[Figure, list[pd.DataFrame], list[str]]:
+    """Make a figure with one panel a data set, side by side, and return what is drawn and a note of each."""
     figure = new_figure(4.6 * len(comparisons), 4.9)
     panels = figure.subplots(1, len(comparisons), squeeze=False)[0]
+    drawn = [draw(axes, comparison) for axes, comparison in zip(panels, comparisons, strict=True)]
     for axes, comparison in zip(panels, comparisons, strict=True):
         n, d, seeds = comparison.rows.n_train[0], comparison.rows.n_inputs[0], comparison.settings.seeds
         axes.set_title(f"{comparison.dataset.name}: n = {n:,.0f}, d = {d:g}, {seeds} seed(s)")
-    return figure, panels
+    handles = panels[0].get_legend_handles_labels()[0]
+    if any(cells.kl_published.notna().any() for cells, _ in drawn):
+        handles += panels[0].plot([], [], "o", color="#555555", markersize=9, markerfacecolor="none")
+        handles[-1].set_label("as published (hollow)")
+    # Handles long enough to tell dashed from solid.
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize="small", handlelength=5.0)
+    return figure, [cells for cells, _ in drawn], [note for _, note in drawn]
 
 
 def _draw(axes: Axes, method: str, x: Any, y: Any, *, hollow: bool = False) -> None:
@@ -414,15 +423,6 @@ def _ticks(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="x", labelsize="small")
     axes.grid(axis="y", which="major", alpha=0.25)
-
-
-def _legend(figure: Figure, axes: Axes, shown: Sequence[pd.DataFrame], *last: Any) -> None:
-    handles = [handle for handle in axes.get_legend_handles_labels()[0] if handle not in last]
-    if any(cells.kl_published.notna().any() for cells in shown):
-        handles += axes.plot([], [], "o", color="#555555", markersize=9, markerfacecolor="none")
-        handles[-1].set_label("as published (hollow)")
-    # Handles long enough to tell dashed from solid.
-    figure.legend(handles=[*handles, *last], loc="outside lower center", ncols=4, fontsize="small", handlelength=5.0)
 
 
 def _nearest_model(name: str, cells: pd.DataFrame) -> str:
