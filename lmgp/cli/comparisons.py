@@ -60,19 +60,19 @@ def compare(arguments: argparse.Namespace) -> None:
 def reproduce(arguments: argparse.Namespace) -> None:
     """Reproduce the paper, and write the report."""
     from lmgp.experiments.compare import PROTOCOLS
-    from lmgp.experiments.reproduce import PARTS, Request
     from lmgp.experiments.reproduce import reproduce as reproduced
 
-    request = Request(
+    name = "reproduction" if arguments.protocol == "paper" else f"reproduction-{arguments.protocol}"
+    report = reproduced(
+        arguments.out or Path("results", name),
         PROTOCOLS[arguments.protocol],
         arguments.effort,
-        PARTS if arguments.only is None else tuple(dict.fromkeys(arguments.only)),
-        None if arguments.datasets is None else tuple(arguments.datasets),
-        arguments.seeds,
-        arguments.data_dir,
+        arguments.only,
+        arguments.datasets,
+        seeds=arguments.seeds,
+        data_dir=arguments.data_dir,
+        quiet=arguments.quiet,
     )
-    name = "reproduction" if arguments.protocol == "paper" else f"reproduction-{arguments.protocol}"
-    report = reproduced(request, arguments.out or Path("results", name), quiet=arguments.quiet)
     sys.stdout.write(f"{report}\n")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, table_source, target_names
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import InputError, OutputError
+from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -27,8 +28,6 @@ GRIDS = {".nc": "xarray", ".tif": "rioxarray", ".tiff": "rioxarray"}
 
 def fit(arguments: argparse.Namespace) -> None:
     """Fit a model to a table, and write it to a file."""
-    from lmgp.saving.output import check_place
-
     if arguments.out == STANDARD:
         raise InputError("A model is written to a file; give its name, such as --out model.lmgp.")
     if arguments.seed < 0:
@@ -102,8 +101,6 @@ def _check_targets(arguments: argparse.Namespace) -> None:
 
 def predict(arguments: argparse.Namespace) -> None:
     """Predict a table or a grid with a model file."""
-    from lmgp.saving.output import check_place
-
     if (arguments.table is None) == (arguments.grid is None):
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
     suffix = Path(arguments.out).suffix.lower()
@@ -141,7 +138,6 @@ def _check_grid_file(arguments: argparse.Namespace, package: str) -> None:
 def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace, suffix: str) -> None:
     """Write what is predicted on a grid as netCDF or GeoTIFF."""
     from lmgp.grids import predict_grid, write_geotiff
-    from lmgp.saving.output import whole_file
 
     axes, with_noise = _axes(arguments.grid), not arguments.latent
     grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level, target=notes.get("target"))

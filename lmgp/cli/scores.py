@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, target_names
 from lmgp.cli.parsing import STANDARD
 from lmgp.errors import InputError, OutputError
+from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -156,8 +157,6 @@ def _table(targets: Sequence[str], scores: "Scores") -> str:
 
 def _check_report(out: str, arguments: argparse.Namespace) -> None:
     """Check that a page can be written, and would not replace a file that is read."""
-    from lmgp.saving.output import check_place
-
     if out == STANDARD:
         raise InputError("A report is written to a file; give its name, such as report.html.")
     for read in (arguments.model, arguments.table):
@@ -178,7 +177,6 @@ def _write_report(
     """Write the page about a model: whole, or not at all."""
     from lmgp.cli.info import facts, tables
     from lmgp.plots.report import About, Predicted, page
-    from lmgp.saving.output import whole_file
 
     about = About(
         model=model,
