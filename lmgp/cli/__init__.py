@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from lmgp.cli import comparisons, models, scores
 from lmgp.cli.messages import messages, using
-from lmgp.cli.parsing import Parser
+from lmgp.cli.parsing import Parser, parser
 from lmgp.errors import LmgpError
 
 
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = _parser().parse_args(argv)
-            with messages(arguments.quiet, arguments.passed_over, arguments.silent), using(arguments):
+            with messages(arguments.quiet, arguments.silent), using(arguments):
                 arguments.run(arguments)
         finally:
             sys.stdout.flush()  # here, where a closed pipe is answered
@@ -66,15 +66,15 @@ def _let_go_of_output() -> None:
 
 
 def _parser() -> Parser:
-    from importlib.metadata import version
-
-    parser = Parser(prog="lmgp", description="Gaussian processes: fit, predict, and compare with the exact one.")
-    parser.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
-    parser.set_defaults(quiet=False, passed_over=(), silent=("lmgp.stages", "lmgp.tried"))
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    quiet = Parser(add_help=False)
-    quiet.add_argument("--quiet", action="store_true", help="write nothing to standard error but errors")
-    models.add(commands, quiet)
-    scores.add(commands, quiet)
-    comparisons.add(commands, quiet)
-    return parser
+    return parser(
+        {
+            "fit": models.fit,
+            "predict": models.predict,
+            "info": models.info,
+            "score": scores.score,
+            "plot": scores.plot,
+            "compare": comparisons.compare,
+            "reproduce": comparisons.reproduce,
+            "datasets": comparisons.datasets,
+        }
+    )

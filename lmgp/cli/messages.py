@@ -4,7 +4,7 @@ import argparse
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,25 +21,22 @@ class _Handler(logging.Handler):
 
 
 @contextmanager
-def messages(quiet: bool, passed_over: tuple[type[Warning], ...] = (), silent: tuple[str, ...] = ()) -> Iterator[None]:
+def messages(quiet: bool, silent: Collection[str] = ()) -> Iterator[None]:
     """Show what the library logs and warns about, or nothing of it.
 
     Parameters
     ----------
     quiet : bool
         Whether to show nothing.
-    passed_over : tuple of type
-        Kinds of warnings that are not shown.
-    silent : tuple of str
+    silent : collection of str
         Names of loggers whose messages are not shown.
     """
     package, handler = logging.getLogger("lmgp"), _Handler()
     handler.addFilter(lambda record: record.name not in silent)
     before = package.level, package.propagate
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        if not issubclass(category, passed_over):
-            package.warning("%s", message)
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        package.warning("%s", message)
 
     package.addHandler(handler)
     package.setLevel(logging.CRITICAL if quiet else logging.INFO)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, table_source, target_names
-from lmgp.cli.parsing import MODEL, STANDARD, TABLE, Parser, add_dialect, add_model_and_table, dialect_of, number
+from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import InputError, OutputError
+from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -25,110 +26,8 @@ _LOG = logging.getLogger(__name__)
 GRIDS = {".nc": "xarray", ".tif": "rioxarray", ".tiff": "rioxarray"}
 
 
-def add(commands: Any, quiet: Parser) -> None:
-    """Add the commands to a parser."""
-    _add_fit(commands, quiet)
-    _add_predict(commands, quiet)
-    info = commands.add_parser("info", help="show what a model file has")
-    info.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
-    info.set_defaults(run=_info)
-
-
-def _add_fit(commands: Any, quiet: Parser) -> None:
-    fit = commands.add_parser(
-        "fit",
-        parents=[quiet],
-        help="fit a model to a table, and write it to a file",
-        description="Learn the kernel from all rows, choose a model (GPRegressor), fit it, and write it to a file.",
-    )
-    argument = fit.add_argument
-    argument("table", nargs="?", metavar="TABLE", help=TABLE)
-    argument("--target", nargs="+", required=True, metavar="COLUMN", help="the column to predict, or several")
-    argument("--columns", nargs="+", metavar="COLUMN", help="the input columns (default: all others)")
-    argument("--out", required=True, metavar="FILE", help="the model file to write, such as model.lmgp")
-    argument(
-        "--kernel",
-        nargs="+",
-        default=["auto"],
-        metavar="NAME",
-        help="such as gaussian, matern32 or matern12+gaussian, or several of these (default: auto, which tries ten)",
-    )
-    argument(
-        "--trend",
-        nargs="+",
-        default=["constant"],
-        metavar="WHAT",
-        help="linear for a slope along each column, or the columns that have one (default: constant)",
-    )
-    argument("--metric", choices=("sphere",), help="columns named lon and lat, in degrees, are places on the earth")
-    argument("--ard", choices=("auto", "yes", "no"), default="auto", help="one lengthscale a column (default: auto)")
-    argument(
-        "--noise-variance", type=number(0.0), metavar="V", help="in squared units of the target (default: learned)"
-    )
-    argument(
-        "--target-transform",
-        choices=("log", "log1p"),
-        help="model the logarithm of the target, or of the target + 1; predictions stay in its units",
-    )
-    argument("--log", action="store_const", const="log", dest="target_transform", help="--target-transform log")
-    argument("--tolerance", type=number(0.0), default=1e-3, metavar="KL", help="nats a row from the exact GP (1e-3)")
-    argument("--max-memory", type=number(0.0), default=4.0, metavar="GIB", help="for matrices of a model (default: 4)")
-    argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
-    argument(
-        "--verbose",
-        action="store_const",
-        dest="silent",
-        const=(),
-        default=("lmgp.tried",),
-        help="show each kernel and each model that is tried",
-    )
-    argument(
-        "--hyperparameters",
-        choices=("shared", "each"),
-        default="shared",
-        help="of several targets: one kernel for all of them, or one for each (default: shared)",
-    )
-    argument("--drop", action="store_true", help="leave out rows with missing values")
-    argument(
-        "--duplicates",
-        choices=("keep", "average", "drop"),
-        default="keep",
-        help="of rows with equal inputs: keep all, average them, or drop copies with an equal target (default: keep)",
-    )
-    add_dialect(fit)
-    fit.set_defaults(run=_fit)
-
-
-def _add_predict(commands: Any, quiet: Parser) -> None:
-    predict = commands.add_parser(
-        "predict",
-        parents=[quiet],
-        help="predict with a model file",
-        description="Write the mean and the standard deviation of a new observation in each row, and an interval that "
-        "has it with a given probability. Columns are taken by name, in any order; others are ignored.",
-    )
-    add_model_and_table(predict, TABLE, "leave the prediction of rows with missing values empty")
-    argument = predict.add_argument
-    argument(
-        "--grid",
-        nargs="+",
-        metavar="COLUMN=FROM:TO:N",
-        help="in place of a table: N values of each column, such as lon=-6:2:200 lat=50:55:200; COLUMN=VALUE for one",
-    )
-    argument(
-        "--out",
-        default=STANDARD,
-        metavar="FILE",
-        help="what to write: a name in .csv, .csv.gz, .parquet or, of a grid, .nc or .tif (default: -, CSV on standard "
-        "output)",
-    )
-    argument("--latent", action="store_true", help="of the function itself, without the noise of an observation")
-    predict.set_defaults(run=_predict)
-
-
-def _fit(arguments: argparse.Namespace) -> None:
-    from lmgp.saving.output import check_place
-
+def fit(arguments: argparse.Namespace) -> None:
+    """Fit a model to a table, and write it to a file."""
     if arguments.out == STANDARD:
         raise InputError("A model is written to a file; give its name, such as --out model.lmgp.")
     if arguments.seed < 0:
@@ -200,9 +99,8 @@ def _check_targets(arguments: argparse.Namespace) -> None:
         )
 
 
-def _predict(arguments: argparse.Namespace) -> None:
-    from lmgp.saving.output import check_place
-
+def predict(arguments: argparse.Namespace) -> None:
+    """Predict a table or a grid with a model file."""
     if (arguments.table is None) == (arguments.grid is None):
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
     suffix = Path(arguments.out).suffix.lower()
@@ -240,7 +138,6 @@ def _check_grid_file(arguments: argparse.Namespace, package: str) -> None:
 def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace, suffix: str) -> None:
     """Write what is predicted on a grid as netCDF or GeoTIFF."""
     from lmgp.grids import predict_grid, write_geotiff
-    from lmgp.saving.output import whole_file
 
     axes, with_noise = _axes(arguments.grid), not arguments.latent
     grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level, target=notes.get("target"))
@@ -308,7 +205,8 @@ def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dic
     return {f"{target}_{name}": values[name][:, j] for j, target in enumerate(targets) for name in values}
 
 
-def _info(arguments: argparse.Namespace) -> None:
+def info(arguments: argparse.Namespace) -> None:
+    """Show what a model file has."""
     from lmgp.cli.info import described, of_file
     from lmgp.saving.files import load_with_header
 

@@ -2,17 +2,21 @@
 
 import argparse
 import math
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmgp.errors import InputError
+from lmgp.selection.methods import METHODS
 
 if TYPE_CHECKING:
     from lmgp.io.tables import Dialect
 
 STANDARD = "-"
-MODEL = "a file that 'lmgp fit' or model.save(path) wrote"
-TABLE = "a CSV file (compressed, if its name ends in .gz), a Parquet file (.parquet), or - for CSV on standard input"
 
 
 class Parser(argparse.ArgumentParser):
@@ -22,34 +26,7 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{message} (see {self.prog} --help)")
 
 
-def add_dialect(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how CSV files are written."""
-    group = parser.add_argument_group("CSV files")
-    group.add_argument("--sep", default=",", metavar="MARK", help="what separates columns (default: a comma)")
-    group.add_argument("--decimal", default=".", metavar="MARK", help="the decimal mark, '.' or ',' (default: '.')")
-    group.add_argument("--encoding", default="utf-8-sig", metavar="NAME", help="such as latin-1 (default: UTF-8)")
-
-
-def add_model_and_table(parser: argparse.ArgumentParser, table: str, drop: str) -> None:
-    """Add the arguments of what is predicted with a model file; `table` and `drop` say what these are for."""
-    add = parser.add_argument
-    add("model", type=Path, metavar="MODEL", help=MODEL)
-    add("table", nargs="?", metavar="TABLE", help=table)
-    add("--level", type=number(0.0, 1.0), default=0.95, metavar="P", help="of the intervals (default: 0.95)")
-    add("--columns", nargs="+", metavar="COLUMN", help="the inputs, for a model that knows no names of columns")
-    add("--drop", action="store_true", help=drop)
-    add_dialect(parser)
-
-
-def dialect_of(arguments: argparse.Namespace) -> "Dialect":
-    """Return how CSV is written, see `add_dialect`."""
-    from lmgp.io.tables import Dialect
-
-    separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)
-    return Dialect(separator, arguments.decimal, arguments.encoding)
-
-
-def number(low: float, high: float = math.inf) -> Any:
+def number(low: float, high: float = math.inf) -> Callable[[str], float]:
     """Make the type of an option: a number between two others, which it is not itself."""
 
     def parsed(text: str) -> float:
@@ -63,3 +40,55 @@ def number(low: float, high: float = math.inf) -> Any:
         return value
 
     return parsed
+
+
+TYPES = {"int": int, "float": float, "path": Path, "positive": number(0.0), "probability": number(0.0, 1.0)}
+
+
+def parser(run: Mapping[str, Callable[[argparse.Namespace], None]]) -> Parser:
+    """Make the parser of all commands, as ``commands.toml`` describes them.
+
+    Parameters
+    ----------
+    run : mapping of str to callable
+        What each command does; becomes `run` of what is parsed.
+
+    Returns
+    -------
+    Parser
+    """
+    described = tomllib.loads((files(__package__) / "commands.toml").read_text(encoding="utf-8"))
+    made = Parser(prog="lmgp", description="Gaussian processes: fit, predict, and compare with the exact one.")
+    made.add_argument("--version", action="version", version=f"lmgp {version('lmgp')}")
+    made.set_defaults(quiet=False, silent=("lmgp.stages", "lmgp.tried"))
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+    for name, command in described["commands"].items():
+        told = {key: command[key].format(methods=", ".join(METHODS)) for key in ("help", "epilog") if key in command}
+        one = commands.add_parser(name, description=command.get("description"), **told)
+        one.set_defaults(run=run[name])
+        first, last = (map(described["shared"].get, command.get(key, ())) for key in ("shared", "last"))
+        for arguments in (*first, command.get("arguments", {}), *last):
+            _add(one, arguments)
+    return made
+
+
+def _add(parser: Any, arguments: Mapping[str, Mapping[str, Any]]) -> None:
+    """Add the arguments to a parser, those of a group to the group."""
+    group, exclusive = cache(parser.add_argument_group), cache(lambda name: parser.add_mutually_exclusive_group())
+    for flag, given in arguments.items():
+        options, place = dict(given), parser
+        if "group" in options:
+            place = group(options.pop("group"))
+        if "exclusive" in options:
+            place = exclusive(options.pop("exclusive"))
+        if "type" in options:
+            options["type"] = TYPES[options["type"]]
+        place.add_argument(flag, **options)
+
+
+def dialect_of(arguments: argparse.Namespace) -> "Dialect":
+    """Return how CSV is written."""
+    from lmgp.io.tables import Dialect
+
+    separator = {"tab": "\t", "\\t": "\t"}.get(arguments.sep, arguments.sep)
+    return Dialect(separator, arguments.decimal, arguments.encoding)

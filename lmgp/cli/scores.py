@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, target_names
-from lmgp.cli.parsing import STANDARD, TABLE, Parser, add_model_and_table
+from lmgp.cli.parsing import STANDARD
 from lmgp.errors import InputError, OutputError
+from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -21,51 +22,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-def add(commands: Any, quiet: Parser) -> None:
-    """Add the commands to a parser."""
-    score = commands.add_parser(
-        "score",
-        parents=[quiet],
-        help="compare the predictions of a model file with a table that has the target",
-        description="Show the root mean square error, the mean negative log predictive density (NLPD) and the mean "
-        "continuous ranked probability score (CRPS), lower ones being better, and the share of rows within intervals.",
-    )
-    add_model_and_table(score, TABLE, "leave out rows with missing values")
-    argument = score.add_argument
-    argument(
-        "--leave-one-out",
-        action="store_true",
-        help="in place of a table: of each training row, predicted from all others, if the model keeps them",
-    )
-    argument(
-        "--target",
-        action="append",
-        metavar="COLUMN",
-        help="the column that was predicted (default: that of 'lmgp fit'); of several targets, once for each in order",
-    )
-    argument("--report", metavar="FILE", help="write a page with the scores and figures too, such as report.html")
-    score.set_defaults(run=_score)
-
-    plot = commands.add_parser(
-        "plot",
-        parents=[quiet],
-        help="draw a model file, and how well it predicts a table, on one page",
-        description="Write one HTML page: the scores, figures of the model and of its predictions, and what was tried "
-        "to make it. Without a table it has what the file says of the model alone.",
-    )
-    add_model_and_table(plot, f"with the target, to be predicted: {TABLE}", "leave out rows with missing values")
-    argument = plot.add_argument
-    argument("--out", metavar="FILE", help="the page to write (default: the model's name with .html, in this folder)")
-    argument(
-        "--target",
-        action="append",
-        metavar="COLUMN",
-        help="the column that was predicted (default: that of 'lmgp fit')",
-    )
-    plot.set_defaults(run=_plot)
-
-
-def _score(arguments: argparse.Namespace) -> None:
+def score(arguments: argparse.Namespace) -> None:
+    """Show how well a model file predicts a table, or its training rows each left out."""
     if (arguments.table is None) == (not arguments.leave_one_out):
         raise InputError("Give a table to score, or --leave-one-out, and not both (see lmgp score --help).")
     told = [f"--{name}" for name in ("report", "target", "columns", "drop") if getattr(arguments, name)]
@@ -95,7 +53,8 @@ def _score(arguments: argparse.Namespace) -> None:
         sys.stdout.write(f"{n_rows} rows\n{_table(targets, scores)}")
 
 
-def _plot(arguments: argparse.Namespace) -> None:
+def plot(arguments: argparse.Namespace) -> None:
+    """Write the page about a model file."""
     out = arguments.out if arguments.out is not None else arguments.model.with_suffix(".html").name
     _check_report(out, arguments)  # before the work
     if arguments.table is None and (arguments.columns or arguments.target):
@@ -190,19 +149,14 @@ def _lines(rows: int | str, scores: "Scores") -> dict[str, str]:
 
 def _table(targets: Sequence[str], scores: "Scores") -> str:
     """Return a line for each target, with a column for each score."""
-    columns = [["target", *targets], *([name, *(f"{value:.6g}" for value in of)] for name, of in scores.items())]
-    widths = [max(map(len, column)) for column in columns]
-    lines = []
-    for name, *cells in zip(*columns, strict=True):
-        numbers = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        lines.append("  ".join([name.ljust(widths[0]), *numbers]) + "\n")
-    return "".join(lines)
+    import pandas as pd
+
+    frame = pd.DataFrame(dict(scores), index=list(targets)).rename_axis(columns="target")
+    return frame.to_string(float_format=" {:.6g}".format) + "\n"
 
 
 def _check_report(out: str, arguments: argparse.Namespace) -> None:
     """Check that a page can be written, and would not replace a file that is read."""
-    from lmgp.saving.output import check_place
-
     if out == STANDARD:
         raise InputError("A report is written to a file; give its name, such as report.html.")
     for read in (arguments.model, arguments.table):
@@ -223,7 +177,6 @@ def _write_report(
     """Write the page about a model: whole, or not at all."""
     from lmgp.cli.info import facts, tables
     from lmgp.plots.report import About, Predicted, page
-    from lmgp.saving.output import whole_file
 
     about = About(
         model=model,

@@ -116,6 +116,18 @@ class Protocol:
             )
         return self.published[dataset.name]
 
+    def model(self, cell: "ComparisonCell", kernel: Any, noise_variance: float) -> Any:
+        """Make the unfitted model of a cell."""
+        return METHODS[cell.method].regressor(
+            cell.n_features,
+            cell.threshold,
+            allocation=self.allocation,
+            random_state=cell.seed,
+            kernel=kernel,
+            noise_variance=noise_variance,
+            approximation=self.approximation,
+        )
+
 
 CONVERGED = Protocol(
     name="converged",
@@ -208,24 +220,28 @@ class ComparisonSettings:
                     f"Unknown method {name!r}; {nearest_names(name, METHODS)}; one of your own is module:object, or "
                     "added by lmgp.selection.methods.register."
                 )
-        for n_features in self.n_features:
-            if n_features < 2:
-                raise InputError(f"n_features must be at least 2; got {n_features}.")
+        limits: dict[str, tuple[int, tuple[int | None, ...]]] = {
+            "n_features": (2, self.n_features),
+            "seeds": (1, (self.seeds,)),
+            "max_train_rows": (2, (self.max_train_rows,)),
+            "max_test_rows": (1, (self.max_test_rows,)),
+        }
+        for name, (least, values) in limits.items():
+            if too_low := [value for value in values if value is not None and value < least]:
+                raise InputError(f"{name} must be at least {least}; got {too_low[0]}.")
         for threshold in self.thresholds:
             if not (math.isfinite(threshold) and threshold > 0):
                 raise InputError(f"A threshold must be a positive number of lengthscales; got {threshold:g}.")
-        if self.seeds < 1:
-            raise InputError(f"At least 1 seed is needed; got {self.seeds}.")
-        for name, cap, least in (("max_train_rows", self.max_train_rows, 2), ("max_test_rows", self.max_test_rows, 1)):
-            if cap is not None and cap < least:
-                raise InputError(f"{name} must be at least {least}; got {cap}.")
-        if self.ard and self.protocol.published:
-            raise InputError(f"Protocol {self.protocol.name!r} fixes one lengthscale for all columns: ard cannot be.")
-        if self.standardise is not None and self.protocol.published:
+        if self.protocol.published and (self.ard or self.standardise is not None):
             raise InputError(
-                f"Protocol {self.protocol.name!r} fixes which inputs are standardised: leave out --standardise, or use "
-                "protocol 'converged'."
+                f"Protocol {self.protocol.name!r} fixes one lengthscale for all columns, and which inputs are "
+                "standardised: leave out --ard and --standardise, or use protocol 'converged'."
             )
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The names of all methods, each once: those by default, or those that were named, and the further ones."""
+        return tuple(dict.fromkeys((*(DEFAULT_METHODS if self.methods is None else self.methods), *self.further)))
 
     def standardises(self, dataset: Dataset) -> bool:
         """Say whether the inputs of a data set are standardised."""
@@ -257,20 +273,18 @@ class ComparisonSettings:
             If a method that was named cannot serve the data.
         """
         named = (*(self.methods or ()), *self.further)
-        methods = dict.fromkeys((*(DEFAULT_METHODS if self.methods is None else ()), *named))
-        refusals = {name: METHODS[name].refusal(dataset.X.shape[1]) for name in methods}
+        refusals = {name: METHODS[name].refusal(dataset.X.shape[1]) for name in self.wanted}
         left_out = tuple(reason for reason in refusals.values() if reason is not None)
         if refused := [refusals[name] for name in named if refusals[name] is not None]:
             raise InputError(f"{dataset.name}: {refused[0]}. Leave it out of the methods, or choose fewer columns.")
-        return replace(self, methods=tuple(name for name in methods if refusals[name] is None), further=()), left_out
+        return replace(self, methods=tuple(name for name in refusals if refusals[name] is None), further=()), left_out
 
     def cells(self, seed: int) -> Iterator[ComparisonCell]:
         """List the cells of one seed: the reference first, then the methods without a size."""
         yield ComparisonCell(seed, EXACT)
-        methods = dict.fromkeys((*(DEFAULT_METHODS if self.methods is None else self.methods), *self.further))
-        yield from (ComparisonCell(seed, method) for method in methods if not METHODS[method].sized)
+        yield from (ComparisonCell(seed, method) for method in self.wanted if not METHODS[method].sized)
         for n_features in sorted(set(self.n_features)):
-            for method in (name for name in methods if METHODS[name].sized):
+            for method in (name for name in self.wanted if METHODS[name].sized):
                 thresholds = sorted(set(self.thresholds)) if METHODS[method].localized else [None]
                 yield from (ComparisonCell(seed, method, n_features, threshold) for threshold in thresholds)
 
@@ -627,15 +641,7 @@ class Bench:
         if cell.method == EXACT:
             return described | self._scores(self.mean, self.variance) | self._reference
         method = METHODS[cell.method]
-        model = method.regressor(
-            cell.n_features,
-            cell.threshold,
-            allocation=self.protocol.allocation,
-            random_state=cell.seed,
-            kernel=self.exact.kernel_,
-            noise_variance=self.exact.noise_variance_,
-            approximation=self.protocol.approximation,
-        )
+        model = self.protocol.model(cell, self.exact.kernel_, self.exact.noise_variance_)
         with _named_warnings(cell):
             start = perf_counter()
             model.fit(self.rows.X_train, self.rows.y_train)
@@ -794,6 +800,11 @@ class Comparison:
     left_out: tuple[str, ...] = ()
 
 
+def progress_bar(total: int, name: str, unit: str, *, quiet: bool) -> "tqdm[Any]":
+    """Make a progress bar, with few lines where standard error is a log."""
+    return tqdm(total=total, desc=name, unit=unit, mininterval=0.1 if sys.stderr.isatty() else 10.0, disable=quiet)
+
+
 def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet: bool = False) -> Comparison:
     """Compare the methods with the exact GP on one data set.
 
@@ -823,14 +834,13 @@ def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet:
     settings, left_out = settings.served(dataset)
     path, mark = results_path(dataset, out), fingerprint(dataset, settings)
     cells = [cell for seed in range(settings.seeds) for cell in settings.cells(seed)]
-    measured = {_cell_of(row): row for row in read_results(path).to_dict("records") if _has_mark(row, mark)}
+    kept = read_results(path).to_dict("records")
+    measured = {_cell_of(row): row for row in kept if row["settings"] == _mark_of(mark, row["method"])}
     missing = [cell for cell in cells if cell not in measured]
     if n_done := len(cells) - len(missing):
         _LOG.info("%s: %d of %d cells are read back from %s", dataset.name, n_done, len(cells), path)
     failures: dict[ComparisonCell, str] = {}
-    interval = 0.1 if sys.stderr.isatty() else 10.0  # else this is a log, where few lines are better
-    hidden = quiet or not missing
-    with tqdm(total=len(missing), desc=dataset.name, unit="cell", mininterval=interval, disable=hidden) as bar:
+    with progress_bar(len(missing), dataset.name, "cell", quiet=quiet or not missing) as bar:
         try:
             bench: Bench | None = None
             for seed, of_seed in groupby(missing, key=attrgetter("seed")):
@@ -850,20 +860,16 @@ def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet:
                         measured[cell] = row
                     bar.update()
         except KeyboardInterrupt:
-            kept = []
+            told = []
             if n_done := sum(cell in measured for cell in cells):
-                kept.append(f"{n_done} of {len(cells)} cells in {path}")
+                told.append(f"{n_done} of {len(cells)} cells in {path}")
             if n_learned := sum(key.startswith(f"{mark}-") for key in read_learned(learned_path(dataset, out))):
-                kept.append(f"the hyper-parameters of {n_learned} seed(s) in {learned_path(dataset, out)}")
-            told = f"kept are {' and '.join(kept)}; the same command resumes"
+                told.append(f"the hyper-parameters of {n_learned} seed(s) in {learned_path(dataset, out)}")
+            outcome = f"kept are {' and '.join(told)}; the same command resumes"
             nothing = "nothing was finished, and the same command begins anew"
-            raise KeyboardInterrupt(f"{dataset.name}: {told if kept else nothing}") from None
+            raise KeyboardInterrupt(f"{dataset.name}: {outcome if told else nothing}") from None
     frame = as_frame([measured[cell] for cell in cells if cell in measured])
     return Comparison(dataset, settings, frame, failures, left_out)
-
-
-def _has_mark(row: dict[str, Any], mark: str) -> bool:
-    return bool(row["settings"] == _mark_of(mark, row["method"]))
 
 
 def _cell_of(row: dict[str, Any]) -> ComparisonCell:

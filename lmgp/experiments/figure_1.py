@@ -1,13 +1,15 @@
 """Figure 1: the truncated Maclaurin series of the Gaussian kernel vanishes far from the origin."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from lmgp import GaussianKernel, TaylorFeatures
-from lmgp.experiments.page import ReportTable, Section
+from lmgp.experiments.page import Section, section, table
 from lmgp.plots.canvas import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure
 
 Floats = NDArray[np.float64]
@@ -63,46 +65,31 @@ def kernel_section() -> Section:
     truncated = kernels(RADII, RADII, 0)[1].diagonal()
     # k_p(x, x)/σ² = e^{−r²} Σ_{n≤p} r²ⁿ/n! = Q(p + 1, r²), not by way of the features.
     closed = gammaincc(DEGREE + 1, RADII**2)
-    return Section(
-        NAME,
-        "Figure 1: the truncated kernel vanishes far from its centre",
-        (
-            f"The Gaussian kernel k (solid) and its Maclaurin series k_p up to degree p = {DEGREE} (dashed), with "
-            "σ² = l = 1, over ‖x̃‖ for several ‖ỹ‖ and angles between x and y. k_p is what a Taylor map of "
-            f"{N_FEATURES} columns in two dimensions gives.",
-            _theorem(),
-            "For x = y with ‖x̃‖ = r, k_p(x, x) is the regularised upper incomplete gamma function Q(p + 1, r²), 1 near "
-            f"the origin and 0 beyond r² ≈ p: the largest deviation measured is {np.abs(truncated - closed).max():.1e}"
-            f", at {len(RADII)} values of r.",
-        ),
-        _figure(truncated, closed),
-        (_table(),),
-    )
+    values = {"degree": DEGREE, "n_features": N_FEATURES, "n_radii": len(RADII)} | _theorem()
+    values["deviation"] = np.abs(truncated - closed).max()
+    return section(NAME, values, [table(NAME, _errors(), values)], _figure(truncated, closed))
 
 
-def _theorem() -> str:
+def _theorem() -> dict[str, Any]:
     """Check the three claims of Theorem 3.1 between all norms up to 4 and all angles."""
     radii, angles = np.linspace(0.0, 4.0, 41), np.arange(0, 181, 5)
     exact, truncated = np.swapaxes([kernels(radii, radii, float(angle)) for angle in angles], 0, 1)
     errors = np.abs(exact - truncated)
     squares = np.add.outer(radii**2, radii**2)
-    sums = (8, 16, 24)
-    largest = [np.abs(truncated[:, squares >= least]).max() for least in sums]
-    return (
-        f"Theorem 3.1, between {len(radii)} norms up to {radii[-1]:g} on either side and {len(angles)} angles from 0° "
-        f"to 180°: |k_p| falls as ‖x̃‖² + ‖ỹ‖² grows, whatever the angle: where that is at least {_listed(sums)}, "
-        f"|k_p| is at most {_listed(largest)}. At 90° the error |k − k_p| is at most {errors[angles == 90].max():.1e}. "
-        f"For given norms no angle's error exceeds that of parallel rows by more than {(errors - errors[0]).max():.1e};"
-        f" the largest error of parallel rows is {errors[0].max():.3f}, of opposite ones {errors[-1].max():.3f}."
-    )
+    return {
+        "n_norms": len(radii),
+        "largest_norm": radii[-1],
+        "n_angles": len(angles),
+        "largest": [np.abs(truncated[:, squares >= least]).max() for least in (8, 16, 24)],
+        "orthogonal": errors[angles == 90].max(),
+        "excess": (errors - errors[0]).max(),
+        "parallel": errors[0].max(),
+        "opposite": errors[-1].max(),
+    }
 
 
-def _listed(values: ArrayLike) -> str:
-    *first, last = (f"{value:.3g}" for value in np.asarray(values))
-    return f"{', '.join(first)} and {last}"
-
-
-def _table() -> ReportTable:
+def _errors() -> pd.DataFrame:
+    """Tabulate the largest error for each angle and norm."""
     rows = []
     for angle in ANGLES:
         exact, truncated = kernels(RADII, np.array(list(STYLES)), angle)
@@ -110,12 +97,7 @@ def _table() -> ReportTable:
         at = errors.argmax(axis=0)
         for i, norm in enumerate(STYLES):
             rows.append((angle, norm, errors[at[i], i], RADII[at[i]], truncated[at[i], i]))
-    return ReportTable(
-        NAME,
-        f"The largest error of the truncated kernel, p = {DEGREE} and σ² = 1, over ‖x̃‖ from 0 to 4, and the ‖x̃‖ where "
-        "it is. Norms in lengthscales.",
-        pd.DataFrame(rows, columns=["angle, degrees", "‖ỹ‖", "largest |k − k_p|", "at ‖x̃‖", "k_p there"]),
-    )
+    return pd.DataFrame(rows, columns=["angle, degrees", "‖ỹ‖", "largest |k − k_p|", "at ‖x̃‖", "k_p there"])
 
 
 def _figure(truncated_diagonal: Floats, closed: Floats) -> Figure:

@@ -20,7 +20,8 @@ from lmgp import (
 from lmgp.experiments.compare import Protocol
 from lmgp.experiments.datasets import make_sinc
 from lmgp.experiments.figure_4 import MEDIAN_DISTANCES
-from lmgp.experiments.page import ReportTable, Section
+from lmgp.experiments.page import ReportTable, Section, section, table
+from lmgp.experiments.report import span
 from lmgp.metrics import kl_divergence
 from lmgp.plots.canvas import BLACK, BLUE, GREEN, ORANGE, new_figure
 
@@ -133,45 +134,35 @@ def sinc_section(protocol: Protocol, seeds: int) -> Section:
     Figure 2.
     """
     draws = [draw(protocol, seed) for seed in range(seeds)]
-    noise = "given" if protocol.published else "learned"
-    return Section(
-        NAME,
-        "Figure 2: the sinc function",
-        (
-            f"{N_ROWS} noisy rows of y = sinc(5x) with noise variance {NOISE_VARIANCE:g}, the exact GP "
-            f"(lengthscale and variance learned, noise variance {noise}), and three approximations with "
-            f"{N_FEATURES} columns: random Fourier features, and the Maclaurin series up to degree "
-            f"{N_FEATURES - 1} centred at the training mean or anew at each test row. Seed 0; bands and thin "
-            "lines are the mean ± 2 s.d. of the latent function. "
-            f"KL is from the approximation to the exact GP, noise included, over {len(X_TEST)} test rows.",
-            _compared(draws),
-        ),
-        _figure(draws[0]),
-        (_table(draws), _prior_table(draws)),
-    )
-
-
-def _compared(draws: Sequence[Draw]) -> str:
-    kl = np.array([sample.divergences().mean(axis=1) for sample in draws])
-    rff, at_mean, at_row = kl.mean(axis=0)
-    nearest = int((kl.argmin(axis=1) == 2).sum())
     lengthscales = [sample.lengthscale for sample in draws]
+    kl = np.array([sample.divergences().mean(axis=1) for sample in draws])
     stds, offsets = np.array([sample.from_prior() for sample in draws]).T
-    return (
-        f"Lengthscales from {min(lengthscales):.3f} to {max(lengthscales):.3f} over {len(draws)} seed(s), where the "
-        f"paper has {PUBLISHED_LENGTHSCALE:g}. The series centred at each row is the nearest to the exact GP for "
-        f"{nearest} of {len(draws)} seed(s): {at_row:.2g} nats a row in the mean over seeds, against {at_mean:.2g} "
-        f"when centred at the training mean and {rff:.2g} for random Fourier features. At |x| = {X_TEST[-1, 0]:g}, "
-        f"outside the data, its s.d. is within {np.abs(stds[2] - 1.0).max():.1g} of the prior's and its mean within "
-        f"{offsets[2].max():.1g} of the centre of y, in prior s.d. There the s.d. of the series centred at the "
-        f"training mean is {_span(stds[1])} prior s.d., that of random Fourier features {_span(stds[0])}."
+    values = {
+        "n_rows": N_ROWS,
+        "noise_variance": NOISE_VARIANCE,
+        "noise": "given" if protocol.published else "learned",
+        "n_features": N_FEATURES,
+        "degree": N_FEATURES - 1,
+        "n_test": len(X_TEST),
+        "n_seeds": len(draws),
+        "lengthscales": (min(lengthscales), max(lengthscales)),
+        "published": PUBLISHED_LENGTHSCALE,
+        "n_nearest": int((kl.argmin(axis=1) == 2).sum()),
+        "kl": kl.mean(axis=0),
+        "end": X_TEST[-1, 0],
+        "std_offset": np.abs(stds[2] - 1.0).max(),
+        "mean_offset": offsets[2].max(),
+        "stds": [span(of_method.round(6), 2) for of_method in stds],
+    }
+    prior = pd.DataFrame(
+        {
+            "method": list(APPROXIMATIONS),
+            "least s.d.": stds.min(axis=1),
+            "greatest s.d.": stds.max(axis=1),
+            "greatest |mean − centre|": offsets.max(axis=1),
+        }
     )
-
-
-def _span(values: Floats) -> str:
-    if values.max() < 1e-6:
-        return "below 1e-6"
-    return " to ".join(dict.fromkeys(f"{value:.2g}" for value in (values.min(), values.max())))
+    return section(NAME, values, (_table(draws), table(f"{NAME}-prior", prior, values)), _figure(draws[0]))
 
 
 def _table(draws: Sequence[Draw]) -> ReportTable:
@@ -196,35 +187,8 @@ def _table(draws: Sequence[Draw]) -> ReportTable:
     # One seed is not enough to tell.
     outside = ~frame.lengthscale.between(*LENGTHSCALES) & (len(frame) > 1)
     frame.loc["mean"] = frame.mean()
-    low, high = LENGTHSCALES
-    return ReportTable(
-        NAME,
-        "Learned hyper-parameters, the median pairwise distance of the training inputs, and KL(approximation ‖ exact) "
-        f"with noise, in nats: the mean per test row, and the sum over {len(X_TEST)}. Marked, where there are several "
-        f"seeds: a lengthscale outside {low:g} to {high:g}. The paper's text has no KL for this figure.",
-        frame.reset_index(names="seed"),
-        marked=frozenset(np.flatnonzero(outside).tolist()),
-    )
-
-
-def _prior_table(draws: Sequence[Draw]) -> ReportTable:
-    """How far each method is from the prior outside the data, at the worst of all seeds and both ends."""
-    stds, offsets = np.array([sample.from_prior() for sample in draws]).T
-    frame = pd.DataFrame(
-        {
-            "method": list(APPROXIMATIONS),
-            "least s.d.": stds.min(axis=1),
-            "greatest s.d.": stds.max(axis=1),
-            "greatest |mean − centre|": offsets.max(axis=1),
-        }
-    )
-    return ReportTable(
-        f"{NAME}-prior",
-        f"The claim that predictions return to the prior outside the data, at |x| = {X_TEST[-1, 0]:g} over "
-        f"{len(draws)} seed(s), in prior standard deviations: of both ends the s.d. that differs more from the "
-        "prior's, which is 1, and the mean's greatest distance from the centre of y, which is 0 for the prior.",
-        frame,
-    )
+    values = {"n_test": len(X_TEST), "low": LENGTHSCALES[0], "high": LENGTHSCALES[1]}
+    return table(NAME, frame.reset_index(names="seed"), values, marked=frozenset(np.flatnonzero(outside).tolist()))
 
 
 def _figure(sample: Draw) -> Figure:

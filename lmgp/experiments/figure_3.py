@@ -1,6 +1,5 @@
 """Figure 3: the predictive distribution of flat prices on a map, by the exact GP and by approximations of it."""
 
-import sys
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,13 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
-from tqdm import tqdm
 
 from lmgp import GaussianKernel
 from lmgp.errors import InputError
-from lmgp.experiments.compare import ComparisonSettings, Prepared, Protocol, fingerprint, fit_exact, prepare
+from lmgp.experiments.compare import (
+    ComparisonCell,
+    ComparisonSettings,
+    Prepared,
+    Protocol,
+    fingerprint,
+    fit_exact,
+    prepare,
+    progress_bar,
+)
 from lmgp.experiments.datasets import Dataset
-from lmgp.experiments.page import ReportTable, Section
+from lmgp.experiments.page import Section, section, table
 from lmgp.metrics import kl_divergence, rmse
 from lmgp.plots.canvas import new_figure, plain
 from lmgp.saving.output import whole_file
@@ -134,9 +141,8 @@ def uk_map_section(
     settings = ComparisonSettings(protocol=protocol, n_features=(n_features,))
     rows = prepare(dataset, settings, SEED)
     mark, predictions = fingerprint(dataset, settings), dict[str, MapPrediction]()
-    interval = 0.1 if sys.stderr.isatty() else 10.0  # else this is a log, where few lines are better
     try:
-        with tqdm(total=len(TITLES) * len(points), desc=NAME, unit="point", mininterval=interval, disable=quiet) as bar:
+        with progress_bar(len(TITLES) * len(points), NAME, "point", quiet=quiet) as bar:
             for method, name in _NAMES.items():
                 size = "" if method == EXACT else f"-D{n_features}"
                 path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"
@@ -160,34 +166,23 @@ def uk_map_section(
         kept = f"{len(predictions)} of {len(TITLES)} maps are kept in {cache}; the same command resumes"
         raise KeyboardInterrupt(kept) from None
     scores = _scores(predictions)
-    return Section(
-        NAME,
-        "Figure 3: prices of flats in England and Wales",
-        _text(dataset, rows, points, predictions, scores["KL/row"]),
-        _figure(dataset, rows, grid, predictions, scores),
-        (
-            ReportTable(
-                NAME,
-                "Divergences with noise in nats, mean per grid point and sum over all; RMSE between the means, in "
-                "units of the target; seconds to fit and predict. The paper's text has no KL for this figure.",
-                scores.rename(index=_NAMES).reset_index(),
-            ),
-            _grid_table(dataset, points, predictions),
-        ),
+    values = _values(dataset, rows, points, predictions, scores["KL/row"])
+    columns = {name: points[:, dataset.feature_names.index(name)] for name in ("lat", "lon")}
+    for method, prediction in predictions.items():
+        columns |= {f"mean, {_NAMES[method]}": prediction.mean, f"s.d., {_NAMES[method]}": prediction.std}
+    tables = (
+        table(NAME, scores.rename(index=_NAMES).reset_index(), values),
+        table(f"{NAME}-grid", pd.DataFrame(columns), values, folded=True),
     )
+    return section(NAME, values, tables, _figure(dataset, rows, grid, predictions, scores))
 
 
 def _model(method: str, reference: MapPrediction, settings: ComparisonSettings) -> Any:
     localized = METHODS[method].localized
-    model = METHODS[method].regressor(
-        settings.n_features[0],
-        # The threshold is of the centroids that the grid points take the place of.
-        1.0 if localized else None,
-        allocation=settings.protocol.allocation,
-        random_state=SEED,
-        kernel=GaussianKernel(reference.lengthscale, reference.variance),
-        noise_variance=reference.noise_variance,
-        approximation=settings.protocol.approximation,
+    # The threshold is of the centroids that the grid points take the place of.
+    cell = ComparisonCell(SEED, method, settings.n_features[0], 1.0 if localized else None)
+    model = settings.protocol.model(
+        cell, GaussianKernel(reference.lengthscale, reference.variance), reference.noise_variance
     )
     return model.set_params(centroids="test_rows") if localized else model
 
@@ -234,49 +229,31 @@ def _scores(predictions: Mapping[str, MapPrediction]) -> pd.DataFrame:
     return frame
 
 
-def _text(
-    dataset: Dataset,
-    rows: Prepared,
-    points: Floats,
-    predictions: Mapping[str, MapPrediction],
-    kl: "pd.Series[float]",
-) -> tuple[str, ...]:
+def _values(
+    dataset: Dataset, rows: Prepared, points: Floats, predictions: Mapping[str, MapPrediction], kl: "pd.Series[float]"
+) -> dict[str, Any]:
+    """Return what the text and the captions name."""
     reference = predictions[EXACT]
     lon, lat = (rows.X_train[:, dataset.feature_names.index(name)].mean() for name in ("lon", "lat"))
     distances, _ = KDTree(rows.X_train).query(points)
     far = int(distances.argmax())
-    prior = reference.variance**0.5
+    prior, centre = reference.variance**0.5, rows.y_train.mean()
     returns = (
-        f"{_NAMES[method]} {prediction.std[far] / prior:.3f} and "
-        f"{abs(prediction.mean[far] - rows.y_train.mean()) / prior:.3f}"
+        f"{_NAMES[method]} {prediction.std[far] / prior:.3f} and {abs(prediction.mean[far] - centre) / prior:.3f}"
         for method, prediction in predictions.items()
     )
-    ranked = ", ".join(f"{_NAMES[method]} {value:.2g}" for method, value in kl.dropna().sort_values().items())
-    return (
-        f"The exact GP and its approximations, from {len(rows.y_train):,} rows of {dataset.name}, on {len(points):,} "
-        f"grid points; lengthscale {reference.lengthscale:.3g}°, variance {reference.variance:.3g}, noise variance "
-        f"{reference.noise_variance:.4g}. Top: the predictive mean, in colours from the exact GP's 1st to its 99th "
-        "percentile. Bottom: the standard deviation of the latent function. Dots are the training rows, the cross is "
-        f"their mean, {_degrees(lat, 'NS')}, {_degrees(lon, 'EW')}. The maps of the standard deviation and Taylor "
-        "features are not in the paper.",
-        f"KL in nats a row, from the nearest to the exact GP to the furthest: {ranked}.",
-        f"At the grid point furthest from all training rows ({distances[far] / reference.lengthscale:.1f} "
-        "lengthscales), where the prior has 1 and 0, the standard deviation and the distance of the mean from the "
-        f"centre of the target are, in prior standard deviations: {'; '.join(returns)}.",
-    )
-
-
-def _grid_table(dataset: Dataset, points: Floats, predictions: Mapping[str, MapPrediction]) -> ReportTable:
-    columns = {name: points[:, dataset.feature_names.index(name)] for name in ("lat", "lon")}
-    for method, prediction in predictions.items():
-        columns |= {f"mean, {_NAMES[method]}": prediction.mean, f"s.d., {_NAMES[method]}": prediction.std}
-    return ReportTable(
-        f"{NAME}-grid",
-        "What is drawn: latitude and longitude in degrees, and for each method the predictive mean and the standard "
-        f"deviation of the latent function, in units of {dataset.target_name}.",
-        pd.DataFrame(columns),
-        folded=True,
-    )
+    ranked = kl.dropna().sort_values().items()
+    return {
+        "n_train": len(rows.y_train),
+        "name": dataset.name,
+        "target": dataset.target_name,
+        "n_points": len(points),
+        "reference": reference,
+        "middle": f"{_degrees(lat, 'NS')}, {_degrees(lon, 'EW')}",
+        "ranked": ", ".join(f"{_NAMES[method]} {value:.2g}" for method, value in ranked),
+        "distance": distances[far] / reference.lengthscale,
+        "returns": "; ".join(returns),
+    }
 
 
 def _degrees(value: float, signs: str) -> str:

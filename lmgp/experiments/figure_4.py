@@ -5,7 +5,7 @@ standard deviation over the runs of each cell. A global model does not depend on
 each of eight: those runs are pooled.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lmgp.experiments.compare import Comparison, ComparisonSettings, Protocol, prepare
 from lmgp.experiments.datasets import Dataset
-from lmgp.experiments.page import ReportTable, Section
+from lmgp.experiments.page import WORDS, ReportTable, Section, section, table
 from lmgp.experiments.report import averages
 from lmgp.plots.canvas import BLACK, BLUE, GREEN, ORANGE, SKY, new_figure
 from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, SPECTRAL
@@ -181,8 +181,11 @@ def cells_of(comparison: Comparison) -> pd.DataFrame:
         known = known[:0]
     frame = frame.merge(known, how="left", on=["method", "n_features", "threshold"], suffixes=("", "_published"))
     order = {method: number for number, method in enumerate(METHODS)}
-    ranks = pd.DataFrame({"method": frame.method.map(order), "at": frame.threshold.fillna(0.0), "D": frame.n_features})
-    frame = frame.loc[ranks.sort_values(["method", "at", "D"]).index].reset_index(drop=True)
+    frame = frame.sort_values(
+        ["method", "threshold", "n_features"],
+        key=lambda column: column.map(order) if column.name == "method" else column.fillna(0.0),
+        ignore_index=True,
+    )
     frame["dataset"] = comparison.dataset.name
     frame["model"] = [METHODS[method].label for method in frame.method]
     frame["ratio"] = frame.kl / frame.kl_published
@@ -218,49 +221,10 @@ def _remark(cell: "pd.Series[Any]") -> str:
     return "one seed" if cell.seeds == 1 else "not explained"
 
 
-_REMARKS = {
-    "padding": "padding: the published structured orthogonal features pad two input columns to two, which leaves two "
-    "frequencies whatever D is; here rows are padded to at least 64 columns.",
-    "another month; float32": "another month; float32: the published set is January 2022, this one December 2020. "
-    "Published divergences level off at 0.05 per row for every model; a reference in float32 whose distances come from "
-    "inner products of degrees that were not centred, as in the published code, is by itself 0.015 per row away from "
-    "the float64 one on this set, seed 0.",
-    "degrees above 10": "degrees above 10: in float32, as the published code computes, the expected variances of the "
-    "sketches overflow from degree 11 on for these inputs. With max_degree=10 our divergences are within three "
-    "standard errors of the published ones; in float64 the allocation uses degrees up to 14.",
-    "chance": "chance: within three standard errors of the published divergence, from its spread over runs and the "
-    "number of seeds here.",
-    "one seed": "one seed: it is not enough to tell the difference from chance; more seeds are (--seeds).",
-    "not explained": "not explained: our divergence is further from the published one than chance explains, and we do "
-    "not know why.",
-}
-
-_COLUMNS = {
-    "data set": "dataset", "model": "model", "D": "n_features", "threshold": "threshold", "columns": "n_features_out",
-    "clusters": "n_centroids", "clusters published": "n_centroids_published", "KL/row": "kl", "s.d.": "spread",
-    "KL sum": "kl_sum", "KL/row published": "kl_published", "KL sum published": "kl_sum_published",
-    "KL ratio": "ratio", "remark": "remark", "reverse KL/row": "reverse_kl", "RMSE": "rmse",
-    "RMSE published": "rmse_published", "RMSE ratio": "rmse_ratio", "NLPD": "nlpd", "95% cover": "coverage",
-    "seeds": "seeds",
-}  # fmt: skip
-_OVER_CLUSTERS = (
-    "data set", "model", "D", "threshold", "clusters", "clusters published", "KL/row", "KL sum", "KL/row published",
-    "KL sum published", "KL ratio", "remark",
-)  # fmt: skip
-_OVER_FEATURES = (
-    "data set", "model", "D", "clusters", "RMSE", "RMSE published", "RMSE ratio", "KL/row", "KL sum",
-    "KL/row published", "KL sum published", "KL ratio", "remark",
-)  # fmt: skip
-
-
-def _table(
-    name: str, caption: str, cells: Sequence[pd.DataFrame], columns: Sequence[str] = tuple(_COLUMNS), **options: Any
-) -> ReportTable:
+def _table(name: str, cells: Sequence[pd.DataFrame], **options: Any) -> ReportTable:
     """Tabulate cells, marked where their ratio is out of tolerance."""
     every = pd.concat(cells, ignore_index=True)
-    frame = pd.DataFrame({column: every[_COLUMNS[column]] for column in columns})
-    units = "Mean over the seeds; KL in nats, approximation to exact GP, noise included; RMSE in the target's units."
-    return ReportTable(name, f"{caption} {units}", frame, frozenset(np.flatnonzero(every.is_out).tolist()), **options)
+    return table(name, every, {}, marked=frozenset(np.flatnonzero(every.is_out).tolist()), **options)
 
 
 def cells_section(comparisons: Sequence[Comparison]) -> Section:
@@ -274,9 +238,9 @@ def cells_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    table = _table("figure-4-cells", "Every cell.", list(map(cells_of, comparisons)), folded=True)
-    text = tuple(text for remark, text in _REMARKS.items() if (table.frame.remark == remark).any())
-    return Section("figure-4-cells", "Figure 4: all cells", text, None, () if table.frame.empty else (table,))
+    cells = _table("figure-4-cells", list(map(cells_of, comparisons)), folded=True)
+    text = [text for remark, text in WORDS["remarks"].items() if (cells.frame.remark == remark).any()]
+    return section("figure-4-cells", {}, () if cells.frame.empty else (cells,), more=text)
 
 
 # --------------------------------------------------------------------------------------------------------- the verdict
@@ -327,14 +291,15 @@ def verdict_section(comparisons: Sequence[Comparison]) -> Section | None:
     columns = (
         "data set", "model", "cells", "median ratio", "at most", f"share within {CELL_RATIO:g}", "least", "most",
     )  # fmt: skip
-    caption = (
-        "Our KL per row over the published one. A cell is a size and a threshold, averaged over its seeds. "
-        f"Of a set of another month, the share is of ratios within {OTHER_MONTH_RATIO:g}."
+    one_seed = any(comparison.settings.seeds == 1 for comparison in comparisons)
+    told = " One seed is not enough to tell: nothing of it is marked." if one_seed else ""
+    summary = table(
+        "figure-4-summary",
+        pd.DataFrame(rows, columns=list(columns)),
+        {"other_month": OTHER_MONTH_RATIO, "one_seed": told},
+        marked=frozenset(marked),
     )
-    if any(comparison.settings.seeds == 1 for comparison in comparisons):
-        caption += " One seed is not enough to tell: nothing of it is marked."
-    table = ReportTable("figure-4-summary", caption, pd.DataFrame(rows, columns=list(columns)), frozenset(marked))
-    return Section("verdict", "Verdict", tuple(text), None, (table,))
+    return section("verdict", {}, [summary], more=text)
 
 
 # --------------------------------------------------------------------------------------------------------- the figures
@@ -352,9 +317,8 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    figure, panels = _panels(comparisons)
-    notes, shown = [], []
-    for axes, comparison in zip(panels, comparisons, strict=True):
+
+    def draw(axes: Axes, comparison: Comparison) -> tuple[pd.DataFrame, str]:
         size = _n_features_of_clusters(comparison.settings.n_features)
         cells = cells_of(comparison)
         cells = cells[cells.n_features == size]
@@ -369,21 +333,12 @@ def clusters_section(comparisons: Sequence[Comparison]) -> Section:
         axes.set(xscale="log", yscale="log", xlabel=f"clusters, at {size} features")
         _ticks(axes, [round(count, 1) for count in counts])
         axes.tick_params(axis="x", rotation=45 if len(counts) > 5 else 0)
-        notes.append(_nearest_model(comparison.dataset.name, cells))
-        shown.append(cells)
-    panels[0].set_ylabel("KL(approximation ‖ exact), nats per row")
-    _legend(figure, panels[0], shown)
-    return Section(
-        "figure-4-clusters",
-        "Figure 4, top: divergence over the number of clusters",
-        (
-            "Clusters come from farthest-point clustering of the training rows at thresholds of 2⁻³ to 2⁴ lengthscales "
-            "(those that were run); a global model is the same at every threshold. Thin lines are beyond the paper.",
-            *notes,
-        ),
-        figure,
-        (_lengthscales(comparisons), _table("figure-4-clusters", "What is drawn.", shown, _OVER_CLUSTERS)),
-    )
+        return cells, _nearest_model(comparison.dataset.name, cells)
+
+    figure, cells, notes = _panels(comparisons, draw)
+    figure.axes[0].set_ylabel("KL(approximation ‖ exact), nats per row")
+    tables = (_lengthscales(comparisons), _table("figure-4-clusters", cells))
+    return section("figure-4-clusters", {}, tables, figure, notes)
 
 
 def features_section(comparisons: Sequence[Comparison]) -> Section:
@@ -398,9 +353,8 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
     -------
     Section
     """
-    figure, panels = _panels(comparisons)
-    notes, shown = [], []
-    for axes, comparison in zip(panels, comparisons, strict=True):
+
+    def draw(axes: Axes, comparison: Comparison) -> tuple[pd.DataFrame, str]:
         cells = cells_of(comparison)
         cells = cells[cells.threshold.isna() | (cells.threshold == FEATURES_THRESHOLD)]
         for method in _STYLES:
@@ -408,7 +362,7 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
             _draw(axes, method, of_method.n_features, of_method.rmse_published, hollow=True)
             _draw(axes, method, of_method.n_features, of_method.rmse)
         exact = comparison.rows[comparison.rows.method == EXACT].rmse.mean()
-        axes.axhline(exact, color=BLACK, linewidth=3, alpha=0.3, zorder=0)
+        axes.axhline(exact, color=BLACK, linewidth=3, alpha=0.3, zorder=0, label="exact GP")
         axes.set(
             xscale="log",
             xlabel=f"features D, with {cells.n_centroids.mean():.4g} cluster(s)",
@@ -417,31 +371,30 @@ def features_section(comparisons: Sequence[Comparison]) -> Section:
         if cells.rmse.max() > 4.0 * exact:
             axes.set_yscale("log")
         _ticks(axes, comparison.settings.n_features)
-        notes.append(f"{comparison.dataset.name}: RMSE of the exact GP {exact:.4g}.")
-        shown.append(cells)
-    exact_handle = panels[0].plot([], [], color=BLACK, linewidth=3, alpha=0.3, label="exact GP")
-    _legend(figure, panels[0], shown, *exact_handle)
-    return Section(
-        "figure-4-features",
-        "Figure 4, bottom: error over the number of features",
-        (
-            f"Root mean squared error on the test rows, localized models at a threshold of {FEATURES_THRESHOLD:g} "
-            "lengthscales. Thin lines are beyond the paper.",
-            *notes,
-        ),
-        figure,
-        (_table("figure-4-features", "What is drawn.", shown, _OVER_FEATURES),),
-    )
+        return cells, f"{comparison.dataset.name}: RMSE of the exact GP {exact:.4g}."
+
+    figure, cells, notes = _panels(comparisons, draw)
+    values, tables = {"threshold": FEATURES_THRESHOLD}, [_table("figure-4-features", cells)]
+    return section("figure-4-features", values, tables, figure, notes)
 
 
-def _panels(comparisons: Sequence[Comparison]) -> tuple[Figure, Sequence[Axes]]:
-    """Make a figure with one titled panel a data set, side by side."""
+def _panels(
+    comparisons: Sequence[Comparison], draw: Callable[[Axes, Comparison], tuple[pd.DataFrame, str]]
+) -> tuple[Figure, list[pd.DataFrame], list[str]]:
+    """Make a figure with one panel a data set, side by side, and return what is drawn and a note of each."""
     figure = new_figure(4.6 * len(comparisons), 4.9)
     panels = figure.subplots(1, len(comparisons), squeeze=False)[0]
+    drawn = [draw(axes, comparison) for axes, comparison in zip(panels, comparisons, strict=True)]
     for axes, comparison in zip(panels, comparisons, strict=True):
         n, d, seeds = comparison.rows.n_train[0], comparison.rows.n_inputs[0], comparison.settings.seeds
         axes.set_title(f"{comparison.dataset.name}: n = {n:,.0f}, d = {d:g}, {seeds} seed(s)")
-    return figure, panels
+    handles = panels[0].get_legend_handles_labels()[0]
+    if any(cells.kl_published.notna().any() for cells, _ in drawn):
+        handles += panels[0].plot([], [], "o", color="#555555", markersize=9, markerfacecolor="none")
+        handles[-1].set_label("as published (hollow)")
+    # Handles long enough to tell dashed from solid.
+    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize="small", handlelength=5.0)
+    return figure, [cells for cells, _ in drawn], [note for _, note in drawn]
 
 
 def _draw(axes: Axes, method: str, x: Any, y: Any, *, hollow: bool = False) -> None:
@@ -470,15 +423,6 @@ def _ticks(axes: Axes, values: Sequence[float]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(axis="x", labelsize="small")
     axes.grid(axis="y", which="major", alpha=0.25)
-
-
-def _legend(figure: Figure, axes: Axes, shown: Sequence[pd.DataFrame], *last: Any) -> None:
-    handles = [handle for handle in axes.get_legend_handles_labels()[0] if handle not in last]
-    if any(cells.kl_published.notna().any() for cells in shown):
-        handles += axes.plot([], [], "o", color="#555555", markersize=9, markerfacecolor="none")
-        handles[-1].set_label("as published (hollow)")
-    # Handles long enough to tell dashed from solid.
-    figure.legend(handles=[*handles, *last], loc="outside lower center", ncols=4, fontsize="small", handlelength=5.0)
 
 
 def _nearest_model(name: str, cells: pd.DataFrame) -> str:
@@ -513,12 +457,7 @@ def _lengthscales(comparisons: Sequence[Comparison]) -> ReportTable:
         "data set", "lengthscale", "median distance, inputs as used", "median distance, standardised",
         "published median distance", "ratio",
     ]  # fmt: skip
-    caption = (
-        f"Median pairwise distance of the training inputs (of at most {MEDIAN_ROWS:,} rows, seed 0), the usual guess "
-        "at a lengthscale. The published ones are those of standardised inputs, also for yacht, whose published "
-        "numbers of clusters are reached only with inputs that are not."
-    )
-    return ReportTable("figure-4-lengthscales", caption, pd.DataFrame(rows, columns=columns))
+    return table("figure-4-lengthscales", pd.DataFrame(rows, columns=columns), {"n_rows": MEDIAN_ROWS})
 
 
 # --------------------------------------------------------------------------------------------------- the later models
@@ -538,11 +477,7 @@ def models_section(comparisons: Sequence[Comparison], figure_4: Mapping[str, Com
     -------
     Section
     """
-    text = [
-        "Nearest rows: D of them predict each row. Nyström and nearest rows: D landmarks, and what they leave out from "
-        "the 64 nearest rows. Fourier modes: the mean of all rows, without a D. The exact GP solves as it predicts. Of "
-        "the paper's models there is the nearest at this D, over all thresholds that were run."
-    ]
+    text = list[str]()
     parts = []
     for comparison in comparisons:
         name, n_inputs, rows = comparison.dataset.name, comparison.dataset.X.shape[1], comparison.rows
@@ -553,21 +488,7 @@ def models_section(comparisons: Sequence[Comparison], figure_4: Mapping[str, Com
         refusals = (METHODS[model].refusal(n_inputs) for model in LATER_MODELS)
         text.extend(f"{name}: {refusal}." for refusal in refusals if refusal is not None)
         text.extend(f"Not made: {name}, {cell}: {reason}" for cell, reason in comparison.failures.items())
-    every = pd.concat(parts, ignore_index=True)
     labels = {EXACT: "exact GP"} | {method: f"{METHODS[method].label} (of the paper)" for method in PAPER_METHODS}
-    frame = pd.DataFrame(
-        {
-            "data set": every.dataset,
-            "model": [labels.get(method) or METHODS[method].label for method in every.method],
-            "D": every.n_features.astype("Int64"),
-            "threshold": every.threshold,
-            "KL/row": every.kl,
-            "RMSE": every.rmse,
-            "NLPD": every.nlpd,
-            "fit s": every.fit_seconds,
-            "predict s": every.predict_seconds,
-        }
-    )
-    caption = "Seed 0; KL in nats, approximation to exact GP, noise included; RMSE in the target's units."
-    title = "Beside Figure 4: other models on the same rows, with the same hyper-parameters"
-    return Section("models", title, tuple(text), None, (ReportTable("models", caption, frame),))
+    every = pd.concat(parts, ignore_index=True).astype({"n_features": "Int64"})
+    every["model"] = [labels.get(method) or METHODS[method].label for method in every.method]
+    return section("models", {}, [table("models", every, {})], more=text)

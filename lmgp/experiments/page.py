@@ -1,7 +1,9 @@
 """The report of a reproduction: one HTML page that needs no network, with its figures and tables as files beside it."""
 
-from collections.abc import MutableMapping, Sequence
+import tomllib
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ from lmgp.plots.canvas import render
 from lmgp.saving.output import whole_file
 
 LARGEST = 2_000  # rows of a table on the page; a larger one is a file only
+
+WORDS: dict[str, Any] = tomllib.loads((files(__package__) / "texts.toml").read_text(encoding="utf-8"))
+"""What the report says: titles and paragraphs by section, captions and columns by table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +65,54 @@ class Section:
     text: tuple[str, ...]
     figure: Figure | None
     tables: tuple[ReportTable, ...]
+
+
+def section(
+    name: str,
+    values: Mapping[str, Any],
+    tables: Iterable[ReportTable] = (),
+    figure: Figure | None = None,
+    more: Iterable[str] = (),
+) -> Section:
+    """Make a section with the title and the paragraphs that `WORDS` has for its name.
+
+    Parameters
+    ----------
+    name : str
+    values : mapping of str to object
+        What the paragraphs name.
+    tables : iterable of ReportTable
+    figure : Figure, optional
+    more : iterable of str
+        Paragraphs below those.
+
+    Returns
+    -------
+    Section
+    """
+    text = (*(paragraph.format_map(values) for paragraph in WORDS[name]["text"]), *more)
+    return Section(name, WORDS[name]["title"], text, figure, tuple(tables))
+
+
+def table(name: str, frame: pd.DataFrame, values: Mapping[str, Any], **options: Any) -> ReportTable:
+    """Make a table with the caption, and of the columns if any are listed, that `WORDS` has for its name.
+
+    Parameters
+    ----------
+    name : str
+    frame : DataFrame
+    values : mapping of str to object
+        What the caption names.
+    **options
+        Of `ReportTable`: ``marked`` and ``folded``.
+
+    Returns
+    -------
+    ReportTable
+    """
+    if columns := WORDS["columns"].get(name):
+        frame = frame[list(columns.values())].set_axis(list(columns), axis="columns")
+    return ReportTable(name, WORDS["captions"][name].format_map(values), frame, **options)
 
 
 def save(
@@ -122,15 +175,11 @@ def _shown(table: ReportTable) -> dict[str, Any]:
     """Return what the page shows of a table, without the columns that are empty."""
     empty = table.frame.isna() | (table.frame == "")
     frame = table.frame.loc[:, ~empty.all() | table.frame.empty]
-    too_long = len(frame) > LARGEST
-    columns = [frame[name] for name in frame]
     return vars(table) | {
-        "columns": list(frame.columns),
-        "rows": range(len(frame)) if too_long else list(zip(*(map(_show, column) for column in columns), strict=True)),
-        "text": [
-            i for i, column in enumerate(columns) if all(pd.isna(value) or isinstance(value, str) for value in column)
-        ],
-        "too_long": too_long,
+        "columns": list(frame),
+        "rows": frame.map(_show).to_numpy().tolist(),
+        "text": list(frame.map(lambda value: pd.isna(value) or isinstance(value, str)).all()),
+        "too_long": len(frame) > LARGEST,
     }
 
 

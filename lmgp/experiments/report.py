@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
@@ -15,12 +16,11 @@ from sklearn.isotonic import isotonic_regression
 from lmgp.experiments.compare import MEAN_ERROR, TEXT, Comparison, iterates, prepare
 from lmgp.metrics import nlpd
 from lmgp.plots.canvas import BLACK, LOOK, new_figure, plain, render
+from lmgp.plots.learned import LEAST, line_label
 from lmgp.posteriors.iterative import PLAN
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
 
-_FAR = 1.0  # nats per row: that far from the exact GP, "nearest" is no praise
-_SHOWN = 12  # names of columns in the heading
 LEGEND = (
     "KL in nats, approximation to exact GP, noise included. Means over seeds; s.d. of KL/row over seeds.\n"
     "D: columns made; of nearest_rows the rows that predict, of spectral the modes. threshold: in lengthscales.\n"
@@ -79,7 +79,6 @@ def table(comparison: Comparison) -> str:
     str
         Lines of text, the last one ended.
     """
-    lines = _heading(comparison)
     ranked = averages(comparison.rows).sort_values(["n_features", "kl"], kind="stable")
     headings = [heading for heading, *_ in _COLUMNS]
     cells, breaks, nearest = [["method", *headings]], {}, []
@@ -91,14 +90,32 @@ def table(comparison: Comparison) -> str:
             best = number == 0 and not math.isnan(size)
             cells.append([f"{'*' if best else ' '} {line.method}", *_shown(line)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    body = []
     for number, (first, *others) in enumerate(cells):
         if number in breaks:
-            lines.append(breaks[number])
-        lines.append("  ".join((first.ljust(widths[0]), *map(str.rjust, others, widths[1:]))))
-    lines.extend(_warnings(comparison, nearest))
-    lines.extend(f"not made: {cell}: {reason}" for cell, reason in comparison.failures.items())
-    lines.extend(f"left out: {reason}" for reason in comparison.left_out)
-    return "\n".join(lines) + "\n"
+            body.append(breaks[number])
+        body.append("  ".join((first.ljust(widths[0]), *map(str.rjust, others, widths[1:]))))
+    exact = comparison.rows[comparison.rows.method == EXACT]
+    template = Environment(
+        loader=PackageLoader("lmgp.experiments"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    ).get_template("comparison.txt")
+    return template.render(
+        vars(comparison),
+        exact=exact,
+        mean=exact.mean(numeric_only=True),
+        lengthscales=_lengthscales(comparison, exact),
+        standardised=comparison.settings.standardises(comparison.dataset),
+        iterated=iterates(exact.n_train.max()),
+        mean_error=MEAN_ERROR,
+        plan=PLAN,
+        body="\n".join(body),
+        nearest=nearest,
+        trivial=_trivial_nlpd(comparison),
+        span=span,
+    )
 
 
 def _shown(line: "pd.Series[float]") -> Iterator[str]:
@@ -134,25 +151,6 @@ def selections(comparison: Comparison) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _warnings(comparison: Comparison, nearest: Iterable["pd.Series[float]"]) -> Iterator[str]:
-    """Say which of the models that are the nearest to the exact GP are still of no use."""
-    trivial = _trivial_nlpd(comparison)
-    for line in nearest:
-        reasons = []
-        if not line.kl <= _FAR:
-            reasons.append(f"is far from the exact GP, KL/row {line.kl:.3g}")
-        if not line.nlpd <= trivial:
-            reasons.append(
-                f"predicts worse than the training mean and s.d., NLPD {line.nlpd:.4g} against {trivial:.4g}"
-            )
-        if reasons:
-            at = "" if math.isnan(line.n_features) else f"at n_features = {line.n_features:g} "
-            yield (
-                f"note: {at}even the nearest, {line.method}, {' and '.join(reasons)}. Use more features, another "
-                "threshold, or other methods."
-            )
-
-
 def _trivial_nlpd(comparison: Comparison) -> float:
     """Score the prediction of every test row by the mean and the s.d. of the training targets; the mean over seeds."""
     scores = []
@@ -170,43 +168,13 @@ def _lengthscales(comparison: Comparison, exact: pd.DataFrame) -> str:
     of_seeds = [list(map(float, text.split())) for text in exact.lengthscale]
     if len(names) > 1 and all(len(lengthscales) == 1 for lengthscales in of_seeds):
         unit = "in s.d. of each column" if standardised else "in units of the columns"
-        return f"lengthscale {_span(value for (value,) in of_seeds)} ({unit})"
+        return f"lengthscale {span(value for (value,) in of_seeds)} ({unit})"
     unit = "s.d." if standardised else "units"
     of_columns = zip(names, zip(*of_seeds, strict=True), strict=True)
-    return "lengthscale " + ", ".join(f"{_span(values)} {unit} of {name}" for name, values in of_columns)
+    return "lengthscale " + ", ".join(f"{span(values)} {unit} of {name}" for name, values in of_columns)
 
 
-def _heading(comparison: Comparison) -> list[str]:
-    dataset, settings = comparison.dataset, comparison.settings
-    exact = comparison.rows[comparison.rows.method == EXACT]
-    mean = exact.mean(numeric_only=True)
-    splits = "published" if settings.protocol.published_splits and dataset.splits else "random"
-    title = (
-        f"{dataset.name}: {len(dataset.y)} rows ({_span(exact.n_train, 9)} train, {_span(exact.n_test, 9)} test), "
-        f"{dataset.X.shape[1]} input columns, target {dataset.target_name}; protocol {settings.protocol.name}, "
-        f"{settings.seeds} seed(s), {splits} splits"
-    )
-    first, rest = dataset.feature_names[:_SHOWN], dataset.feature_names[_SHOWN:]
-    standardised = "each standardised to mean 0 and s.d. 1 on the training rows"
-    lines = [
-        title,
-        "=" * len(title),
-        f"inputs: {', '.join(first)}{f' and {len(rest)} more' if rest else ''}; "
-        f"{standardised if settings.standardises(dataset) else 'as they are, not standardised'}",
-        f"exact GP: {_lengthscales(comparison, exact)}, variance {_span(exact.variance)}, noise variance "
-        f"{_span(exact.noise_variance)}{' (the optimiser did not converge)' if (exact.converged == 0).any() else ''}",
-        f"          RMSE {mean.rmse:.4g}, NLPD {mean.nlpd:.4g}, 95% cover {mean.coverage:.1%}, CRPS {mean.crps:.4g}, "
-        f"fit {mean.fit_seconds:.3f} s, predict {mean.predict_seconds:.3f} s",
-    ]
-    if iterates(exact.n_train.max()):
-        lines.append(
-            f"          mean by iteration, to {MEAN_ERROR:g} predictive s.d.; variance, approximate, from "
-            f"{PLAN.n_neighbors} nearest rows and up to {PLAN.landmarks:,} landmarks"
-        )
-    return [*lines, ""]
-
-
-def _span(values: Iterable[float], digits: int = 4) -> str:
+def span(values: Iterable[float], digits: int = 4) -> str:
     """Show one number where all agree to the digits shown, else the least and the greatest."""
     ordered = sorted(values)
     return " to ".join(dict.fromkeys(f"{value:.{digits}g}" for value in (ordered[0], ordered[-1])))
@@ -215,7 +183,6 @@ def _span(values: Iterable[float], digits: int = 4) -> str:
 # --------------------------------------------------------------------------------------------------------- the figure
 
 _PANELS = ("Fourier", "Maclaurin, global", "Maclaurin, local", "Taylor", "training rows", "others")
-_LEAST = 1e-12  # divergences below it, zero among them, are drawn there: the axis is logarithmic
 _GAP = 0.085  # the least distance of two labels, as a share of a panel's height
 
 
@@ -236,7 +203,7 @@ class Line(NamedTuple):
     @property
     def label(self) -> str:
         """What the line is called."""
-        return METHODS[self.method].label + ("" if math.isnan(self.threshold) else f", T = {self.threshold:g}")
+        return line_label(self.method, self.threshold)
 
     @property
     def filled(self) -> str:
@@ -245,7 +212,7 @@ class Line(NamedTuple):
 
     def divergences(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean for each size, and the distances to the least and greatest seed, shape (2, n)."""
-        return _middle([np.maximum(rows.kl.to_numpy(), _LEAST) for rows in self.rows.values()])
+        return _middle([np.maximum(rows.kl.to_numpy(), LEAST) for rows in self.rows.values()])
 
 
 def figure(comparison: Comparison) -> Figure:
@@ -304,8 +271,8 @@ def _title(comparison: Comparison, lines: Sequence[Line]) -> str:
         title += ". T: threshold, in lengthscales"
     if not all(METHODS[line.method].sized for line in lines):
         title += ". Hollow: without n_features"
-    if (comparison.rows.kl < _LEAST).any():
-        title += f". {_LEAST:g}: or less"
+    if (comparison.rows.kl < LEAST).any():
+        title += f". {LEAST:g}: or less"
     return title
 
 

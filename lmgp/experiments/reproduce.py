@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,52 +36,33 @@ DATASETS = ("uk_flats", "uk_flats_2020-12", "yacht", "kin8nm")
 UK_FLATS = DATASETS[:2]
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is to be reproduced.
-
-    Attributes
-    ----------
-    protocol : Protocol
-    effort : {"quick", "default", "full"}
-    parts : tuple of str
-        From `PARTS`.
-    datasets : tuple of str or None
-        From `DATASETS`; None for those that can be had, of the sets of flats the first.
-    seeds : int or None
-        In place of the effort's own number.
-    data_dir : str or None
-    """
-
-    protocol: Protocol
-    effort: Effort = "default"
-    parts: tuple[str, ...] = PARTS
-    datasets: tuple[str, ...] | None = None
-    seeds: int | None = None
-    data_dir: str | None = None
-
-    def __post_init__(self) -> None:
-        for name in self.parts:
-            if name not in PARTS:
-                raise InputError(f"Unknown part {name!r}; {nearest_names(name, PARTS)}")
-        for name in self.datasets or ():
-            if name not in DATASETS:
-                raise InputError(f"{name!r} is not a data set of the paper; {nearest_names(name, DATASETS)}")
-        if self.datasets is not None and self.parts == ("uk-map",) and not set(UK_FLATS) & set(self.datasets):
-            raise InputError(f"Part 'uk-map' is of the data set {UK_FLATS[1]} (or {UK_FLATS[0]}); name it too.")
-        if self.seeds is not None and self.seeds < 1:
-            raise InputError(f"At least 1 seed is needed; got {self.seeds}.")
-
-
-def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
+def reproduce(
+    out: Path,
+    protocol: Protocol,
+    effort: Effort = "default",
+    parts: Sequence[str] | None = None,
+    names: Sequence[str] | None = None,
+    *,
+    seeds: int | None = None,
+    data_dir: str | None = None,
+    quiet: bool = False,
+) -> Path:
     """Run what is missing of the paper's evaluation, and write the report.
 
     Parameters
     ----------
-    request : Request
     out : Path
         The folder for the figures, the tables and ``report.html``; ``out/cells`` keeps what was measured, so that an
         interrupted run resumes.
+    protocol : Protocol
+    effort : {"quick", "default", "full"}
+    parts : sequence of str, optional
+        From `PARTS`; all of them if not given.
+    names : sequence of str, optional
+        Of data sets, from `DATASETS`; if not given, those that can be had, of the sets of flats the first.
+    seeds : int, optional
+        In place of the effort's own number.
+    data_dir : str, optional
     quiet : bool, default=False
         Whether to show no progress.
 
@@ -95,16 +76,24 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     InputError, DatasetError, MemoryLimitError
         If the request cannot be met; nothing is written then.
     """
-    protocol, effort, parts, kept = request.protocol, request.effort, request.parts, out / "cells"
-    datasets, missing = _load(request, quiet=quiet)
+    parts, kept = PARTS if parts is None else parts, out / "cells"
+    for name in parts:
+        if name not in PARTS:
+            raise InputError(f"Unknown part {name!r}; {nearest_names(name, PARTS)}")
+    for name in names or ():
+        if name not in DATASETS:
+            raise InputError(f"{name!r} is not a data set of the paper; {nearest_names(name, DATASETS)}")
+    if names is not None and set(parts) == {"uk-map"} and not set(UK_FLATS) & set(names):
+        raise InputError(f"Part 'uk-map' is of the data set {UK_FLATS[1]} (or {UK_FLATS[0]}); name it too.")
+    if seeds is not None and seeds < 1:
+        raise InputError(f"seeds must be at least 1; got {seeds}.")
+    datasets, missing = _load(set(parts), names, data_dir, quiet=quiet)
     flats = next((datasets[name] for name in UK_FLATS if name in datasets), None)
     of_figure, of_models = dict[str, ComparisonSettings](), dict[str, ComparisonSettings]()
     clusters, features = "clusters" in parts, "features" in parts
     for name, dataset in datasets.items():
         if clusters or features:
-            of_figure[name] = settings_for(
-                name, protocol, effort, seeds=request.seeds, clusters=clusters, features=features
-            )
+            of_figure[name] = settings_for(name, protocol, effort, seeds=seeds, clusters=clusters, features=features)
             check(dataset, of_figure[name], kept)
         if "models" in parts:
             of_models[name] = settings_of_models(dataset, protocol, effort)
@@ -122,7 +111,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     if "kernel" in parts:
         sections.append(kernel_section())
     if "sinc" in parts:
-        sections.append(sinc_section(protocol, request.seeds or (1 if effort == "quick" else 10)))
+        sections.append(sinc_section(protocol, seeds or (1 if effort == "quick" else 10)))
     if "uk-map" in parts and flats is not None:
         sections.append(uk_map_section(flats, protocol, 30 if effort == "quick" else 100, kept, quiet=quiet))
 
@@ -133,7 +122,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
         """Write the report of what is done, the verdict first."""
         comparisons = [figure_4[name] for name in datasets if name in figure_4]
         later = [models[name] for name in datasets if name in models]
-        text = _introduction(request, datasets, missing, comparisons)
+        text = _introduction(protocol, effort, datasets, missing, comparisons)
         verdict = verdict_section(comparisons)
         to_come = [name for name in of_models or of_figure if name not in (models if of_models else figure_4)]
         if to_come:
@@ -149,8 +138,7 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
             shown.append(cells_section(comparisons))
         if later:
             shown.append(models_section(later, figure_4))
-        heading = "Local random feature approximations of the Gaussian kernel, reproduced"
-        return page.save(shown, heading, text, out, drawn, first=verdict)
+        return page.save(shown, page.WORDS["introduction"]["title"], text, out, drawn, first=verdict)
 
     # The small set first, and a report after each: a run of hours has something to show before its end.
     report = save()
@@ -161,30 +149,32 @@ def reproduce(request: Request, out: Path, *, quiet: bool = False) -> Path:
     return report
 
 
-def _load(request: Request, *, quiet: bool) -> tuple[dict[str, Dataset], dict[str, str]]:
+def _load(
+    parts: set[str], names: Sequence[str] | None, data_dir: str | None, *, quiet: bool
+) -> tuple[dict[str, Dataset], dict[str, str]]:
     """Load the data sets, and say why others are missing: those that were not asked for by name may be."""
     loaded, missing = dict[str, Dataset](), dict[str, str]()
-    if not {"uk-map", *_OF_ALL_SETS} & set(request.parts):
+    if not {"uk-map", *_OF_ALL_SETS} & parts:
         return loaded, missing
     # Also refuses a folder that is not there.
-    places = {entry.name: where for entry, where in available(request.data_dir)}
-    wanted = DATASETS if request.datasets is None else tuple(dict.fromkeys(request.datasets))
-    if not _OF_ALL_SETS & set(request.parts):
+    places = {entry.name: where for entry, where in available(data_dir)}
+    wanted = DATASETS if names is None else tuple(dict.fromkeys(names))
+    if not _OF_ALL_SETS & parts:
         wanted = tuple(name for name in wanted if name in UK_FLATS)
     for name in wanted:
-        if request.datasets is None and name in UK_FLATS and set(UK_FLATS) & set(loaded):
+        if names is None and name in UK_FLATS and set(UK_FLATS) & set(loaded):
             continue
         try:
-            loaded[name] = load_dataset(name, request.data_dir, progressbar=not quiet)
+            loaded[name] = load_dataset(name, data_dir, progressbar=not quiet)
         except DatasetError as error:
-            if request.datasets is not None or places[name].startswith(("here", "cached")):
+            if names is not None or places[name].startswith(("here", "cached")):
                 raise
             missing[name] = str(error)
     if set(UK_FLATS) & set(loaded):
         missing.pop(UK_FLATS[0], None)
-    elif "uk-map" in request.parts:
+    elif "uk-map" in parts:
         missing["uk-map"] = f"Figure 3, which is of the data set {UK_FLATS[1]} or {UK_FLATS[0]}."
-    if not loaded and not {"kernel", "sinc"} & set(request.parts):
+    if not loaded and not {"kernel", "sinc"} & parts:
         raise DatasetError("None of the data sets can be had. " + " ".join(missing.values()))
     for reason in missing.values():
         _LOG.warning("left out: %s", reason)
@@ -192,19 +182,15 @@ def _load(request: Request, *, quiet: bool) -> tuple[dict[str, Dataset], dict[st
 
 
 def _introduction(
-    request: Request, datasets: dict[str, Dataset], missing: dict[str, str], comparisons: Sequence[Comparison]
+    protocol: Protocol,
+    effort: Effort,
+    datasets: dict[str, Dataset],
+    missing: dict[str, str],
+    comparisons: Sequence[Comparison],
 ) -> list[str]:
     versions = ", ".join(f"{name} {version(name)}" for name in ("lmgp", "numpy", "scipy", "torch", "gpytorch"))
-    protocols = {
-        "paper": "Protocol paper: the published hyper-parameters, and random splits like the paper's.",
-        "converged": "Protocol converged: hyper-parameters by maximum marginal likelihood to convergence. What was "
-        "published has other hyper-parameters and does not compare.",
-    }
-    text = [
-        "J. Wacker and M. Filippone, Local Random Feature Approximations of the Gaussian Kernel, 2022. Divergences are "
-        "KL(approximation ‖ exact GP) in nats, noise included: the mean per test row first, the sum beside it.",
-        f"{protocols[request.protocol.name]} Effort: {request.effort}. {versions}.",
-    ]
+    values = {"protocol": page.WORDS["protocols"][protocol.name], "effort": effort}
+    text = list(page.section("introduction", values | {"versions": versions}).text)
     for comparison in comparisons:
         settings = comparison.settings
         text.append(

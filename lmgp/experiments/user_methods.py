@@ -16,12 +16,6 @@ from lmgp.selection.methods import Allocation, Method, register
 # A factory is called once with this number of features, to see what it makes.
 TRIED_SIZE = 8
 
-EXPECTED = (
-    "expected is a class of feature maps with the parameter n_features, a class of regressors whose predict takes "
-    "return_std and include_noise, a function of n_features and random_state that makes one of either, or a "
-    "lmgp.selection.methods.Method"
-)
-
 
 def register_user_methods(names: Iterable[str]) -> None:
     """Register those of some names that are ``module:object``, see `user_method`."""
@@ -110,11 +104,11 @@ def _parameters(name: str, named: Any) -> set[str] | None:
     try:
         parameters = inspect.signature(named).parameters
     except (TypeError, ValueError):  # what is not called, and what C code defines
-        raise InputError(f"Method {name!r} is {_described(named)}; {EXPECTED}.") from None
+        raise _unexpected(name, f"is {_described(named)}") from None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
     if not inspect.isclass(named) and not {"n_features", "random_state"} <= parameters.keys():
-        raise InputError(f"Method {name!r} is a function of {', '.join(parameters) or 'nothing'}; {EXPECTED}.")
+        raise _unexpected(name, f"is a function of {', '.join(parameters) or 'nothing'}")
     is_map = inspect.isclass(named) and hasattr(named, "transform") and not hasattr(named, "predict")
     if is_map and "n_features" not in parameters:
         raise InputError(
@@ -127,20 +121,24 @@ def _parameters(name: str, named: Any) -> set[str] | None:
 def _is_map(name: str, estimator: Any) -> bool:
     """Tell a feature map from a regressor, and refuse what is neither."""
     if inspect.isclass(estimator) or not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
-        raise InputError(
-            f"Method {name!r} makes {_described(estimator)}, which is no scikit-learn estimator; {EXPECTED}."
-        )
+        raise _unexpected(name, f"makes {_described(estimator)}, which is no scikit-learn estimator")
     kind = type(estimator).__name__
     if hasattr(estimator, "predict"):
         taken = inspect.signature(estimator.predict).parameters
         if not {"return_std", "include_noise"} <= taken.keys():
-            raise InputError(
-                f"Method {name!r} makes a {kind}, whose predict takes {', '.join(taken) or 'nothing'}; {EXPECTED}."
-            )
+            raise _unexpected(name, f"makes a {kind}, whose predict takes {', '.join(taken) or 'nothing'}")
         return False
     if not hasattr(estimator, "transform"):
-        raise InputError(f"Method {name!r} makes a {kind}, which has neither transform nor predict; {EXPECTED}.")
+        raise _unexpected(name, f"makes a {kind}, which has neither transform nor predict")
     return True
+
+
+def _unexpected(name: str, got: str) -> InputError:
+    return InputError(
+        f"Method {name!r} {got}; expected is a class of feature maps with the parameter n_features, a class of "
+        "regressors whose predict takes return_std and include_noise, a function of n_features and random_state that "
+        "makes one of either, or a lmgp.selection.methods.Method."
+    )
 
 
 def _described(named: Any) -> str:

@@ -219,13 +219,18 @@ def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 
     >>> coverage([0.0, 1.9, 2.0, -3.0], [0.0] * 4, [1.0] * 4)
     0.5
     """
+    half_width = np.sqrt(2.0) * special.erfinv(checked_level(level))
+    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
+    return float(np.mean(np.abs(y - mean) <= half_width * np.sqrt(variance)))
+
+
+def checked_level(level: float) -> float:
+    """Return the probability of an interval, and refuse what is none."""
     if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
         raise InputError(
             f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
         )
-    y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
-    half_width = np.sqrt(2.0) * special.erfinv(float(level)) * np.sqrt(variance)
-    return float(np.mean(np.abs(y - mean) <= half_width))
+    return float(level)
 
 
 def nlpd_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:

@@ -200,6 +200,21 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     return rows
 
 
+def finite(name: str, values: Any, what: str) -> Floats:
+    """Return finite numbers of any shape; `what` says in messages how many there are.
+
+    Raises
+    ------
+    InputError
+        If they are not, or there are none.
+    """
+    try:
+        array: Floats = check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
+    except ValueError as error:
+        raise InputError(f"{name} must be finite numbers, {what}. {error}") from error
+    return array
+
+
 def checked_predictions(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Return targets, means and standard deviations, each of shape (n,).
 
@@ -208,21 +223,17 @@ def checked_predictions(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[
     InputError
         If their lengths differ, there are none, one is not finite, or a standard deviation is not positive.
     """
-    found = []
-    for name, values in (("y", y), ("mean", mean), ("std", std)):
-        try:
-            array = check_array(values, dtype=np.float64, ensure_2d=False, input_name=name)
-        except ValueError as error:
-            raise InputError(f"{name} must be finite numbers, one a row. {error}") from error
-        found.append(array)
-    if len({array.shape for array in found}) > 1 or found[0].ndim != 1:
-        shapes = ", ".join(f"{name} {one.shape}" for name, one in zip(("y", "mean", "std"), found, strict=True))
-        raise InputError(f"y, mean and std must have one value a row, all in the same shape (n,); got {shapes}.")
-    if bad := int((found[2] <= 0.0).sum()):
+    y, mean, std = (finite(name, values, "one a row") for name, values in (("y", y), ("mean", mean), ("std", std)))
+    if not y.shape == mean.shape == std.shape or y.ndim != 1:
         raise InputError(
-            f"std must be positive; {bad} of {len(found[2])} are not. Predict with return_std=True, include_noise=True."
+            "y, mean and std must have one value a row, all in the same shape (n,); got "
+            f"y {y.shape}, mean {mean.shape}, std {std.shape}."
         )
-    return found[0], found[1], found[2]
+    if bad := int((std <= 0.0).sum()):
+        raise InputError(
+            f"std must be positive; {bad} of {len(std)} are not. Predict with return_std=True, include_noise=True."
+        )
+    return y, mean, std
 
 
 def column_names(model: Any, X: Any, n_columns: int) -> list[str]:

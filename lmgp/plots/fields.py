@@ -10,9 +10,9 @@ from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+from lmgp.metrics.gaussian import checked_level
 from lmgp.plots.canvas import (
     LOOK,
     AxesArray,
@@ -22,6 +22,7 @@ from lmgp.plots.canvas import (
     column_names,
     extent,
     final_step,
+    finite,
     legend_below,
     predict,
     sample,
@@ -81,21 +82,14 @@ def band(
     'x'
     """
     rows = checked_rows(model, X, 1, "A band")
-    z = _deviations(level)
+    z = float(ndtri(0.5 + 0.5 * checked_level(level)))
     targets = None if y is None else _targets(y, len(rows))
     places = np.linspace(*extent(rows[:, 0], 0.05), _count(n_points))
     mean, std = predict(model, places[:, None], X, include_noise)
     ax = axes_for(ax)
     of = "new observations" if include_noise else "the function"
-    ax.fill_between(
-        places,
-        mean - z * std,
-        mean + z * std,
-        color=LOOK.fill,
-        alpha=0.45,
-        linewidth=0,
-        label=f"{100 * level:g}% of {of}",
-    )
+    ends, label = (mean - z * std, mean + z * std), f"{100 * level:g}% of {of}"
+    ax.fill_between(places, *ends, color=LOOK.fill, alpha=0.45, linewidth=0, label=label)
     ax.plot(places, mean, color=LOOK.line, label="mean")
     if targets is not None:
         drawn = sample(len(rows))
@@ -210,25 +204,20 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
         raise InputError(f"n_reaches must not be negative; got {n_reaches}.")
     ax = axes_for(ax, 1.15 * LOOK.height)
     if rows is not None:
-        drawn = rows[sample(len(rows))]
-        heights = drawn[:, 1] if n_columns == 2 else np.zeros(len(drawn))
-        ax.plot(drawn[:, 0], heights, ".", color=LOOK.pale, markersize=3, label="rows", zorder=1)
-    heights = places[:, 1] if n_columns == 2 else np.zeros(len(places))
+        ax.plot(*_on_figure(rows[sample(len(rows))]), ".", color=LOOK.pale, markersize=3, label="rows", zorder=1)
     ax.plot(
-        places[:, 0], heights, "o", color=LOOK.line, markersize=4.5, label=f"{len(places):,} centroids", zorder=2,
+        *_on_figure(places), "o", color=LOOK.line, markersize=4.5, label=f"{len(places):,} centroids", zorder=2,
         markeredgecolor="white", markeredgewidth=0.5,
     )  # fmt: skip
     for number, center in enumerate(places[:n_reaches]):
         dashes = LOOK.dashes[number % len(LOOK.dashes)]
         if n_columns == 2:
-            look: dict[str, Any] = {
-                "fill": False,
-                "edgecolor": LOOK.mark,
-                "linestyle": dashes,
-                "linewidth": 1.5,
-                "zorder": 3,
-            }
-            ax.add_patch(Ellipse(center, 2.0 * radii[0], 2.0 * radii[1], **look))
+            ax.add_patch(
+                Ellipse(
+                    center, 2.0 * radii[0], 2.0 * radii[1], fill=False, edgecolor=LOOK.mark, linestyle=dashes,
+                    linewidth=1.5, zorder=3,
+                )
+            )  # fmt: skip
         else:
             ends = center[0] - radii[0], center[0] + radii[0]
             ax.plot(ends, [number + 1] * 2, color=LOOK.mark, linestyle=dashes, marker="|")
@@ -247,6 +236,11 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
         handles, labels = [*handles, Line2D([], [], color=LOOK.mark)], [*labels, f"reach {some}{seen}"]
     legend_below(ax, handles, labels)
     return ax
+
+
+def _on_figure(rows: Floats) -> tuple[Floats, Floats]:
+    """Return where rows are drawn: those of one column at a height of zero."""
+    return rows[:, 0], rows[:, 1] if rows.shape[1] == 2 else np.zeros(len(rows))
 
 
 def _limit(ax: Axes, places: Floats) -> None:
@@ -284,18 +278,8 @@ def _reaches(model: Any) -> tuple[Floats, Floats]:
     return places, radii
 
 
-def _deviations(level: float) -> float:
-    """Return how many standard deviations to both sides have this probability."""
-    if isinstance(level, bool) or not isinstance(level, float | int) or not 0.0 < level < 1.0:
-        raise InputError(f"level must be a number strictly between 0 and 1; got {level!r}. For 95% give level=0.95.")
-    return float(ndtri(0.5 + 0.5 * level))
-
-
 def _targets(y: ArrayLike, n: int) -> Floats:
-    try:
-        targets: Floats = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
-    except ValueError as error:
-        raise InputError(f"y must be finite numbers, one for each row of X. {error}") from error
+    targets = finite("y", y, "one for each row of X")
     if targets.shape != (n,):
         raise InputError(f"y must have one value for each of the {n} rows of X; got shape {targets.shape}.")
     return targets

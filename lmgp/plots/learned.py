@@ -240,7 +240,7 @@ def _measured(results: Any) -> tuple[pd.DataFrame, Selection | None]:
         measured = _of_file(Path(results))
     elif selection is not None:
         trials = filter(_drawn, selection.trials)
-        lines = [(_label(one.method, one.threshold), one.n_features, one.kl, not one.measured) for one in trials]
+        lines = [(line_label(one.method, one.threshold), one.n_features, one.kl, not one.measured) for one in trials]
         measured = pd.DataFrame(lines, columns=COLUMNS)
     else:
         raise InputError(
@@ -276,7 +276,7 @@ def _of_file(path: Path) -> pd.DataFrame:
         raise InputError(f"{path} is not a results.csv of lmgp compare: {error}") from error
     rows = rows[rows.settings == rows.settings.iloc[-1]] if len(rows) else rows
     rows = rows[rows.n_features.notna() & np.isfinite(rows.kl)]
-    labels = [_label(method, threshold) for method, threshold in zip(rows.method, rows.threshold, strict=True)]
+    labels = [line_label(method, threshold) for method, threshold in zip(rows.method, rows.threshold, strict=True)]
     return rows.assign(label=labels, size=rows.n_features, bound=False)
 
 
@@ -285,7 +285,8 @@ def _drawn(trial: RecipeTrial) -> bool:
     return trial.method != "exact" and trial.n_features > 0 and bool(np.isfinite(trial.kl))
 
 
-def _label(method: str, threshold: float | None) -> str:
+def line_label(method: str, threshold: float | None) -> str:
+    """Return the name of the line of a method at a threshold, if it has one."""
     name = METHODS[method].label if method in METHODS else method
     return name + ("" if threshold is None or np.isnan(threshold) else f", T = {threshold:g}")
 

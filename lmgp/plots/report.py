@@ -1,6 +1,7 @@
 """The page about a fitted model: its scores first, then its figures, then what was tried to make it."""
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,27 +70,26 @@ class About(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A figure of the page.
+    """A figure of the page, whose words are in ``model.html``.
 
     Attributes
     ----------
-    name, title : str
-    text : str
-        What is seen and how it is read.
-    panels : int
-        One below the other.
+    name : str
     draw : callable
         Takes the axes, an array of them where there are several panels.
+    panels : int
+        One below the other.
     height : float
         Of a panel, as a multiple of the usual one.
+    values : dict of str to object
+        What the words name.
     """
 
     name: str
-    title: str
-    text: str
-    panels: int
     draw: Callable[[Any], Any]
+    panels: int = 1
     height: float = 1.0
+    values: Mapping[str, Any] = MappingProxyType({})
 
 
 def page(about: About) -> bytes:
@@ -126,25 +126,13 @@ def _cards(about: About) -> Iterator[Card]:
         yield from _cards_of_predictions(found, about.target, _as_gaussian(model, found))
     if (rows := _extent(about)) is not None:
         yield from _cards_of_fields(about, rows)
-    yield Card(
-        "relevance", "Relevance of columns",
-        "The standard deviation of each column over its lengthscale: how much it counts.",
-        1, lambda ax: relevance(model, ax=ax),
-    )  # fmt: skip
+    yield Card("relevance", lambda ax: relevance(model, ax=ax))
     try:
         height = kl_height(model)
     except InputError:  # nothing with a size was measured
         height = 1.0
-    yield Card(
-        "kl", "Divergence from the exact GP over size",
-        "What was tried to choose the model, each on rows that were held out. Lower is nearer to the exact GP.",
-        1, lambda ax: kl_over_size(model, ax=ax), height,
-    )  # fmt: skip
-    yield Card(
-        "allocation", "Columns of the map by degree",
-        "How many columns of the map each degree of the kernel's series has.",
-        1, lambda ax: allocation(model, ax=ax),
-    )  # fmt: skip
+    yield Card("kl", lambda ax: kl_over_size(model, ax=ax), height=height)
+    yield Card("allocation", lambda ax: allocation(model, ax=ax))
 
 
 def _as_gaussian(model: Any, found: Predicted) -> Predicted:
@@ -161,20 +149,14 @@ def _cards_of_predictions(found: Predicted, target: str, gaussian: Predicted) ->
         for set_label, get_label in ((ax.set_xlabel, ax.get_xlabel), (ax.set_ylabel, ax.get_ylabel)):
             set_label(get_label().replace(" y", f" {short(target)}", 1))
 
-    within = np.mean(np.abs(found.y - found.mean) <= found.std)
-    should = "; 68% should" if gaussian is found else ""
-    yield Card(
-        "prediction", "Prediction against truth",
-        f"Predicted {target} over what was observed, {len(found.y):,} rows, with bars of one standard deviation. "
-        f"{within:.0%} of them reach the diagonal{should}.",
-        1, draw,
-    )  # fmt: skip
-    yield Card(
-        "calibration", "Calibration",
-        "Above, the share of rows within intervals of each level; above the diagonal they are too wide. Below, the "
-        "histogram of Φ((y − mean)/s.d.): a hill means intervals too wide, a bowl too narrow, a slope a biased mean.",
-        2, lambda axes: calibration(gaussian.y, gaussian.mean, gaussian.std, ax=axes),
-    )  # fmt: skip
+    values = {
+        "target": target,
+        "n": len(found.y),
+        "within": np.mean(np.abs(found.y - found.mean) <= found.std),
+        "should": "; 68% should" if gaussian is found else "",
+    }
+    yield Card("prediction", draw, values=values)
+    yield Card("calibration", lambda axes: calibration(gaussian.y, gaussian.mean, gaussian.std, ax=axes), panels=2)
 
 
 def _cards_of_fields(about: About, rows: Floats) -> Iterator[Card]:
@@ -188,20 +170,13 @@ def _cards_of_fields(about: About, rows: Floats) -> Iterator[Card]:
                 ax.legend(fontsize="small")
             ax.set_ylabel(short(about.target))
 
-        yield Card("band", "Mean and band", f"The mean, and {100 * about.level:g}% intervals of the function.", 1, draw)
+        yield Card("band", draw, values={"level": 100 * about.level})
     if rows.shape[1] == 2:
-        shown = "" if found is None else " Dots are rows of the table."
-        yield Card(
-            "map", "Map of the mean and the standard deviation",
-            f"The mean of {about.target}, and below the standard deviation of the function, without noise.{shown}",
-            2, lambda axes: map(model, rows, show_rows=found is not None, ax=axes),
-        )  # fmt: skip
+        values = {"target": about.target, "shown": "" if found is None else " Dots are rows of the table."}
+        yield Card("map", lambda axes: map(model, rows, show_rows=found is not None, ax=axes), 2, values=values)
     if rows.shape[1] <= 2:
-        yield Card(
-            "centroids", "Centroids and their reach",
-            "The centroids of the localized model, and how far the training rows of some of them reach.",
-            1, lambda ax: centroids(model, None if found is None else found.X, ax=ax), 1.15,
-        )  # fmt: skip
+        X = None if found is None else found.X
+        yield Card("centroids", lambda ax: centroids(model, X, ax=ax), height=1.15)
 
 
 def _extent(about: About) -> Floats | None:
