@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from lmgp.data import Noise, Rows, Source
 from lmgp.errors import InputError, TimeLimitError
 from lmgp.kernels.base import Kernel, require
-from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products
+from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products, opposite
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory
@@ -584,7 +584,7 @@ def sums_over_rows(
     # A transform of one component has that as its number.
     both = _transform(1, angles, paired, tolerance, upsampling, shape if len(angles) > 1 else shape[0])
     both = both.reshape(-1, *shape)
-    mirrored = np.conj(_reversed(both))
+    mirrored = np.conj(opposite(both))
     last = int(counts[-1]) + 1
     result = np.empty((len(strengths), *half_shape(counts)), dtype=np.complex128)
     result[::2] = 0.5 * (both + mirrored)[..., :last]
@@ -608,7 +608,7 @@ def sums_over_modes(angles: Sequence[Floats], coefficients: Complexes, counts: I
     """
     mirrored = np.conj(np.flip(coefficients[..., 1:], -1))
     if len(counts) > 1:
-        mirrored = _reversed(mirrored, coefficients.ndim - 1)
+        mirrored = opposite(mirrored, coefficients.ndim - 1)
     whole = np.concatenate((coefficients, mirrored), axis=-1)
     paired = whole[::2].copy()
     paired[: len(whole) // 2] += 1j * whole[1::2]
@@ -623,14 +623,8 @@ def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
     drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
     # Where the last column is 0, −j is kept beside j.
     plane = drawn[..., 0]
-    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(_reversed(plane) if plane.ndim > 1 else plane))
+    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(opposite(plane) if plane.ndim > 1 else plane))
     return drawn
-
-
-def _reversed(values: Complexes, end: int | None = None) -> Complexes:
-    """Return the values of −j in the place of j, along the axes from 1 to `end`, of arrays that hold all of these."""
-    axes = tuple(range(1, end or values.ndim))
-    return np.roll(np.flip(values, axes), 1, axes)
 
 
 def _threads() -> int:

@@ -16,7 +16,6 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.modes import ModePlan, white
 from lmgp.posteriors.toeplitz import (
-    GATHERED,
     Block,
     ModeSystem,
     Solution,
@@ -470,7 +469,7 @@ class SpectralPosterior(Posterior):
     def _variance_series(self) -> Complexes:
         block = self._system.whole
         covariance = block.noise_variance * block.roots[:, None] * block.inverse * block.roots
-        return variance_series(block.real.index, covariance, 2 * self.plan.modes.counts)
+        return block.real.series(covariance, 2 * self.plan.modes.counts)
 
     @cached_property
     def _local_variance(self) -> LocalVariance:
@@ -590,44 +589,6 @@ class SpectralPosterior(Posterior):
                 f"{len(outside):,} rows are not, the first of them row {outside[0]}. Leave them out, or add training "
                 "rows near them."
             )
-
-
-def variance_series(index: Indices, covariance: Floats, counts: Indices) -> Complexes:
-    """Return the Fourier series of fᵀSf over the modes from −counts to counts, S the covariance of the weights.
-
-    Parameters
-    ----------
-    index : ndarray of shape (n, d)
-        See `RealModes`.
-    covariance : ndarray of shape (2 n − 1, 2 n − 1)
-        Of the weights of the constant, the cosines and the sines.
-    counts : ndarray of int of shape (d,)
-        At least twice the largest numbers in `index`.
-    """
-    shape = tuple(2 * int(m) + 1 for m in counts)
-    of_cosines, of_sines = np.zeros(math.prod(shape)), np.zeros(math.prod(shape))
-
-    def add(index: Indices, cosines: Floats, sines: Floats) -> None:
-        """Add cosines · cos(j·θ) + sines · sin(j·θ)."""
-        flat = np.ravel_multi_index(tuple(np.moveaxis(index % shape, -1, 0)), shape).ravel()
-        of_cosines[:] += np.bincount(flat, cosines.ravel(), len(of_cosines))
-        of_sines[:] += np.bincount(flat, sines.ravel(), len(of_sines))
-
-    n, root = len(index) - 1, math.sqrt(2.0)
-    add(index[:1], covariance[:1, 0], np.zeros(1))
-    index = index[1:]
-    add(index, 2.0 * root * covariance[0, 1 : n + 1], 2.0 * root * covariance[0, n + 1 :])
-    for start in range(0, n, GATHERED):
-        stop = min(start + GATHERED, n)
-        cosines, sines = slice(1 + start, 1 + stop), slice(1 + n + start, 1 + n + stop)
-        even, odd = covariance[cosines, 1 : n + 1], covariance[sines, n + 1 :]
-        mixed = 2.0 * covariance[cosines, n + 1 :]
-        add(index[start:stop, None] - index[None], even + odd, -mixed)
-        add(index[start:stop, None] + index[None], even - odd, mixed)
-    whole = 0.5 * (of_cosines - 1j * of_sines).reshape(shape)
-    axes = tuple(range(whole.ndim))
-    whole = whole + np.conj(np.roll(np.flip(whole, axes), 1, axes))
-    return np.ascontiguousarray(whole[..., : int(counts[-1]) + 1])
 
 
 def _inner(values: Complexes, counts: Indices) -> Complexes:
