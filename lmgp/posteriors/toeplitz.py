@@ -1,10 +1,9 @@
 """The linear system of the modes' coefficients: a Toeplitz matrix, conjugate gradients, and what makes them short."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,9 +69,9 @@ class Toeplitz:
     def __init__(self, generator: Complexes, counts: Indices) -> None:
         self._axes = tuple(range(-len(counts), 0))
         self._grid = tuple(fft.next_fast_len(4 * int(m) + 1, real=True) for m in counts)
-        self._places = _places(counts, self._grid)
-        spectrum = self._spread(generator[None], _places(2 * counts, self._grid))
-        self._multiplier = self._to_space(spectrum)[0] * np.prod(self._grid)
+        self._places = mode_places(counts, self._grid)
+        multiplier = self._to_space(generator[None], mode_places(2 * counts, self._grid))[0]
+        self._multiplier = multiplier * np.prod(self._grid)
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -88,38 +87,25 @@ class Toeplitz:
 
     def __call__(self, vectors: Complexes) -> Complexes:
         """Return T times each vector; shape (b, *half_shape(counts))."""
-        space = self._to_space(self._spread(vectors, self._places))
+        space = self._to_space(vectors, self._places)
         space *= self._multiplier
         spectrum = fft.rfftn(space, axes=self._axes, workers=torch.get_num_threads(), overwrite_x=True)
-        result = np.empty_like(vectors)
-        for here, there in self._places:
-            result[here] = spectrum[there]
-        return result
+        return np.ascontiguousarray(spectrum[self._places])
 
-    def _spread(self, vectors: Complexes, places: list[tuple[tuple[slice, ...], tuple[slice, ...]]]) -> Complexes:
+    def _to_space(self, vectors: Complexes, places: tuple[Any, ...]) -> Floats:
+        """Return the real functions of vectors at these places of the spectrum, on the grid."""
         spectrum = np.zeros((len(vectors), *self._grid[:-1], self._grid[-1] // 2 + 1), dtype=np.complex128)
-        for here, there in places:
-            spectrum[there] = vectors[here]
-        return spectrum
-
-    def _to_space(self, spectrum: Complexes) -> Floats:
+        spectrum[places] = vectors
         space: Floats = fft.irfftn(
             spectrum, self._grid, axes=self._axes, workers=torch.get_num_threads(), overwrite_x=True
         )
         return space
 
 
-def _places(counts: Indices, grid: tuple[int, ...]) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Return the blocks of arrays over modes, and where they stand in the spectrum of a grid."""
-    sides = [
-        [(slice(0, m + 1), slice(0, m + 1)), (slice(m + 1, None), slice(size - m, None))]
-        for m, size in zip(counts[:-1].tolist(), grid[:-1], strict=True)
-    ]
-    last = slice(0, int(counts[-1]) + 1)
-    return [
-        ((slice(None), *(here for here, _ in blocks), last), (slice(None), *(there for _, there in blocks), last))
-        for blocks in product(*sides)
-    ]
+def mode_places(counts: Indices, grid: Sequence[int]) -> tuple[Any, ...]:
+    """Return the index of arrays over modes in arrays over more modes, or in spectra of a grid."""
+    sides = [np.r_[: m + 1, size - m : size] for m, size in zip(counts[:-1].tolist(), grid[:-1], strict=True)]
+    return (slice(None), *np.ix_(*sides), slice(int(counts[-1]) + 1))
 
 
 class Solution(NamedTuple):
@@ -254,9 +240,7 @@ class RealModes:
     def gram(self, generator: Complexes) -> Floats:
         """Return FᵀPF, shape (n_modes, n_modes), from the generator of the Toeplitz matrix."""
         most = 2 * np.abs(self.index).max(axis=0)
-        for axis, m in enumerate(most[:-1].tolist()):
-            generator = generator.take(range(-m, m + 1), axis)
-        half = generator[..., : int(most[-1]) + 1]
+        half = np.fft.fftshift(generator[None][mode_places(most, generator.shape)][0], tuple(range(len(most) - 1)))
         whole = np.concatenate((np.conj(np.flip(half[..., 1:])), half), axis=-1)
         strides = np.array([math.prod(whole.shape[axis + 1 :]) for axis in range(whole.ndim)])
         origin, places = int(most @ strides), self.index @ strides
