@@ -15,7 +15,7 @@ from sklearn.isotonic import isotonic_regression
 from lmgp.experiments.compare import MEAN_ERROR, TEXT, Comparison, iterates, prepare
 from lmgp.metrics import nlpd
 from lmgp.plots.canvas import BLACK, LOOK, new_figure, plain, render
-from lmgp.posteriors.iterative import PLAN
+from lmgp.posteriors.iterative import LANDMARKS, NEIGHBORS
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
 
@@ -201,7 +201,7 @@ def _heading(comparison: Comparison) -> list[str]:
     if iterates(exact.n_train.max()):
         lines.append(
             f"          mean by iteration, to {MEAN_ERROR:g} predictive s.d.; variance, approximate, from "
-            f"{PLAN.n_neighbors} nearest rows and up to {PLAN.landmarks:,} landmarks"
+            f"{NEIGHBORS} nearest rows and up to {LANDMARKS:,} landmarks"
         )
     return [*lines, ""]
 
