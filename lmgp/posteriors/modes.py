@@ -139,9 +139,8 @@ class Modes:
         return self._within(X, self.margin)
 
     def _within(self, X: Floats, beyond: Floats) -> NDArray[np.bool_]:
-        inside = np.ones(len(X), dtype=np.bool_)
-        for x, least, most in zip(X.T, self.low - beyond, self.high + beyond, strict=True):
-            inside &= (x >= least) & (x <= most)
+        low, high = self.low - beyond, self.high + beyond
+        inside: NDArray[np.bool_] = np.all((low[:, None] <= X.T) & (high[:, None] >= X.T), axis=0)
         return inside
 
     def weights(self, kernel: Kernel) -> Floats:
