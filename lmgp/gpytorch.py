@@ -28,7 +28,7 @@ from lmgp.estimators.base import GaussianProcess
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.features.base import FeatureMap, KernelMap
-from lmgp.features.composition import LinearFeatures, ProductFeatures, ScaledFeatures, SumFeatures
+from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
 from lmgp.features.fourier import FourierMap
 from lmgp.features.maclaurin import MaclaurinMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -210,8 +210,6 @@ def columns_at(features: Any, X: torch.Tensor, factor: torch.Tensor) -> torch.Te
             angles = (X * factor) @ as_tensor(features.frequencies_).T
             scale = (features.kernel_.prior_variance() / len(features.frequencies_)) ** 0.5
             return scale * torch.cat((torch.cos(angles), torch.sin(angles)), dim=-1)
-        case LinearFeatures():
-            return (X * factor) @ as_tensor(features.root_)
         case SumFeatures():
             return torch.cat([columns_at(part, X, factor) for part in (features.left_, features.right_)], dim=-1)
         case ProductFeatures():
