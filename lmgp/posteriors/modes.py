@@ -404,13 +404,37 @@ class ModePlan:
         small = tolerance * variance / (kernel.prior_variance() * room**2)
         transform = min(max(TRANSFORM * small, LEAST_TRANSFORM), 1e-3)
         n_chosen = n_rows or len(rows)
-        if max_seconds is not None:
-            iterations = expected_iterations(modes, kernel, noise.variance / precision, n_chosen)
-            check_seconds(modes, n_chosen, 1 + n_trend, min(iterations, max_iterations), transform, max_seconds)
-        return cls(
+        plan = cls(
             modes, kernel, noise, tolerance, transform, n_chosen, n_trend, keeps_rows, max_iterations, max_memory_gib,
             seed,
         )  # fmt: skip
+        if max_seconds is not None:
+            iterations = expected_iterations(modes, kernel, noise.variance / precision, n_chosen)
+            plan.check_seconds(min(iterations, max_iterations), max_seconds)
+        return plan
+
+    def check_seconds(self, n_iterations: float, max_seconds: float) -> None:
+        """Refuse sums and iterations that may take longer than the user allows, at a nominal rate.
+
+        Raises
+        ------
+        TimeLimitError
+            It says how long it would take, and what would make it shorter.
+        """
+        modes, n, tolerance, n_targets = self.modes, self.n_chosen, self.transform_tolerance, 1 + self.n_trend
+        # The sums of the matrix and of each target, two real ones in each complex transform.
+        of_one = transform_operations(modes, n, tolerance, upsampling_of(modes, n, tolerance))
+        sums = math.ceil((1 + n_targets) / 2) * of_one / NOMINAL_RATE
+        # Two fast Fourier transforms for each target and iteration, and half as much beside.
+        grid = math.prod(4.0 * float(m) + 1.0 for m in modes.counts)
+        solve = n_iterations * 1.5 * n_targets * 2.0 * 2.5 * grid * math.log2(grid) / NOMINAL_RATE
+        if sums + solve > max_seconds:
+            raise TimeLimitError(
+                f"The sums of {n:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
+                f"{n_iterations:,.0f} iterations {solve:.2g} s, above max_seconds={max_seconds:g}. Raise it, give a "
+                "larger tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, longer "
+                "lengthscales fewer modes."
+            )
 
     @property
     def source(self) -> Source:
@@ -491,12 +515,6 @@ def expected_iterations(modes: Modes, kernel: Kernel, noise_variance: float, n_r
     return without if kept is None else min(without, 2 * iterations_before(kept) + WITH_BLOCK)
 
 
-def iteration_operations(modes: Modes, n_targets: int = 1) -> float:
-    """Return the operations of an iteration: two fast Fourier transforms for each target, and half as much beside."""
-    grid = math.prod(4.0 * float(m) + 1.0 for m in modes.counts)
-    return 1.5 * n_targets * 2.0 * 2.5 * grid * math.log2(grid)
-
-
 def transform_operations(modes: Modes, n_rows: int, tolerance: float, upsampling: float) -> float:
     """Return the operations of a complex transform of the sums over rows: of spreading each over a grid, and of that.
 
@@ -518,39 +536,6 @@ def upsampling_of(modes: Modes, n_rows: int, tolerance: float) -> float:
     """
     coarse, fine = (transform_operations(modes, n_rows, tolerance, factor) for factor in (COARSE, FINE))
     return FINE if tolerance <= 1e-9 or coarse > WORTH_FINE * fine else COARSE
-
-
-def check_seconds(
-    modes: Modes, n_rows: int, n_targets: int, n_iterations: float, tolerance: float, max_seconds: float
-) -> None:
-    """Refuse modes whose sums and iterations may take longer than the user allows, at a nominal rate.
-
-    Parameters
-    ----------
-    modes : Modes
-    n_rows, n_targets : int
-    n_iterations : float
-    tolerance : float
-        Of the transforms.
-    max_seconds : float
-
-    Raises
-    ------
-    TimeLimitError
-        It says how long it would take, and what would make it shorter.
-    """
-    upsampling = upsampling_of(modes, n_rows, tolerance)
-    # The sums of the matrix and of each target, two real ones in each complex transform.
-    n_transforms = math.ceil((1 + n_targets) / 2)
-    sums = n_transforms * transform_operations(modes, n_rows, tolerance, upsampling) / NOMINAL_RATE
-    solve = n_iterations * iteration_operations(modes, n_targets) / NOMINAL_RATE
-    if sums + solve > max_seconds:
-        raise TimeLimitError(
-            f"The sums of {n_rows:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
-            f"{n_iterations:,.0f} iterations {solve:.2g} s, above max_seconds={max_seconds:g}. Raise it, give a larger "
-            "tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, longer lengthscales "
-            "fewer modes."
-        )
 
 
 def sums_over_rows(
