@@ -140,7 +140,8 @@ class Modes:
 
     def _within(self, X: Floats, beyond: Floats) -> NDArray[np.bool_]:
         low, high = self.low - beyond, self.high + beyond
-        inside: NDArray[np.bool_] = np.all((low[:, None] <= X.T) & (high[:, None] >= X.T), axis=0)
+        columns = zip(X.T, low, high, strict=True)
+        inside: NDArray[np.bool_] = np.all([(low <= x) & (x <= high) for x, low, high in columns], axis=0)
         return inside
 
     def weights(self, kernel: Kernel) -> Floats:

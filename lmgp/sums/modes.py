@@ -70,7 +70,7 @@ class CellSums:
         """Return the cells of rows."""
         precision = self.noise.variance / self.noise.of_weighted_rows(rows).numpy()
         side, shape = self.side[:, None], self.shape[:, None]
-        offsets = rows.X.T - self.low[:, None]
+        offsets = np.subtract(rows.X.T, self.low[:, None], order="C")
         places = np.clip((offsets / side).astype(np.int64), 0, shape - 1)
         offsets -= places * side
         flat = np.ravel_multi_index(tuple(places), tuple(self.shape.tolist()))
