@@ -28,7 +28,7 @@ from lmgp.estimators.base import GaussianProcess
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.features.base import FeatureMap, KernelMap
-from lmgp.features.composition import LinearFeatures, ProductFeatures, ScaledFeatures, SumFeatures
+from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
 from lmgp.features.fourier import FourierMap
 from lmgp.features.maclaurin import MaclaurinMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -108,7 +108,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
             )
         if kwargs.get("active_dims") is not None:
             raise InputError("A FeatureKernel takes all columns; leave out active_dims and choose columns before it.")
-        start = _lengthscale(_kernel_of(feature_map))
+        start = _lengthscale(feature_map)
         if ard_num_dims is None and np.ndim(start):
             ard_num_dims = np.size(start)
         super().__init__(ard_num_dims=ard_num_dims, **kwargs)
@@ -210,8 +210,6 @@ def columns_at(features: Any, X: torch.Tensor, factor: torch.Tensor) -> torch.Te
             angles = (X * factor) @ as_tensor(features.frequencies_).T
             scale = (features.kernel_.prior_variance() / len(features.frequencies_)) ** 0.5
             return scale * torch.cat((torch.cos(angles), torch.sin(angles)), dim=-1)
-        case LinearFeatures():
-            return (X * factor) @ as_tensor(features.root_)
         case SumFeatures():
             return torch.cat([columns_at(part, X, factor) for part in (features.left_, features.right_)], dim=-1)
         case ProductFeatures():
@@ -221,9 +219,8 @@ def columns_at(features: Any, X: torch.Tensor, factor: torch.Tensor) -> torch.Te
             return features.root_ * columns_at(features.features_, X, factor)
         case NystroemFeatures():
             kernel, landmarks = features.kernel_, as_tensor(features.landmarks_) * factor
-            root = psd_safe_cholesky(
-                kernel.evaluate(landmarks, landmarks)
-            )  # which says so where it adds to the diagonal
+            # Where this adds to the diagonal, it says so.
+            root = psd_safe_cholesky(kernel.evaluate(landmarks, landmarks))
             return solve_triangular(root, kernel.evaluate(landmarks, X * factor), upper=False).mT
         case TaylorFeatures():
             return torch.cat([_taylor(part, X * factor) for part in features.parts], dim=-1)
@@ -513,14 +510,9 @@ def _array(values: torch.Tensor) -> Any:
     return values.detach().cpu().numpy().astype(np.float64)
 
 
-def _kernel_of(feature_map: Any) -> Kernel | None:
-    """Return the kernel of a fitted map, or the one that it will have."""
-    found = getattr(feature_map, "kernel_", None) if _is_fitted(feature_map) else getattr(feature_map, "kernel", None)
-    return found if isinstance(found, Kernel) else None
-
-
-def _lengthscale(kernel: Kernel | None) -> Any:
-    """Return the lengthscale of one stationary kernel; 1 of others."""
+def _lengthscale(feature_map: Any) -> Any:
+    """Return the lengthscale of the one stationary kernel of a map, or of that it will have; 1 of others."""
+    kernel = getattr(feature_map, "kernel_" if _is_fitted(feature_map) else "kernel", None)
     return kernel.lengthscale if isinstance(kernel, StationaryKernel) else 1.0
 
 

@@ -17,7 +17,7 @@ from lmgp.experiments.compare import MEAN_ERROR, TEXT, Comparison, iterates, pre
 from lmgp.metrics import nlpd
 from lmgp.plots.canvas import BLACK, LOOK, new_figure, plain, render
 from lmgp.plots.learned import LEAST, line_label
-from lmgp.posteriors.iterative import PLAN
+from lmgp.posteriors.iterative import LANDMARKS, NEIGHBORS
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
 
@@ -110,7 +110,8 @@ def table(comparison: Comparison) -> str:
         standardised=comparison.settings.standardises(comparison.dataset),
         iterated=iterates(exact.n_train.max()),
         mean_error=MEAN_ERROR,
-        plan=PLAN,
+        n_neighbors=NEIGHBORS,
+        n_landmarks=LANDMARKS,
         body="\n".join(body),
         nearest=nearest,
         trivial=_trivial_nlpd(comparison),

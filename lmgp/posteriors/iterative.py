@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -27,41 +28,19 @@ from lmgp.utils.memory import memory_limit
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """How the preconditioner is made, and the iterations end.
-
-    Attributes
-    ----------
-    landmarks, block_size : int
-        Of the preconditioner, at most. Where memory is short, both are smaller in proportion.
-    share_of_memory : float
-        That the preconditioner may take.
-    rows_per_landmark : int
-        At least.
-    n_neighbors : int
-        The nearest rows that a variance is from, beside the landmarks.
-    probes, probe_entries : int
-        The rows whose leave-one-out predictions are watched: at most the first number, and no more than have columns
-        of the inverse with the second number of entries.
-    window : int
-        Iterations over which the change of predictions is measured.
-    slowest : float
-        The error is not taken to fall more slowly than by this factor within a window.
-    """
-
-    landmarks: int = 2048
-    block_size: int = 512
-    share_of_memory: float = 0.5
-    rows_per_landmark: int = 4
-    n_neighbors: int = 256
-    probes: int = 256
-    probe_entries: int = 2**24
-    window: int = 4
-    slowest: float = 0.9
-
-
-PLAN = Plan()
+# The landmarks and the rows in a block of the preconditioner, at most. Where memory is short, both are smaller in
+# proportion, so that it takes this share.
+LANDMARKS, BLOCK_SIZE, SHARE_OF_MEMORY = 2048, 512, 0.5
+# Rows for each landmark, at least.
+ROWS_PER_LANDMARK = 4
+# The nearest rows that a variance is from, beside the landmarks.
+NEIGHBORS = 256
+# The rows whose leave-one-out predictions are watched: at most the first number, and no more than have columns of the
+# inverse with the second number of entries.
+PROBES, PROBE_ENTRIES = 256, 2**24
+# Iterations over which the change of predictions is measured; the error is not taken to fall more slowly than by this
+# factor within so many.
+WINDOW, SLOWEST = 4, 0.9
 
 
 @dataclass(frozen=True)
@@ -97,37 +76,36 @@ class Iterations:
         return f"{self.number} iterations, means settled to {self.error:.2g} predictive standard deviations{state}"
 
 
-class _LeftOut:
-    """Leave-one-out predictions of some rows, and how far they are from settled: those of the worst target.
+def left_out_error(covariance: BlockCovariance, n: int, rng: np.random.Generator) -> Callable[[Tensor], float]:
+    """Return a function that estimates how far leave-one-out predictions of some rows are from settled.
+
+    It takes the weights of all rows, shape (n, t), after each iteration; the error is that of the worst target.
 
     Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ: so an error of αᵢ is one of
     the mean of 1/√[C⁻¹]ᵢᵢ as many predictive standard deviations. The diagonal of C⁻¹ is that of the preconditioner.
     """
+    size = min(n, max(1, min(PROBES, PROBE_ENTRIES // n)))
+    rows = torch.from_numpy(np.sort(rng.choice(n, size, replace=False)))
+    columns, places = torch.zeros((n, size), dtype=torch.float64), torch.arange(size)
+    columns[rows, places] = 1.0
+    sd = covariance.solve(columns)[rows, places].rsqrt()[:, None]
+    seen: list[Tensor] = []
+    changes: list[float] = []
 
-    def __init__(self, covariance: BlockCovariance, n: int, rng: np.random.Generator) -> None:
-        size = min(n, max(1, min(PLAN.probes, PLAN.probe_entries // n)))
-        self._rows = torch.from_numpy(np.sort(rng.choice(n, size, replace=False)))
-        columns = torch.zeros((n, size), dtype=torch.float64)
-        places = torch.arange(size)
-        columns[self._rows, places] = 1.0
-        self._sd = covariance.solve(columns)[self._rows, places].rsqrt()[:, None]
-        self._seen: list[Tensor] = []
-        self._changes: list[float] = []
-
-    def error(self, weights: Tensor) -> float:
-        """Return an estimate of the error of the means from the weights of all rows, shape (n, t)."""
-        self._seen.append(weights[self._rows] * self._sd)
-        if len(self._seen) <= PLAN.window:
+    def error(weights: Tensor) -> float:
+        seen.append(weights[rows] * sd)
+        if len(seen) <= WINDOW:
             return math.inf
-        change = float((self._seen[-1] - self._seen.pop(0)).square().mean(dim=0).max().sqrt())
-        self._changes.append(change)
-        if change == 0.0:
+        changes.append(float((seen[-1] - seen.pop(0)).square().mean(dim=0).max().sqrt()))
+        if changes[-1] == 0.0:
             return 0.0
-        if len(self._changes) <= PLAN.window:
+        if len(changes) <= WINDOW:
             return math.inf
         # Errors that fall by q in each window add up to the change of the last one times q + q² + …
-        fall = min(change / self._changes[-1 - PLAN.window], PLAN.slowest)
-        return change * fall / (1.0 - fall)
+        fall = min(changes[-1] / changes[-1 - WINDOW], SLOWEST)
+        return changes[-1] * fall / (1.0 - fall)
+
+    return error
 
 
 class IterativePosterior(Posterior):
@@ -197,9 +175,7 @@ class IterativePosterior(Posterior):
         size, block_size = _sizes(n, limit)
         made = make_feature_map(NystroemFeatures(size), kernel, rng)
         features, centre = fitted_global_map(made, rows, max_memory_gib)
-        self._near = ResidualPosterior(
-            kernel, rows, noise, features, centre, PLAN.n_neighbors, block_size, max_memory_gib
-        )
+        self._near = ResidualPosterior(kernel, rows, noise, features, centre, NEIGHBORS, block_size, max_memory_gib)
         variances, X = noise.of_weighted_rows(rows), as_tensor(rows.X)
         products = KernelProducts(
             kernel,
@@ -208,12 +184,12 @@ class IterativePosterior(Posterior):
             single=single_is_enough(kernel, X, float(variances.min()), 0.5 * tolerance),
             max_bytes=limit - 8.0 * n * (size + block_size),
         )
-        probes = _LeftOut(self._near.covariance_of_rows, n, rng)
+        error_of = left_out_error(self._near.covariance_of_rows, n, rng)
         covariance = self._near.covariance_of_rows.to(self._device)
         with tqdm(total=max_iterations, desc="Conjugate gradients", unit="it", disable=not verbose) as bar:
 
             def settled(number: int, solved: Tensor) -> bool:
-                error = probes.error(solved.cpu())
+                error = error_of(solved.cpu())
                 self.iterations = Iterations(number, error, tolerance)
                 bar.update()
                 if math.isfinite(error):
@@ -267,6 +243,5 @@ class IterativePosterior(Posterior):
 
 def _sizes(n: int, limit: float) -> tuple[int, int]:
     """Return the numbers of landmarks and of rows in a block, whose matrices take a share of the memory."""
-    fits = min(1.0, PLAN.share_of_memory * limit / (8.0 * n * (PLAN.landmarks + PLAN.block_size)))
-    n_landmarks = min(int(fits * PLAN.landmarks), n // PLAN.rows_per_landmark)
-    return max(1, n_landmarks), max(1, int(fits * PLAN.block_size))
+    fits = min(1.0, SHARE_OF_MEMORY * limit / (8.0 * n * (LANDMARKS + BLOCK_SIZE)))
+    return max(1, min(int(fits * LANDMARKS), n // ROWS_PER_LANDMARK)), max(1, int(fits * BLOCK_SIZE))

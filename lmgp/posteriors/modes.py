@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from lmgp.data import Noise, Rows, Source
 from lmgp.errors import InputError, TimeLimitError
 from lmgp.kernels.base import Kernel, require
-from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products
+from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products, opposite
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory
@@ -139,9 +139,9 @@ class Modes:
         return self._within(X, self.margin)
 
     def _within(self, X: Floats, beyond: Floats) -> NDArray[np.bool_]:
-        inside = np.ones(len(X), dtype=np.bool_)
-        for x, least, most in zip(X.T, self.low - beyond, self.high + beyond, strict=True):
-            inside &= (x >= least) & (x <= most)
+        low, high = self.low - beyond, self.high + beyond
+        columns = zip(X.T, low, high, strict=True)
+        inside: NDArray[np.bool_] = np.all([(low <= x) & (x <= high) for x, low, high in columns], axis=0)
         return inside
 
     def weights(self, kernel: Kernel) -> Floats:
@@ -405,13 +405,37 @@ class ModePlan:
         small = tolerance * variance / (kernel.prior_variance() * room**2)
         transform = min(max(TRANSFORM * small, LEAST_TRANSFORM), 1e-3)
         n_chosen = n_rows or len(rows)
-        if max_seconds is not None:
-            iterations = expected_iterations(modes, kernel, noise.variance / precision, n_chosen)
-            check_seconds(modes, n_chosen, 1 + n_trend, min(iterations, max_iterations), transform, max_seconds)
-        return cls(
+        plan = cls(
             modes, kernel, noise, tolerance, transform, n_chosen, n_trend, keeps_rows, max_iterations, max_memory_gib,
             seed,
         )  # fmt: skip
+        if max_seconds is not None:
+            iterations = expected_iterations(modes, kernel, noise.variance / precision, n_chosen)
+            plan.check_seconds(min(iterations, max_iterations), max_seconds)
+        return plan
+
+    def check_seconds(self, n_iterations: float, max_seconds: float) -> None:
+        """Refuse sums and iterations that may take longer than the user allows, at a nominal rate.
+
+        Raises
+        ------
+        TimeLimitError
+            It says how long it would take, and what would make it shorter.
+        """
+        modes, n, tolerance, n_targets = self.modes, self.n_chosen, self.transform_tolerance, 1 + self.n_trend
+        # The sums of the matrix and of each target, two real ones in each complex transform.
+        of_one = transform_operations(modes, n, tolerance, upsampling_of(modes, n, tolerance))
+        sums = math.ceil((1 + n_targets) / 2) * of_one / NOMINAL_RATE
+        # Two fast Fourier transforms for each target and iteration, and half as much beside.
+        grid = math.prod(4.0 * float(m) + 1.0 for m in modes.counts)
+        solve = n_iterations * 1.5 * n_targets * 2.0 * 2.5 * grid * math.log2(grid) / NOMINAL_RATE
+        if sums + solve > max_seconds:
+            raise TimeLimitError(
+                f"The sums of {n:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
+                f"{n_iterations:,.0f} iterations {solve:.2g} s, above max_seconds={max_seconds:g}. Raise it, give a "
+                "larger tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, longer "
+                "lengthscales fewer modes."
+            )
 
     @property
     def source(self) -> Source:
@@ -492,12 +516,6 @@ def expected_iterations(modes: Modes, kernel: Kernel, noise_variance: float, n_r
     return without if kept is None else min(without, 2 * iterations_before(kept) + WITH_BLOCK)
 
 
-def iteration_operations(modes: Modes, n_targets: int = 1) -> float:
-    """Return the operations of an iteration: two fast Fourier transforms for each target, and half as much beside."""
-    grid = math.prod(4.0 * float(m) + 1.0 for m in modes.counts)
-    return 1.5 * n_targets * 2.0 * 2.5 * grid * math.log2(grid)
-
-
 def transform_operations(modes: Modes, n_rows: int, tolerance: float, upsampling: float) -> float:
     """Return the operations of a complex transform of the sums over rows: of spreading each over a grid, and of that.
 
@@ -519,39 +537,6 @@ def upsampling_of(modes: Modes, n_rows: int, tolerance: float) -> float:
     """
     coarse, fine = (transform_operations(modes, n_rows, tolerance, factor) for factor in (COARSE, FINE))
     return FINE if tolerance <= 1e-9 or coarse > WORTH_FINE * fine else COARSE
-
-
-def check_seconds(
-    modes: Modes, n_rows: int, n_targets: int, n_iterations: float, tolerance: float, max_seconds: float
-) -> None:
-    """Refuse modes whose sums and iterations may take longer than the user allows, at a nominal rate.
-
-    Parameters
-    ----------
-    modes : Modes
-    n_rows, n_targets : int
-    n_iterations : float
-    tolerance : float
-        Of the transforms.
-    max_seconds : float
-
-    Raises
-    ------
-    TimeLimitError
-        It says how long it would take, and what would make it shorter.
-    """
-    upsampling = upsampling_of(modes, n_rows, tolerance)
-    # The sums of the matrix and of each target, two real ones in each complex transform.
-    n_transforms = math.ceil((1 + n_targets) / 2)
-    sums = n_transforms * transform_operations(modes, n_rows, tolerance, upsampling) / NOMINAL_RATE
-    solve = n_iterations * iteration_operations(modes, n_targets) / NOMINAL_RATE
-    if sums + solve > max_seconds:
-        raise TimeLimitError(
-            f"The sums of {n_rows:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
-            f"{n_iterations:,.0f} iterations {solve:.2g} s, above max_seconds={max_seconds:g}. Raise it, give a larger "
-            "tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, longer lengthscales "
-            "fewer modes."
-        )
 
 
 def sums_over_rows(
@@ -584,7 +569,7 @@ def sums_over_rows(
     # A transform of one component has that as its number.
     both = _transform(1, angles, paired, tolerance, upsampling, shape if len(angles) > 1 else shape[0])
     both = both.reshape(-1, *shape)
-    mirrored = np.conj(_reversed(both))
+    mirrored = np.conj(opposite(both))
     last = int(counts[-1]) + 1
     result = np.empty((len(strengths), *half_shape(counts)), dtype=np.complex128)
     result[::2] = 0.5 * (both + mirrored)[..., :last]
@@ -608,7 +593,7 @@ def sums_over_modes(angles: Sequence[Floats], coefficients: Complexes, counts: I
     """
     mirrored = np.conj(np.flip(coefficients[..., 1:], -1))
     if len(counts) > 1:
-        mirrored = _reversed(mirrored, coefficients.ndim - 1)
+        mirrored = opposite(mirrored, coefficients.ndim - 1)
     whole = np.concatenate((coefficients, mirrored), axis=-1)
     paired = whole[::2].copy()
     paired[: len(whole) // 2] += 1j * whole[1::2]
@@ -623,14 +608,8 @@ def white(shape: tuple[int, ...], rng: np.random.Generator) -> Complexes:
     drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) * np.sqrt(0.5)
     # Where the last column is 0, −j is kept beside j.
     plane = drawn[..., 0]
-    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(_reversed(plane) if plane.ndim > 1 else plane))
+    drawn[..., 0] = np.sqrt(0.5) * (plane + np.conj(opposite(plane) if plane.ndim > 1 else plane))
     return drawn
-
-
-def _reversed(values: Complexes, end: int | None = None) -> Complexes:
-    """Return the values of −j in the place of j, along the axes from 1 to `end`, of arrays that hold all of these."""
-    axes = tuple(range(1, end or values.ndim))
-    return np.roll(np.flip(values, axes), 1, axes)
 
 
 def _threads() -> int:

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -16,13 +15,13 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.modes import ModePlan, white
 from lmgp.posteriors.toeplitz import (
-    GATHERED,
     Block,
     ModeSystem,
     Solution,
     Toeplitz,
     half_shape,
     mode_gram,
+    mode_places,
 )
 from lmgp.posteriors.variance import LocalVariance
 from lmgp.utils.lazy import torch
@@ -82,20 +81,21 @@ class ModeStatistics:
         relative = plan.noise.variance / plan.noise.of_rows(rows, plan.missing(len(rows))).numpy()
         targets, precision = TargetSums.of(Y, rows.weights, relative)[0], plan.noise.variance / plan.noise_of(rows)
         weighted = precision * Y.T
-        # The matrix takes the sums of a constant, which a column may be: such columns of a trend are behind the
-        # targets. They and the first target go with it; of further targets, half of the numbers of modes are enough.
-        (constant,) = np.nonzero(np.all(Y[:1] == Y, axis=0) & (Y[0] != 0.0))
-        at = int(constant[-1]) if len(constant) else rows.n_targets
-        unit = float(Y[0, at]) if len(constant) else 1.0
-        first = [0, *range(max(1, at), rows.n_targets)]
-        strengths = weighted[first] if len(constant) else np.vstack((weighted[:1], precision))
-        every = plan.rows_to_modes(rows.X, strengths, 2 * counts)
+        # With the matrix go the first target, and the columns of a trend, which are behind a constant; of further
+        # targets, half of the numbers of modes are enough.
+        constant = np.all(Y[:1] == Y, axis=0)
+        with_matrix = np.arange(rows.n_targets) > (np.flatnonzero(constant)[-1] if constant.any() else rows.n_targets)
+        with_matrix[0] = True
+        with_matrix &= ~constant
+        every = plan.rows_to_modes(rows.X, np.vstack((precision, weighted[with_matrix])), 2 * counts)
+        inner = every[mode_places(counts, every.shape[1:])]
         cross = np.empty((rows.n_targets, *plan.modes.shape), dtype=np.complex128)
-        cross[first] = _inner(every[: len(first)], counts)
-        others = np.setdiff1d(np.arange(rows.n_targets), first)
-        if len(others):
+        cross[with_matrix] = inner[1:]
+        cross[constant] = np.multiply.outer(Y[0, constant], inner[0])
+        others = ~with_matrix & ~constant
+        if others.any():
             cross[others] = plan.rows_to_modes(rows.X, weighted[others])
-        generator = every[first.index(at) if len(constant) else 1] / unit
+        generator = every[0].copy()
         return cls(plan, generator, cross, float(precision.sum()), targets)
 
     def combine(self, other: Self, sign: float) -> Self:
@@ -411,23 +411,18 @@ class SpectralPosterior(Posterior):
         return self._rows
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other, p, (t, s) = copy(self), self._n_trend, combination.shape
+        other, p, (t, s) = type(self).__new__(type(self)), self._n_trend, combination.shape
         trend_stays = p and s > p and np.array_equal(combination[:, s - p :], np.eye(t)[:, t - p :])
         vectors = np.tensordot(combination.T, self._solution.vectors, axes=1)
         remaining = np.square(np.abs(combination).T @ np.sqrt(self._solution.remaining))
         vars(other).update(
+            {name: value for name, value in vars(self).items() if name != "_coefficients"},
             statistics=self.statistics.combined(combination),
             _rows=self._rows.with_targets(self._rows.Y @ combination),
             _n_trend=p if trend_stays else 0,
             _solution=Solution(vectors, remaining, self._solution.n_iterations),
             _products=combination.T @ self._products @ combination,
         )
-        return other
-
-    def __copy__(self) -> Self:
-        other = type(self).__new__(type(self))
-        shared = {name: value for name, value in vars(self).items() if name != "_coefficients"}
-        vars(other).update(shared)
         return other
 
     def products(self) -> Floats:  # noqa: D102
@@ -465,7 +460,7 @@ class SpectralPosterior(Posterior):
     def _variance_series(self) -> Complexes:
         block = self._system.whole
         covariance = block.noise_variance * block.roots[:, None] * block.inverse * block.roots
-        return variance_series(block.real.index, covariance, 2 * self.plan.modes.counts)
+        return block.real.series(covariance, 2 * self.plan.modes.counts)
 
     @cached_property
     def _local_variance(self) -> LocalVariance:
@@ -490,23 +485,24 @@ class SpectralPosterior(Posterior):
         means, variances = without_itself(rows.Y, means, np.maximum(variances - missing, 0.0), noise)
         return means, variances + missing
 
+    def _statistics_of(self, kernel: Kernel, noise_variance: float) -> ModeStatistics:
+        noise = self.noise if noise_variance == self.noise.variance else Noise(noise_variance)
+        same = kernel == self.kernel and noise == self.noise
+        return self.statistics if same else self.statistics.with_kernel(kernel, noise)
+
     def at(self, kernel: Kernel, noise_variance: float) -> "SpectralPosterior | None":  # noqa: D102
         if not self._is_dense:
             return None
-        noise = self.noise if noise_variance == self.noise.variance else Noise(noise_variance)
-        return SpectralPosterior(self.statistics.with_kernel(kernel, noise), self._rows, self.n_rows)
+        return SpectralPosterior(self._statistics_of(kernel, noise_variance), self._rows, self.n_rows)
 
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:
         """Return the log density of each target: of few modes from their dense factor, else Vecchia's approximation."""
         if not self._is_dense:
             return super().log_density(kernel, noise_variance)
-        kernel = self.kernel if kernel is None else kernel
-        noise_variance = self.noise.variance if noise_variance is None else noise_variance
-        noise = self.noise if noise_variance == self.noise.variance else Noise(noise_variance)
-        if kernel == self.kernel and noise == self.noise:
-            return self.statistics.log_density(self._system.whole)
-        other = self.statistics.with_kernel(kernel, noise)
-        return other.log_density(other.system().whole)
+        variance = self.noise.variance if noise_variance is None else noise_variance
+        statistics = self._statistics_of(kernel or self.kernel, variance)
+        system = self._system if statistics is self.statistics else statistics.system()
+        return statistics.log_density(system.whole)
 
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
         from lmgp.posteriors.joint import with_variance  # which is made of posteriors
@@ -585,48 +581,3 @@ class SpectralPosterior(Posterior):
                 f"{len(outside):,} rows are not, the first of them row {outside[0]}. Leave them out, or add training "
                 "rows near them."
             )
-
-
-def variance_series(index: Indices, covariance: Floats, counts: Indices) -> Complexes:
-    """Return the Fourier series of fᵀSf over the modes from −counts to counts, S the covariance of the weights.
-
-    Parameters
-    ----------
-    index : ndarray of shape (n, d)
-        See `RealModes`.
-    covariance : ndarray of shape (2 n − 1, 2 n − 1)
-        Of the weights of the constant, the cosines and the sines.
-    counts : ndarray of int of shape (d,)
-        At least twice the largest numbers in `index`.
-    """
-    shape = tuple(2 * int(m) + 1 for m in counts)
-    of_cosines, of_sines = np.zeros(math.prod(shape)), np.zeros(math.prod(shape))
-
-    def add(index: Indices, cosines: Floats, sines: Floats) -> None:
-        """Add cosines · cos(j·θ) + sines · sin(j·θ)."""
-        flat = np.ravel_multi_index(tuple(np.moveaxis(index % shape, -1, 0)), shape).ravel()
-        of_cosines[:] += np.bincount(flat, cosines.ravel(), len(of_cosines))
-        of_sines[:] += np.bincount(flat, sines.ravel(), len(of_sines))
-
-    n, root = len(index) - 1, math.sqrt(2.0)
-    add(index[:1], covariance[:1, 0], np.zeros(1))
-    index = index[1:]
-    add(index, 2.0 * root * covariance[0, 1 : n + 1], 2.0 * root * covariance[0, n + 1 :])
-    for start in range(0, n, GATHERED):
-        stop = min(start + GATHERED, n)
-        cosines, sines = slice(1 + start, 1 + stop), slice(1 + n + start, 1 + n + stop)
-        even, odd = covariance[cosines, 1 : n + 1], covariance[sines, n + 1 :]
-        mixed = 2.0 * covariance[cosines, n + 1 :]
-        add(index[start:stop, None] - index[None], even + odd, -mixed)
-        add(index[start:stop, None] + index[None], even - odd, mixed)
-    whole = 0.5 * (of_cosines - 1j * of_sines).reshape(shape)
-    axes = tuple(range(whole.ndim))
-    whole = whole + np.conj(np.roll(np.flip(whole, axes), 1, axes))
-    return np.ascontiguousarray(whole[..., : int(counts[-1]) + 1])
-
-
-def _inner(values: Complexes, counts: Indices) -> Complexes:
-    """Return the modes from −m to m, of arrays that hold those from −2m to 2m."""
-    for axis, m in enumerate(counts[:-1].tolist(), start=1):
-        values = np.concatenate((values.take(range(m + 1), axis), values.take(range(-m, 0), axis)), axis)
-    return np.ascontiguousarray(values[..., : int(counts[-1]) + 1])

@@ -1,10 +1,9 @@
 """The linear system of the modes' coefficients: a Toeplitz matrix, conjugate gradients, and what makes them short."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,17 @@ SHARE = 1.0
 PATIENCE, PAYS = 200, 2000.0
 # The share of the period with rows, (∫ρ)²/∫ρ² of their density, above which the diagonal preconditions.
 EVEN = 0.5
-# Pairs of modes are gathered for this number of rows of a matrix at a time.
-GATHERED = 256
 
 
 def half_shape(counts: Indices) -> tuple[int, ...]:
     """Return the shape of arrays over the modes from −m to m, of which the last column keeps 0 to m."""
     return (*(2 * int(m) + 1 for m in counts[:-1]), int(counts[-1]) + 1)
+
+
+def opposite(values: Complexes, end: int | None = None) -> Complexes:
+    """Return the values of −j in the place of j, along the axes from 1 to `end`, of arrays that hold all of these."""
+    axes = tuple(range(1, end or values.ndim))
+    return np.roll(np.flip(values, axes), 1, axes)
 
 
 def mode_products(left: Complexes, right: Complexes) -> Floats:
@@ -66,9 +69,9 @@ class Toeplitz:
     def __init__(self, generator: Complexes, counts: Indices) -> None:
         self._axes = tuple(range(-len(counts), 0))
         self._grid = tuple(fft.next_fast_len(4 * int(m) + 1, real=True) for m in counts)
-        self._places = _places(counts, self._grid)
-        spectrum = self._spread(generator[None], _places(2 * counts, self._grid))
-        self._multiplier = self._to_space(spectrum)[0] * np.prod(self._grid)
+        self._places = mode_places(counts, self._grid)
+        multiplier = self._to_space(generator[None], mode_places(2 * counts, self._grid))[0]
+        self._multiplier = multiplier * np.prod(self._grid)
 
     @property
     def largest_eigenvalue(self) -> float:
@@ -84,38 +87,25 @@ class Toeplitz:
 
     def __call__(self, vectors: Complexes) -> Complexes:
         """Return T times each vector; shape (b, *half_shape(counts))."""
-        space = self._to_space(self._spread(vectors, self._places))
+        space = self._to_space(vectors, self._places)
         space *= self._multiplier
         spectrum = fft.rfftn(space, axes=self._axes, workers=torch.get_num_threads(), overwrite_x=True)
-        result = np.empty_like(vectors)
-        for here, there in self._places:
-            result[here] = spectrum[there]
-        return result
+        return np.ascontiguousarray(spectrum[self._places])
 
-    def _spread(self, vectors: Complexes, places: list[tuple[tuple[slice, ...], tuple[slice, ...]]]) -> Complexes:
+    def _to_space(self, vectors: Complexes, places: tuple[Any, ...]) -> Floats:
+        """Return the real functions of vectors at these places of the spectrum, on the grid."""
         spectrum = np.zeros((len(vectors), *self._grid[:-1], self._grid[-1] // 2 + 1), dtype=np.complex128)
-        for here, there in places:
-            spectrum[there] = vectors[here]
-        return spectrum
-
-    def _to_space(self, spectrum: Complexes) -> Floats:
+        spectrum[places] = vectors
         space: Floats = fft.irfftn(
             spectrum, self._grid, axes=self._axes, workers=torch.get_num_threads(), overwrite_x=True
         )
         return space
 
 
-def _places(counts: Indices, grid: tuple[int, ...]) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Return the blocks of arrays over modes, and where they stand in the spectrum of a grid."""
-    sides = [
-        [(slice(0, m + 1), slice(0, m + 1)), (slice(m + 1, None), slice(size - m, None))]
-        for m, size in zip(counts[:-1].tolist(), grid[:-1], strict=True)
-    ]
-    last = slice(0, int(counts[-1]) + 1)
-    return [
-        ((slice(None), *(here for here, _ in blocks), last), (slice(None), *(there for _, there in blocks), last))
-        for blocks in product(*sides)
-    ]
+def mode_places(counts: Indices, grid: Sequence[int]) -> tuple[Any, ...]:
+    """Return the index of arrays over modes in arrays over more modes, or in spectra of a grid."""
+    sides = [np.r_[: m + 1, size - m : size] for m, size in zip(counts[:-1].tolist(), grid[:-1], strict=True)]
+    return (slice(None), *np.ix_(*sides), slice(int(counts[-1]) + 1))
 
 
 class Solution(NamedTuple):
@@ -250,27 +240,47 @@ class RealModes:
     def gram(self, generator: Complexes) -> Floats:
         """Return FᵀPF, shape (n_modes, n_modes), from the generator of the Toeplitz matrix."""
         most = 2 * np.abs(self.index).max(axis=0)
-        for axis, m in enumerate(most[:-1].tolist()):
-            generator = generator.take(range(-m, m + 1), axis)
-        half = generator[..., : int(most[-1]) + 1]
+        half = np.fft.fftshift(generator[None][mode_places(most, generator.shape)][0], tuple(range(len(most) - 1)))
         whole = np.concatenate((np.conj(np.flip(half[..., 1:])), half), axis=-1)
-        cosine, sine = whole.real.ravel(), whole.imag.ravel()
         strides = np.array([math.prod(whole.shape[axis + 1 :]) for axis in range(whole.ndim)])
         origin, places = int(most @ strides), self.index @ strides
-        n, root, own = len(self.index) - 1, math.sqrt(2.0), places[1:]
-        gram = np.empty((2 * n + 1, 2 * n + 1))
-        constant = origin + places
-        gram[0] = np.concatenate((cosine[constant[:1]], root * cosine[constant[1:]], -root * sine[constant[1:]]))
-        gram[:, 0] = gram[0]
-        for start in range(0, n, GATHERED):
-            stop = min(start + GATHERED, n)
-            minus, plus = origin + own[start:stop, None] - own, origin + own[start:stop, None] + own
-            cosines, sines = slice(1 + start, 1 + stop), slice(1 + n + start, 1 + n + stop)
-            gram[cosines, 1 : n + 1] = cosine[minus] + cosine[plus]
-            gram[sines, n + 1 :] = cosine[minus] - cosine[plus]
-            gram[cosines, n + 1 :] = sine[minus] - sine[plus]
-            gram[n + 1 :, cosines] = gram[cosines, n + 1 :].T
+        minus, plus = (whole.ravel()[origin + places[:, None] + sign * places] for sign in (-1, 1))
+        plus += minus
+        minus *= 2.0
+        minus -= plus  # of the differences of two modes less that of their sums
+        # The constant is a cosine over √2; it has no sine.
+        gram = np.block([[plus.real, minus.imag[:, 1:]], [minus.imag[:, 1:].T, minus.real[1:, 1:]]])
+        gram[0] *= math.sqrt(0.5)
+        gram[:, 0] *= math.sqrt(0.5)
         return gram
+
+    def series(self, covariance: Floats, counts: Indices) -> Complexes:
+        """Return the Fourier series of fᵀSf over the modes from −counts to counts, S the covariance of the weights.
+
+        Parameters
+        ----------
+        covariance : ndarray of shape (n_modes, n_modes)
+            Of the weights of the constant, the cosines and the sines.
+        counts : ndarray of int of shape (d,)
+            At least twice the largest numbers in `index`.
+        """
+        n, shape = len(self.index), tuple(2 * int(m) + 1 for m in counts)
+        scales = np.where(np.arange(2 * n - 1) == 0, math.sqrt(0.5), 1.0)  # the constant is a cosine over √2
+        covariance = covariance * scales * scales[:, None]
+        strides = np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))])
+        origin, modes = int(counts @ strides), self.index @ strides
+        # Of Σ a_k e^{ik·θ}, whose real part is fᵀSf: over k from −counts to counts.
+        sums = np.zeros(math.prod(shape), dtype=np.complex128)
+        for sign in (-1, 1):  # differences of two modes, and sums
+            places = (origin + modes[:, None] + sign * modes).ravel()
+            even, odd = covariance[:n, :n].copy(), np.zeros((n, n))
+            even[1:, 1:] -= sign * covariance[n:, n:]
+            odd[:, 1:] = -2.0 * sign * covariance[:n, n:]
+            sums.real += np.bincount(places, even.ravel(), len(sums))
+            sums.imag += np.bincount(places, odd.ravel(), len(sums))
+        whole = 0.5 * (sums + np.conj(sums[::-1])).reshape(shape)
+        half = whole[..., int(counts[-1]) :]
+        return np.ascontiguousarray(np.fft.ifftshift(half, tuple(range(half.ndim - 1))))
 
 
 class Block:

@@ -69,15 +69,11 @@ class CellSums:
     def of(self, rows: Rows) -> Self:
         """Return the cells of rows."""
         precision = self.noise.variance / self.noise.of_weighted_rows(rows).numpy()
-        flat, offsets = np.zeros(len(rows), dtype=np.int64), []
-        for x, low, side, size in zip(rows.X.T, self.low, self.side, self.shape.tolist(), strict=True):
-            offset = x - low
-            place = (offset / side).astype(np.int64)
-            np.clip(place, 0, size - 1, out=place)
-            offset -= place * side
-            offsets.append(offset)
-            flat *= size
-            flat += place
+        side, shape = self.side[:, None], self.shape[:, None]
+        offsets = np.subtract(rows.X.T, self.low[:, None], order="C")
+        places = np.clip((offsets / side).astype(np.int64), 0, shape - 1)
+        offsets -= places * side
+        flat = np.ravel_multi_index(tuple(places), tuple(self.shape.tolist()))
         few = int(np.prod(self.shape.astype(object))) <= len(flat) + 2**16
         keys, cell = (None, flat) if few else np.unique(flat, return_inverse=True)
         totals = [np.bincount(cell, precision), *(np.bincount(cell, precision * column) for column in offsets)]
@@ -89,23 +85,18 @@ class CellSums:
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return the cells of the rows of both; with ``sign=-1.0``, without the rows of the other."""
-        if sign > 0.0 and np.array_equal(self.keys, other.keys):
-            return replace(self, sums=self.sums + other.sums)
         place = np.searchsorted(self.keys, other.keys)
         new = np.append(self.keys, -1)[place] != other.keys
         if sign < 0.0 and new.any():
             raise not_there("there is no row near one of them")
-        keys, sums = self.keys, self.sums.copy()
-        if new.any():
-            keys = np.insert(keys, place[new], other.keys[new])
-            sums = np.insert(sums, place[new], 0.0, axis=0)
-            place = np.searchsorted(keys, other.keys)
-        before = sums[:, 0].copy()
-        sums[place] += sign * other.sums
+        keys = np.insert(self.keys, place[new], other.keys[new])
+        sums = np.insert(self.sums, place[new], 0.0, axis=0)
+        sums[np.searchsorted(keys, other.keys)] += sign * other.sums
         if sign < 0.0:
-            if np.any(sums[:, 0] < -ROUNDING * before):
+            rounding = ROUNDING * self.sums[:, 0]
+            if np.any(sums[:, 0] < -rounding):
                 raise not_there("near one of them there are fewer")
-            stay = sums[:, 0] > ROUNDING * before
+            stay = sums[:, 0] > rounding
             keys, sums = keys[stay], sums[stay]
         return replace(self, keys=keys, sums=sums)
 

@@ -137,7 +137,7 @@ def digest(value: object) -> str:
 
 def _plain(value: Any) -> Any:
     """Reduce a value to what its equality depends on: names, arrays, tuples and dictionaries."""
-    if isinstance(value, Real | np.ndarray | list | tuple) and not isinstance(value, np.ndarray):
+    if isinstance(value, Real | list | tuple):
         try:
             value = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
@@ -151,10 +151,6 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, BaseEstimator):
         parameters = {name: _plain(one) for name, one in value.get_params(deep=False).items()}
-        return type(value).__qualname__, parameters, _plain(vars(value).get("_fitted", _learned(value)))
+        learned = {name: _plain(one) for name, one in vars(value).items() if name.endswith("_")}  # of other libraries
+        return type(value).__qualname__, parameters, _plain(vars(value).get("_fitted", learned))
     return value
-
-
-def _learned(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return what an estimator of another library has learned."""
-    return {name: _plain(one) for name, one in vars(estimator).items() if name.endswith("_")}

@@ -15,10 +15,7 @@ else:
             setattr(self, name, value)  # the next time, it is found without a call
             return value
 
-    class Tensor:
-        """Stands for `torch.Tensor` in annotations."""
-
-    torch = _Torch()
+    torch, Tensor = _Torch(), object  # which annotations name
 
 
 def no_grad(function: Any) -> Any:

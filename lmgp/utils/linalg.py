@@ -2,29 +2,13 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lmgp.errors import NumericalError, NumericalWarning
 from lmgp.utils.lazy import Tensor, torch
 
-
-@dataclass(frozen=True)
-class Correction:
-    """What is added to the diagonal of a matrix that is not positive definite in float64.
-
-    Attributes
-    ----------
-    exponents : tuple of int
-        Powers of ten of the mean diagonal, tried in this order.
-    largest : float
-        In multiples of what the noise adds to the diagonal. More would be another model, not a correction.
-    """
-
-    exponents: tuple[int, ...] = (-12, -11, -10, -9, -8, -7, -6)
-    largest: float = 100.0
-
-
-CORRECTION = Correction()
+# What is added to the diagonal of a matrix that is not positive definite in float64: powers of ten of its mean, tried
+# in this order, up to this multiple of what the noise adds. More would be another model, not a correction.
+EXPONENTS, MOST_ADDED = range(-12, -5), 100.0
 
 
 def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share: float | None = None) -> Tensor:
@@ -61,7 +45,7 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
     if not torch.isfinite(matrix.tril()).all():
         raise NumericalError("The matrix to factorise is not finite; check the inputs and the hyper-parameters.")
     diagonal = matrix.diagonal().mean()
-    for exponent in CORRECTION.exponents:
+    for exponent in EXPONENTS:
         jitter = float(diagonal) * 10.0**exponent
         corrected = matrix.clone()
         corrected.diagonal().add_(jitter)
@@ -84,7 +68,7 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
 
 def _check_correction(jitter: float, noise_variance: float, diagonal_share: float) -> None:
     """Refuse a correction that drowns the noise: it would answer for another, noisier model."""
-    if jitter > CORRECTION.largest * diagonal_share:
+    if jitter > MOST_ADDED * diagonal_share:
         # Twice that noise, so that rounding to one digit leaves enough.
         works = 2.0 * noise_variance * (jitter / diagonal_share)
         raise NumericalError(

@@ -19,35 +19,24 @@ Line = TypeVar("Line")
 
 def tried_kernel(trial: Line) -> Line:
     """Log a `lmgp.learning.record.Trial`, and return it."""
-    if TRIED.isEnabledFor(logging.INFO):
-        line: Any = trial
-        TRIED.info(
-            "%s with %s: %s likelihood of %s rows, %.4f nats a row, %.2g s",
-            line.kernel,
-            "one lengthscale a column" if line.ard else "one lengthscale",
-            line.likelihood,
-            f"{line.n_rows:,}",
-            line.log_likelihood,
-            line.seconds,
-        )
+    line: Any = trial
+    lengthscales = "one lengthscale a column" if line.ard else "one lengthscale"
+    TRIED.info(
+        f"{line.kernel} with {lengthscales}: {line.likelihood} likelihood of {line.n_rows:,} rows, "
+        f"{line.log_likelihood:.4f} nats a row, {line.seconds:.2g} s"
+    )
     return trial
 
 
 def tried_model(trial: Line) -> Line:
     """Log a `lmgp.selection.search.RecipeTrial`, and return it."""
-    if TRIED.isEnabledFor(logging.INFO):
-        line: Any = trial
-        threshold = "" if line.threshold is None else f", threshold {line.threshold:g}"
-        TRIED.info(
-            "%s of size %s%s: %s%.2g nats a row from the exact GP, %.2g s; %.2g s expected for all rows",
-            line.method,
-            f"{line.n_features:,}",
-            threshold,
-            "" if line.n_probes else "at least ",
-            line.kl,
-            line.trial_seconds,
-            line.seconds,
-        )
+    line: Any = trial
+    threshold = "" if line.threshold is None else f", threshold {line.threshold:g}"
+    divergence = f"{'' if line.n_probes else 'at least '}{line.kl:.2g}"
+    TRIED.info(
+        f"{line.method} of size {line.n_features:,}{threshold}: {divergence} nats a row from the exact GP, "
+        f"{line.trial_seconds:.2g} s; {line.seconds:.2g} s expected for all rows"
+    )
     return trial
 
 

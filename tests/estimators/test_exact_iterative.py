@@ -9,7 +9,6 @@ from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
 from lmgp.errors import InputError, MemoryLimitError, ToleranceWarning
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors import iterative
-from lmgp.posteriors.iterative import Plan
 from tests.conftest import counts_and_noises
 
 KERNEL = GaussianKernel([0.5, 0.9, 0.7]) + MaternKernel(1.5, variance=0.3)
@@ -19,7 +18,8 @@ GIVEN = {"kernel": KERNEL, "noise_variance": 0.01, "random_state": 0}
 @pytest.fixture(autouse=True)
 def _small_preconditioner(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that leaves work to the iterations, of few rows too."""
-    monkeypatch.setattr(iterative, "PLAN", Plan(landmarks=60, block_size=40, n_neighbors=100))
+    for name, size in {"LANDMARKS": 60, "BLOCK_SIZE": 40, "NEIGHBORS": 100}.items():
+        monkeypatch.setattr(iterative, name, size)
 
 
 def data(n: int = 500, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -58,7 +58,8 @@ def test_means_are_those_of_the_factor(trend, weighted: bool) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_variances_from_all_rows_are_those_of_the_factor(monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
-    monkeypatch.setattr(iterative, "PLAN", Plan(landmarks=60, block_size=300, n_neighbors=300))
+    for name in ("BLOCK_SIZE", "NEIGHBORS"):
+        monkeypatch.setattr(iterative, name, 300)
     X, y, T = data(300)
     exact, found = both(1e-6, X, y, *(counts_and_noises(len(X)) if weighted else ()), trend="linear")
     expected, std = (model.predict(T, return_std=True)[1] for model in (exact, found))
