@@ -30,7 +30,7 @@ from lmgp.neighbours.lattice import Floats, Indices, Keys, Lattice, grouped, uni
 from lmgp.posteriors.base import Posterior, rows_are_gone
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
-from lmgp.sums.base import Sums, combined_summaries
+from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import ONE_START, RowSums
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory, chunks
@@ -673,25 +673,14 @@ class CubeSums(Sums):
         return replace(
             self,
             targets=targets,
-            summary=combined_summaries(self.summary, other.summary, sign),
-            cubes=_combined(self.cubes, other.cubes, sign),
-            around=_combined(self.around, other.around, sign),
+            summary=combined(self.summary, other.summary, sign),
+            cubes=combined(self.cubes, other.cubes, sign),
+            around=combined(self.around, other.around, sign),
         )
 
     def posterior(self, combination: Floats, start: Posterior | None = None) -> LocalPosterior:  # noqa: D102
         source = SumsAround(self.settled, combination)
         return LocalPosterior(source, source.centroids, source.centroids, self.plan.lattice.threshold)
-
-
-def _combined(first: Any, second: Any, sign: float) -> Any:
-    """Return cubes or sums around centres of both; None of none."""
-    if second is None:
-        return first
-    if first is None:
-        if sign < 0.0:
-            raise not_there("no row is near one of them")
-        return second
-    return first.combine(second, sign)
 
 
 class SumsAround:
