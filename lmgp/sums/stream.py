@@ -70,13 +70,13 @@ def reading(
     source: RowSource,
     verbose: bool,
     title: str,
+    chunks: Iterator[Chunk] | None = None,
     start: int = 0,
     first: int = 0,
-    chunks: Iterator[Chunk] | None = None,
     *,
     looks: bool = False,
 ) -> Iterator[tuple[Place, Chunk]]:
-    """Yield the chunks of a source from number `start` on, behind `first` rows, with a progress bar.
+    """Yield the chunks of a source, or those left of number `start` and on, behind `first` rows; show how far it is.
 
     Chunks without rows are skipped.
 
@@ -87,7 +87,7 @@ def reading(
     """
     n_bar, told = source.n_rows, looks
     with tqdm(total=n_bar, initial=first, desc=title, unit=" rows", unit_scale=True, disable=not verbose) as bar:
-        for number, chunk in enumerate(source.chunks(start) if chunks is None else chunks, start):
+        for number, chunk in enumerate(source.chunks() if chunks is None else chunks, start):
             with Place(number, first, 0).named():
                 n = _count(chunk)
             if n == 0:
@@ -204,7 +204,7 @@ class StreamFit:
             return None
         chunks, again = tee(self.source.chunks())
         # A model is not made of one row.
-        for place, chunk in reading(self.source, False, "", chunks=chunks, looks=True):
+        for place, chunk in reading(self.source, False, "", chunks, looks=True):
             self._use(place, chunk, self._sample)
             if len(sample.keys) > 1:
                 break
@@ -280,7 +280,7 @@ class StreamFit:
         """Yield the chunks that are left, after a look at those that are not: they must be the same ones."""
         state, source = self.state, self.source
         if not state.n_chunks:
-            return reading(source, self.verbose, title, chunks=chunks, looks=looks)
+            return reading(source, self.verbose, title, chunks, looks=looks)
         again, mark = source.chunks(), ""
         for chunk in islice(again, state.n_chunks):
             mark = _mark(chunk, mark)
@@ -289,7 +289,7 @@ class StreamFit:
                 f"{self.path} is a checkpoint of another stream: the first {state.n_chunks:,} chunks of this one are "
                 "not those that it has. Give the same chunks in the same order, or remove the file to begin again."
             )
-        return reading(source, self.verbose, title, state.n_chunks, state.n_rows, again, looks=looks)
+        return reading(source, self.verbose, title, again, state.n_chunks, state.n_rows, looks=looks)
 
     def _done(self, place: Place, chunk: Chunk) -> None:
         state = self.state
