@@ -304,10 +304,7 @@ class TargetSums:
         ------
         InputError
         """
-        if self.n < -ROUNDING * before.n:
-            raise not_there(f"of {before.n:g} rows, {before.n - self.n:g} are to be taken out")
-        if np.any(self.products.diagonal() < -ROUNDING * before.products.diagonal()):
-            raise not_there("the sum of squared targets falls below zero")
+        remaining(before.n, self.n, before.products.diagonal(), self.products.diagonal())
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,6 +420,23 @@ class Summary:
         """Return the largest |y − center| of the first targets, one for each center, shape (len(centers),)."""
         t = len(centers)
         return np.maximum(np.maximum(self.most[:t] - centers, centers - self.least[:t]), 0.0)
+
+
+def remaining(n: Floats | float, n_left: Floats | float, squares: Floats, squares_left: Floats) -> NDArray[np.bool_]:
+    """Say where rows remain, of numbers of rows and sums of squared targets before and after some were taken out.
+
+    Raises
+    ------
+    InputError
+        If no rows have the sums that would be left.
+    """
+    before, left = np.atleast_1d(n), np.atleast_1d(n_left)
+    short = left < -ROUNDING * before
+    if short.any():
+        raise not_there(f"of {before[short][0]:g} rows, {(before - left)[short][0]:g} are to be taken out")
+    if np.any(squares_left < -ROUNDING * squares):
+        raise not_there("the sum of squared targets falls below zero")
+    return left > ROUNDING * before
 
 
 def not_there(what: str) -> InputError:
