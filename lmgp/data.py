@@ -492,10 +492,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     -------
     ndarray or sparse array of shape (n, d), of float64
     """
-    _refuse_sparse(estimator, X, options)
-    refuse_what_is_no_table(X, "X")
-    _refuse_other_names(estimator, X, options)
-    refuse_other_than_numbers(X, "X")
+    _refuse_no_inputs(estimator, X, options)
     return validate_data(estimator, X, dtype=np.float64, **options)
 
 
@@ -514,10 +511,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     y : ndarray of shape (n,) or (n, t)
         Both of float64.
     """
-    _refuse_sparse(estimator, X, options)
-    refuse_what_is_no_table(X, "X")
-    _refuse_other_names(estimator, X, options)
-    refuse_other_than_numbers(X, "X")
+    _refuse_no_inputs(estimator, X, options)
     if dask_kind(y) is not None:
         refuse_what_is_no_table(y, "y")  # before an array is made of it
     if y is not None and np.asarray(y).ndim == 0:
@@ -531,10 +525,14 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
 
 
-def _refuse_other_names(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+    """Refuse what is no table of numbers with the columns of an estimator."""
+    _refuse_sparse(estimator, X, options)
+    refuse_what_is_no_table(X, "X")
     if hasattr(X, "columns") and options.get("reset") is False:
         # Columns that fit does not know say more than what is missing in them.
         validate_data(estimator, X, reset=False, skip_check_array=True)
+    refuse_other_than_numbers(X, "X")
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:

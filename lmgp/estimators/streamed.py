@@ -18,13 +18,12 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
+from lmgp.sums.kept import ONE_START
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
 from lmgp.sums.sample import Sample
 from lmgp.sums.stream import StreamFit, checked_chunk, reading
 from lmgp.utils.fitted import digest, unchanged_on_failure
 from lmgp.utils.progress import shown
-
-ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
 
 
 class StreamedGaussianProcess(GaussianProcess):

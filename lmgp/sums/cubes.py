@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -312,9 +313,7 @@ class Cubes:
         InputError
             If more is taken out than there is.
         """
-        keys, mine, theirs = union(self.keys, other.keys)
-        if sign < 0.0 and len(keys) > len(self.keys):
-            raise not_there("no row is near one of them")
+        keys, mine, theirs = _union(self.keys, other.keys, sign)
         numbers = np.concatenate((mine[self.numbers], theirs[other.numbers]))
         order = _order(numbers, len(keys))
         places = np.concatenate((self.places, other.places), axis=1).take(order, axis=1)
@@ -344,6 +343,14 @@ class Cubes:
         totals += [np.bincount(self.numbers, weights, len(self.keys)) for weights in self.weights]
         totals[:, self.summed] += self.moments[:, :, 0].T
         return totals
+
+
+def _union(first: Keys, second: Keys, sign: float) -> tuple[Keys, Indices, Indices]:
+    """Return the `union` of keys; where rows are taken out, those of the second must be among those of the first."""
+    keys, mine, theirs = union(first, second)
+    if sign < 0.0 and len(keys) > len(first):
+        raise not_there("no row is near one of them")
+    return keys, mine, theirs
 
 
 def _order(numbers: Indices, n: int) -> Indices:
@@ -391,9 +398,7 @@ class CentreSums:
         InputError
             If more is taken out than there is.
         """
-        keys, mine, theirs = union(self.keys, other.keys)
-        if sign < 0.0 and len(keys) > len(self.keys):
-            raise not_there("no row is near one of them")
+        keys, mine, theirs = _union(self.keys, other.keys, sign)
 
         def total(own: Floats, others: Floats) -> Floats:
             values = torch.zeros((len(keys), *own.shape[1:]), dtype=torch.float64)
@@ -513,10 +518,8 @@ class CubePlan:
         if self is other:
             return
         self.features.source(self.noise, None).check(other.features.source(other.noise, None))
-        mine, theirs = ((plan.reach, plan.lattice.threshold, plan.given is None) for plan in (self, other))
-        if mine != theirs or not (self.given is None or np.array_equal(self.given, other.given)):  # type: ignore[arg-type]
-            raise InputError(ONE_START)
-        if self.seen is not None and not np.array_equal(self.seen, other.seen):  # type: ignore[arg-type]
+        names = ("reach", "lattice.threshold", "given", "seen")
+        if not all(np.array_equal(of(self), of(other)) for of in map(attrgetter, names)):
             raise InputError(ONE_START)
 
     def none(self, centre: Floats | None, n_targets: int) -> Statistics:
