@@ -391,7 +391,16 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
     with unchanged_on_failure(model):
         vars(model).pop("_fitted", None)
         bare = _bare(model, source, reset=True)
-        rngs, sample = _looked_at(model, bare, source, client, f"{name}, first pass" if verbose else None)
+        rng = generator(model.random_state)
+        rngs, seed = tuple(spawn(rng, 2)), rng.integers(2**63, size=4).tolist()  # as a stream has them
+        look = partial(made_of_rows, bare, partial(_sampled, seed, model.noise_variance))
+        if whole := model._needs_sample():
+            sample = source.reduced(look, Sample.merge, client, f"{name}, first pass" if verbose else None)
+        else:
+            sample = source.first(look, client)
+        if sample is None:
+            raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
+        sample.whole = whole
         fit = model._begun(sample, rngs, center)
         if fit.sums.covers:
             places = source.reduced(
@@ -423,22 +432,6 @@ def sums_of_partitions(model: Any, source: Partitions, client: Any = None, verbo
     if sums is None:
         raise InputError("There are no rows of positive weight in any partition; give at least one.")
     return sums
-
-
-def _looked_at(
-    model: Any, bare: Any, source: Partitions, client: Any, verbose: str | None
-) -> tuple[tuple[np.random.Generator, ...], Sample]:
-    """Return the generators for learning and for what is drawn, as a stream has them, and a sample of the rows."""
-    rng = generator(model.random_state)
-    rngs = tuple(spawn(rng, 2))
-    seed = rng.integers(2**63, size=4).tolist()
-    look = partial(made_of_rows, bare, partial(_sampled, seed, model.noise_variance))
-    whole = model._needs_sample()
-    sample = source.reduced(look, Sample.merge, client, verbose) if whole else source.first(look, client)
-    if sample is None:
-        raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
-    sample.whole = whole
-    return rngs, sample
 
 
 def _bare(model: Any, source: Partitions, *, reset: bool) -> Any:
