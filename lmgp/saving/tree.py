@@ -285,7 +285,8 @@ def _restore(value: Any, state: dict[str, Any]) -> None:
     elif is_dataclass(cls) and not hasattr(cls, "__setstate__"):
         for field in fields(cls):
             expected[field.name] = field.default if field.default_factory is MISSING else field.default_factory()
-    state = {name: default for name, default in expected.items() if default is not MISSING} | state
+    missing = {name: default for name, default in expected.items() if name not in state}
+    state = {name: default for name, default in missing.items() if default is not MISSING} | state
     for name in expected.keys() - state.keys():
         raise ModelFileError(f"{cls.__name__} in it lacks {name}")
     for name in state.keys() - expected.keys():
