@@ -304,10 +304,7 @@ class TargetSums:
         ------
         InputError
         """
-        if self.n < -ROUNDING * before.n:
-            raise not_there(f"of {before.n:g} rows, {before.n - self.n:g} are to be taken out")
-        if np.any(self.products.diagonal() < -ROUNDING * before.products.diagonal()):
-            raise not_there("the sum of squared targets falls below zero")
+        remaining(before.n, self.n, before.products.diagonal(), self.products.diagonal())
 
 
 @dataclass(frozen=True, eq=False)
@@ -425,6 +422,23 @@ class Summary:
         return np.maximum(np.maximum(self.most[:t] - centers, centers - self.least[:t]), 0.0)
 
 
+def remaining(n: Floats | float, n_left: Floats | float, squares: Floats, squares_left: Floats) -> NDArray[np.bool_]:
+    """Say where rows remain, of numbers of rows and sums of squared targets before and after some were taken out.
+
+    Raises
+    ------
+    InputError
+        If no rows have the sums that would be left.
+    """
+    before, left = np.atleast_1d(n), np.atleast_1d(n_left)
+    short = left < -ROUNDING * before
+    if short.any():
+        raise not_there(f"of {before[short][0]:g} rows, {(before - left)[short][0]:g} are to be taken out")
+    if np.any(squares_left < -ROUNDING * squares):
+        raise not_there("the sum of squared targets falls below zero")
+    return left > ROUNDING * before
+
+
 def not_there(what: str) -> InputError:
     """Make the error of rows that are to be taken out and never were there."""
     return InputError(
@@ -478,10 +492,7 @@ def validated(estimator: BaseEstimator, X: Any, **options: Any) -> Any:
     -------
     ndarray or sparse array of shape (n, d), of float64
     """
-    _refuse_sparse(estimator, X, options)
-    refuse_what_is_no_table(X, "X")
-    _refuse_other_names(estimator, X, options)
-    refuse_other_than_numbers(X, "X")
+    _refuse_no_inputs(estimator, X, options)
     return validate_data(estimator, X, dtype=np.float64, **options)
 
 
@@ -500,10 +511,7 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     y : ndarray of shape (n,) or (n, t)
         Both of float64.
     """
-    _refuse_sparse(estimator, X, options)
-    refuse_what_is_no_table(X, "X")
-    _refuse_other_names(estimator, X, options)
-    refuse_other_than_numbers(X, "X")
+    _refuse_no_inputs(estimator, X, options)
     if dask_kind(y) is not None:
         refuse_what_is_no_table(y, "y")  # before an array is made of it
     if y is not None and np.asarray(y).ndim == 0:
@@ -517,10 +525,14 @@ def validated_pair(estimator: BaseEstimator, X: Any, y: Any, **options: Any) -> 
     return inputs, check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
 
 
-def _refuse_other_names(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
+    """Refuse what is no table of numbers with the columns of an estimator."""
+    _refuse_sparse(estimator, X, options)
+    refuse_what_is_no_table(X, "X")
     if hasattr(X, "columns") and options.get("reset") is False:
         # Columns that fit does not know say more than what is missing in them.
         validate_data(estimator, X, reset=False, skip_check_array=True)
+    refuse_other_than_numbers(X, "X")
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:

@@ -18,13 +18,12 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import declared_free
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
+from lmgp.sums.kept import ONE_START
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
 from lmgp.sums.sample import Sample
-from lmgp.sums.stream import checked_chunk, fit_to_stream, reading
+from lmgp.sums.stream import StreamFit, checked_chunk, reading
 from lmgp.utils.fitted import digest, unchanged_on_failure
 from lmgp.utils.progress import shown
-
-ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
 
 
 class StreamedGaussianProcess(GaussianProcess):
@@ -124,7 +123,7 @@ class StreamedGaussianProcess(GaussianProcess):
             if isinstance(source, Partitions):
                 fit_to_partitions(self, source, client, bool(verbose), center)
             else:
-                fit_to_stream(self, source, checkpoint, bool(verbose), center)
+                StreamFit(self, source, checkpoint, bool(verbose), center).run()
         return self
 
     @staticmethod
@@ -305,14 +304,9 @@ class StreamedGaussianProcess(GaussianProcess):
         inputs, target = validated_pair(self, X, y, reset=False)
         return check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
 
-    def _first_rows(self, chunk: Chunk) -> Rows:
-        """Check the first chunk of a stream, which says how many columns there are, and their names."""
-        return self._rows_of(chunk, reset=True)
-
-    def _next_rows(self, chunk: Chunk) -> Rows:
-        return self._rows_of(chunk, reset=False)
-
-    def _rows_of(self, chunk: Chunk, *, reset: bool) -> Rows:
+    def _rows_of(self, chunk: Chunk) -> Rows:
+        """Check a chunk of a stream; the first one says how many columns there are, and their names."""
+        reset = "n_features_in_" not in vars(self)
         inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least=0)
 

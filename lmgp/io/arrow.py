@@ -115,8 +115,6 @@ class TableSource(RowSource):
     n_rows : int
     """
 
-    n_rows: int
-
     def __init__(
         self,
         files: dict[Path, Any],
@@ -129,19 +127,19 @@ class TableSource(RowSource):
         self._files, self.names = files, names
         self._roles = target, sample_weight, noise_variances
         self._chunk_rows = checked_chunk_rows(chunk_rows, len(names))
-        self.n_rows = sum(file.count_rows() for file in files.values())
+        super().__init__(self._chunks_ahead, n_rows=sum(file.count_rows() for file in files.values()))
 
     def __repr__(self) -> str:
         return f"<{self.n_rows:,} rows of {', '.join(self.names)} in {len(self._files)} files; y is {self._roles[0]}>"
 
-    def chunks(self, start: int = 0) -> Iterator[Chunk]:  # noqa: D102
+    def _chunks_ahead(self) -> Iterator[Chunk]:
         from lmgp.utils.parallel import ahead  # here, so that tables are read without torch
 
-        return ahead(self._chunks(start))
+        return ahead(self._chunks())
 
-    def _chunks(self, start: int) -> Iterator[Chunk]:
+    def _chunks(self) -> Iterator[Chunk]:
         waiting = np.empty((0, len(self.names) + 1))
-        for part in self._parts(start * self._chunk_rows):
+        for part in self._parts():
             waiting = np.concatenate((waiting, part)) if len(waiting) else part
             while len(waiting) >= self._chunk_rows:
                 yield self._chunk(waiting[: self._chunk_rows])
@@ -157,17 +155,13 @@ class TableSource(RowSource):
         parts = [None if name is None else np.ascontiguousarray(next(others)) for name in self._roles]
         return Chunk(pandas.DataFrame(table[:, :d], columns=list(self.names)), *parts)
 
-    def _parts(self, skipped: int) -> Iterator[Floats]:
-        """Yield all columns of the rows after the first `skipped`."""
+    def _parts(self) -> Iterator[Floats]:
+        """Yield all columns of the rows, some at a time."""
         used = (*self.names, *(name for name in self._roles if name is not None))
         for path, file in self._files.items():
             with readable(path):
-                if skipped >= (n_rows := file.count_rows()):
-                    skipped -= n_rows
-                    continue
                 for batch in batches(file, used):
-                    yield as_floats(batch.slice(min(skipped, batch.num_rows)), used)
-                    skipped = max(skipped - batch.num_rows, 0)
+                    yield as_floats(batch, used)
 
 
 def _paths(given: Sequence[PathLike]) -> list[Path]:

@@ -1,8 +1,8 @@
 """Sources of chunks of rows: iterators, memory-mapped arrays, files. Every source gives the same chunks each time."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -31,91 +31,43 @@ class Chunk(NamedTuple):
     noise_variances: Any = None
 
 
-class RowSource(ABC):
+@dataclass(repr=False, eq=False)
+class RowSource:
     """Chunks of rows, always the same ones in the same order.
 
     Attributes
     ----------
+    chunks : callable
+        Makes an iterator of all chunks.
     again : bool
         Whether it can be read more than once.
     n_rows : int or None
         None where that is not known before they are read.
     """
 
+    chunks: Callable[[], Iterator[Chunk]]
     again: bool = True
     n_rows: int | None = None
 
-    @abstractmethod
-    def chunks(self, start: int = 0) -> Iterator[Chunk]:
-        """Yield the chunks from number `start` on, counted from 0."""
+
+def _array_chunks(X: Any, columns: Sequence[Any], chunk_rows: int) -> Iterator[Chunk]:
+    for first in range(0, len(X), chunk_rows):
+        part = slice(first, first + chunk_rows)
+        # Copies, so that no page of the file stays in memory by a reference to it.
+        yield Chunk(np.array(X[part]), *(None if one is None else np.array(one[part]) for one in columns))
 
 
-class ArraySource(RowSource):
-    """The rows of arrays, which may be memory-mapped.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-    y : array-like of shape (n,)
-    sample_weight, noise_variances : array-like of shape (n,) or None
-    chunk_rows : int
-    """
-
-    def __init__(
-        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None, chunk_rows: int
-    ) -> None:
-        self._columns = [None if one is None else np.asanyarray(one) for one in (y, sample_weight, noise_variances)]
-        self._X, self._chunk_rows, self.n_rows = X, chunk_rows, len(X)
-        for name, one in zip(("y", "sample_weight", "noise_variances"), self._columns, strict=True):
-            if one is not None and (one.ndim == 0 or len(one) != len(X)):
-                got = "one number" if one.ndim == 0 else f"{len(one):,}"
-                raise InputError(f"X has {len(X):,} rows; {name} must have one value for each, got {got}.")
-
-    def chunks(self, start: int = 0) -> Iterator[Chunk]:  # noqa: D102
-        for first in range(start * self._chunk_rows, len(self._X), self._chunk_rows):
-            part = slice(first, first + self._chunk_rows)
-            # Copies, so that no page of the file stays in memory by a reference to it.
-            others = (None if one is None else np.array(one[part]) for one in self._columns)
-            yield Chunk(np.array(self._X[part]), *others)
-
-
-class ChunkSource(RowSource):
-    """The chunks of an iterable, or of what a function without arguments returns.
-
-    Parameters
-    ----------
-    made : iterable or callable
-        Of tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, noise_variances). An iterator is read once.
-    """
-
-    def __init__(self, made: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
-        self._made = made
-        self.again = not isinstance(made, Iterator)
-        self._read = False
-
-    def chunks(self, start: int = 0) -> Iterator[Chunk]:  # noqa: D102
-        if self._read and not self.again:
-            raise InputError(
-                "The iterator of chunks has been read. Make another one, or give a function that makes one: then it "
-                "can be read again."
+def _given_chunks(given: Iterable[Any] | Callable[[], Iterable[Any]]) -> Iterator[Chunk]:
+    """Yield the chunks of an iterable, or of what a function without arguments returns: tuples, see `source_of`."""
+    for number, chunk in enumerate(given() if callable(given) else given):
+        if not isinstance(chunk, tuple | list) or not 2 <= len(chunk) <= 4:
+            got = f"{len(chunk)} parts" if isinstance(chunk, tuple | list) else type(chunk).__name__
+            raise StreamError(
+                f"Chunk {number:,} (counted from 0) is no pair of X and y: got {got}. Expected (X, y), (X, y, "
+                "sample_weight) or (X, y, sample_weight, noise_variances).",
+                number,
             )
-        self._read = True
-        made = self._made() if callable(self._made) else self._made
-        for number, chunk in enumerate(islice(made, start, None), start):
-            yield _as_chunk(chunk, number)
-
-
-def _as_chunk(chunk: Any, number: int) -> Chunk:
-    if isinstance(chunk, Chunk):
-        return chunk
-    if not isinstance(chunk, tuple | list) or not 2 <= len(chunk) <= 4:
-        got = f"{len(chunk)} parts" if isinstance(chunk, tuple | list) else type(chunk).__name__
-        raise StreamError(
-            f"Chunk {number:,} (counted from 0) is no pair of X and y: got {got}. Expected (X, y), (X, y, "
-            "sample_weight) or (X, y, sample_weight, noise_variances).",
-            number,
-        )
-    return Chunk(*chunk)
+        yield Chunk(*chunk)
 
 
 def default_chunk_rows(n_inputs: int) -> int:
@@ -152,7 +104,8 @@ def source_of(
     Parameters
     ----------
     X : RowSource, iterable or callable of chunks, or array-like of shape (n, d)
-        A memory-mapped array of more than one chunk is a source.
+        Chunks are tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, noise_variances). An iterator is read
+        once. A memory-mapped array of more than one chunk is a source.
     y : array-like of shape (n,), optional
     sample_weight, noise_variances : array-like of shape (n,), optional
     chunk_rows : int, optional
@@ -165,6 +118,7 @@ def source_of(
     InputError
         If chunks come with a y, weights or noise variances beside them.
     """
+    beside = {"y": y, "sample_weight": sample_weight, "noise_variances": noise_variances}
     if _is_array(X):
         if y is None or not (arrays or isinstance(X, np.memmap) or chunk_rows is not None):
             return None
@@ -174,15 +128,20 @@ def source_of(
         rows = checked_chunk_rows(chunk_rows, made.shape[1])
         if len(made) <= rows and not arrays and chunk_rows is None:
             return None
-        return ArraySource(made, y, sample_weight, noise_variances, rows)
-    for name, one in (("y", y), ("sample_weight", sample_weight), ("noise_variances", noise_variances)):
+        columns = {name: None if one is None else np.asanyarray(one) for name, one in beside.items()}
+        for name, column in columns.items():
+            if column is not None and column.shape[:1] != (len(made),):
+                got = f"{len(column):,}" if column.ndim else "one number"
+                raise InputError(f"X has {len(made):,} rows; {name} must have one value for each, got {got}.")
+        return RowSource(partial(_array_chunks, made, list(columns.values()), rows), n_rows=len(made))
+    for name, one in beside.items():
         if one is not None:
             cure = " Give list(X) if these are rows." if isinstance(X, Iterator) else ""
             raise InputError(
                 f"X is a source of chunks, each (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
                 f"noise_variances): {name} belongs into the chunks. Leave it out here; got a {type(X).__name__}.{cure}"
             )
-    return X if isinstance(X, RowSource) else ChunkSource(X)
+    return X if isinstance(X, RowSource) else RowSource(partial(_given_chunks, X), again=not isinstance(X, Iterator))
 
 
 def _is_array(X: Any) -> bool:

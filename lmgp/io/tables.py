@@ -9,8 +9,9 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Chooser = Callable[[str, tuple[str, ...]], Sequence[str]]
+Opener = Callable[[], BinaryIO]
 
 # The formats of pyarrow by the ending of a file's name.
 FORMATS = {".parquet": "parquet", ".arrow": "ipc", ".feather": "ipc"}
 
-# Rows that are read at a time, and bytes of a Parquet file.
-BATCH_ROWS, BUFFER_BYTES = 2**16, 2**20
+# Rows that are read at a time, bytes of a Parquet file, and bytes that say whether a file is text.
+BATCH_ROWS, BUFFER_BYTES, START_BYTES = 2**16, 2**20, 2**10
 
 # Words in place of a number, in lower case.
 MISSING = ("", "na", "n/a", "nan", "nat", "<na>", "null", "none", "?")
@@ -43,6 +45,9 @@ SEPARATORS = ",;\t|"
 
 # A number with a decimal comma.
 WITH_COMMA = re.compile(r"[-+]?\d*,\d+")
+
+# What no text has: a file with one of these is a picture, an archive, or in another encoding.
+CONTROL = frozenset(map(chr, range(8)))
 
 # What is raised where a file is damaged, or not written as it should be.
 UNREADABLE = (OSError, EOFError, zlib.error, UnicodeError, csv.Error)
@@ -300,12 +305,13 @@ def _read_csv(
     """Return the chosen columns, their values, and the line of each row if a value is not finite."""
     import pandas
 
+    open_file: Any = partial(gzip.open if where.endswith(".gz") else open, source, "rb")
     if not isinstance(source, Path):
-        source = io.BytesIO(source.read())  # which can be read again, to say where something is wrong
+        open_file = partial(io.BytesIO, source.read())  # which can be read again, to say where something is wrong
     parts: list[Floats] = []
     offending: dict[str, tuple[int, str]] = {}  # the first row and field of a column that are no number
     last_is_missing = False
-    with _csv_rows(source, where, dialect) as (text, rows), warnings.catch_warnings():
+    with _csv_rows(open_file, where, dialect) as (text, rows), warnings.catch_warnings():
         warnings.simplefilter("error", pandas.errors.ParserWarning)  # of a first row that is too long
         header = _read_header(where, rows, dialect)
         used = choose(where, header)
@@ -337,12 +343,12 @@ def _read_csv(
                 last_is_missing |= bool(frame.iloc[:, -1].isna().any())
         except (pandas.errors.ParserError, pandas.errors.ParserWarning, *UNREADABLE) as error:
             # Which says in what line it is, but for a quotation mark that stays open: this is in the last row.
-            ends = [rows.line_num, *_lines(source, where, header, dialect)]
-            raise _unreadable(where, f" after line {ends[-2:][0]}: {error}", dialect) from error
+            ends = [rows.line_num, *_lines(open_file, where, header, dialect)]
+            raise _unreadable(where, ends[-2:][0], error, dialect) from error
     table = np.concatenate(parts)
     # To pandas, a row that is too short has missing values at its end.
     suspicious = offending or last_is_missing or not np.isfinite(table).all()
-    lines = _lines(source, where, header, dialect) if suspicious else ()
+    lines = _lines(open_file, where, header, dialect) if suspicious else ()
     if offending:
         found = {name: (f"line {lines[row]}", field) for name, (row, field) in offending.items()}
         raise _not_numeric(where, found, dialect.decimal)
@@ -350,37 +356,36 @@ def _read_csv(
 
 
 @contextmanager
-def _csv_rows(source: Path | BinaryIO, where: str, dialect: Dialect) -> Iterator[tuple[io.TextIOWrapper, Any]]:
+def _csv_rows(open_file: Opener, where: str, dialect: Dialect) -> Iterator[tuple[io.TextIOWrapper, Any]]:
     """Open a CSV file, and yield its text and a reader of it; what makes it unreadable becomes a `DatasetError`."""
     rows: Any = csv.reader(())
-    opener: Any = gzip.open if isinstance(source, Path) and source.suffix == ".gz" else open
     try:
-        if not isinstance(source, Path):
-            source.seek(0)
-        with opener(source, "rb") if isinstance(source, Path) else nullcontext(source) as stream:
-            text = io.TextIOWrapper(stream, encoding=dialect.encoding, newline="")
-            try:
+        with open_file() as stream:
+            start = stream.read(START_BYTES)
+            if not CONTROL.isdisjoint(start.decode(dialect.encoding, "ignore")):
+                raise _unreadable(where, 0, f"it is not text, and starts with the bytes {start[:8].hex(' ')}", dialect)
+            stream.seek(0)
+            with io.TextIOWrapper(stream, encoding=dialect.encoding, newline="") as text:
                 rows = csv.reader(text, delimiter=dialect.sep)
                 yield text, rows
-            finally:
-                text.detach()
     except UNREADABLE as error:
-        cure = "; if it is in another encoding, name that (--encoding latin-1)" * isinstance(error, UnicodeError)
-        raise _unreadable(where, f" after line {rows.line_num}: {error}", dialect, cure) from error
+        raise _unreadable(where, rows.line_num, error, dialect) from error
 
 
-def _unreadable(where: str, reason: str, dialect: Dialect, cure: str = "") -> DatasetError:
+def _unreadable(where: str, line: int, reason: Exception | str, dialect: Dialect) -> DatasetError:
     encoding = "UTF-8" if dialect.encoding == COMMAS.encoding else dialect.encoding
+    is_other = isinstance(reason, UnicodeError | str)
     return DatasetError(
-        f"{where} could not be read{reason}; expected text in {encoding} with its quotation marks closed, compressed "
-        f"only if its name ends in .gz{cure}."
+        f"{where} could not be read{f' after line {line}' * bool(line)}: {reason}; expected text in {encoding} with "
+        "its quotation marks closed, compressed only if its name ends in .gz"
+        f"{'; if it is in another encoding, name that (--encoding latin-1)' * is_other}."
     )
 
 
-def _lines(source: Path | BinaryIO, where: str, header: Sequence[str], dialect: Dialect) -> list[int]:
+def _lines(open_file: Opener, where: str, header: Sequence[str], dialect: Dialect) -> list[int]:
     """Return the line of each row, and refuse a row that is longer or shorter than the header."""
     lines = []
-    with _csv_rows(source, where, dialect) as (_, rows):
+    with _csv_rows(open_file, where, dialect) as (_, rows):
         for row in rows:
             if len(row) == 0 or (len(row) == 1 and not row[0].strip()):
                 continue

@@ -252,15 +252,9 @@ def _read_version_1(file: Path) -> tuple[dict[str, Any], Arrays]:
         stored = all(member.compress_type == zipfile.ZIP_STORED for member in members)
         if not stored or sum(member.file_size for member in members) > file.stat().st_size:
             raise damaged(file, "its members are compressed, or larger than the file")
-        arrays = [_npy(archive.read(f"a{number}.npy")) for number in range(len(members) - 1)]
+        contents = (io.BytesIO(archive.read(f"a{number}.npy")) for number in range(len(members) - 1))
+        arrays = [_aligned(np.lib.format.read_array(content, allow_pickle=False)) for content in contents]
         return json.loads(archive.read("model.json")), arrays
-
-
-def _npy(content: bytes) -> NDArray[Any]:
-    stream = io.BytesIO(content)
-    np.lib.format.read_magic(stream)
-    shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    return _aligned(np.frombuffer(content, dtype, offset=stream.tell()).reshape(shape))
 
 
 def _aligned(array: NDArray[Any]) -> NDArray[Any]:

@@ -79,6 +79,8 @@ def _kept_rows(fit: State) -> Any:
     posterior = fit["posterior"] if "rows" not in fit else {"_rows": fit["rows"]}
     if "_rows" in posterior:
         return posterior["_rows"]
+    if "_X" not in posterior:
+        raise ModelFileError("it has sums over its rows, and not the rows")
     weights = posterior["_row_weights"] if "_row_weights" in posterior else posterior["_weights"]
     X, y, noise = posterior["_X"].numpy(), posterior["_targets"].numpy()[:, 0], posterior["_noise"].numpy()
     if "change" in vars(fit["trend"] or object):  # without which these targets are
@@ -152,31 +154,10 @@ def _chosen(estimator: Any, fit: State) -> State:
 
 
 # Classes that are gone, or have another state, and whose objects the converters of what holds them take as they were.
-GONE = (
-    *("rbf.quadratic.QuadraticFit", "rbf.taylor.TaylorFit", "sgd.base.DualFit", "sgd.base.PrimalFit"),
-    *("inference.cache.Cache", "inference.additive.FeaturizedSums", "io.summary.Summary", "models.evidence.KeptRows"),
-    *(
-        "statistics.GramSums",
-        "statistics.Source",
-        "statistics.Statistics",
-        "statistics.TargetSums",
-        "locality.blocks.Blocks",
-        "locality.blocks.Neighbourhoods",
-    ),
-    *("inference.local.LocalPosterior", "inference.nearest.NearestPosterior", "inference.residual.ResidualPosterior"),
-    *("inference.local_rows.JoinedNeighbourhoods", "inference.local_sums.LocalPlan", "inference.local_sums.Lattice"),
-    *("inference.weight_space.ColumnSums", "inference.weight_space.WeightPosterior"),
-    *(
-        "spectral.accuracy.SpectralError",
-        "spectral.dense.DenseFactor",
-        "spectral.modes.Modes",
-        "spectral.solve.Solution",
-    ),
-    *("spectral.posterior.SpectralPosterior", "spectral.sums.SpectralSums", "models.spectral_fit.Later"),
-    *(f"spectral.variance.{name}Variance" for name in ("Local", "Nearest", "Row", "Taylor")),
-    *("models.exact.ExactFit", "models.featurized.FeaturizedFit", "models.localized.LocalizedFit"),
-    *("models.nearest.NearestFit", "models.residual.ResidualFit", "models.spectral_fit.SpectralFit"),
-    "models.chosen.ChosenFit",
+GONE = re.compile(
+    r"(inference|io|locality|spectral|statistics|models\.evidence|models\.spectral_fit)\..*"
+    r"|(models|rbf|sgd)\.\w+\.(Chosen|Dual|Exact|Featurized|Localized|Nearest|Primal|Quadratic|Residual|Taylor)Fit"
+    r"|features\.(?!radial)\w+\.\w+(Fit|Projection)"
 )
 
 
@@ -186,7 +167,6 @@ def _map_attributes(estimator: Any, fit: State) -> State:
 
 
 UPGRADES: dict[str, Callable[[State], Any]] = {
-    **dict.fromkeys(GONE, dict),
     "validation.Rows": _rows,
     "inference.trend.Trend": lambda state: _of("trend", state | {"estimated": True}),
     "inference.trend.TrendFit": lambda state: _of("trend", state | {"estimated": True}),
@@ -207,8 +187,8 @@ UPGRADES: dict[str, Callable[[State], Any]] = {
 def upgrade_of(path: Any) -> Callable[[State], Any] | None:
     """Return the converter of a class by its path in version 0.3, if it needs one."""
     name = str(path)
-    if name in UPGRADES or not name.startswith("features."):
-        return UPGRADES.get(name)
-    if name.endswith("Features"):
+    if name not in UPGRADES and GONE.fullmatch(name):
+        return dict
+    if name not in UPGRADES and re.fullmatch(r"features\..*Features", name):
         return partial(_estimator, tag_of_path(name), _map_attributes)
-    return dict if name.endswith(("Fit", "Projection")) and name != "features.radial.RadialFit" else None
+    return UPGRADES.get(name)

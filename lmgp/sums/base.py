@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Rows, Summary, TargetSums
+from lmgp.data import Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.posteriors.base import Posterior
 
@@ -90,13 +90,13 @@ class Sums(ABC):
         """Whether a pass is needed that says where all rows are, before they are summed."""
         return False
 
-    def places(self, rows: Rows) -> NDArray[Any]:
-        """Return where rows are, for `covering`."""
-        raise NotImplementedError
+    def places(self, rows: Rows) -> NDArray[np.int64]:
+        """Return where rows are, for `covering`, each place once: nowhere, to sums that serve all places."""
+        return np.empty((0, rows.X.shape[1]), dtype=np.int64)
 
-    def covering(self, places: NDArray[Any]) -> Self:
-        """Return the sums that know of rows at these places."""
-        raise NotImplementedError
+    def covering(self, places: NDArray[np.int64]) -> Self:
+        """Return the sums that know of rows at these places, beside those that they knew of."""
+        return self
 
     @property
     def n_rows(self) -> int:
@@ -106,10 +106,8 @@ class Sums(ABC):
     def added(self, rows: Rows) -> Self:
         """Return the sums with more rows, which may wait."""
         rows = rows if self.waiting is None else self.waiting.joined(rows, self.noise_variance)
-        if len(rows) < self.least_rows:
-            return replace(self, waiting=rows)
-        without_waiting = replace(self, waiting=None)
-        return without_waiting + without_waiting.of(rows)
+        sums = replace(self, waiting=rows)
+        return sums if len(rows) < self.least_rows else sums.settled
 
     @property
     @abstractmethod
@@ -134,8 +132,16 @@ class Sums(ABC):
         return remaining
 
 
-def combined_summaries(first: Summary | None, second: Summary | None, sign: float) -> Summary | None:
-    """Return the summary of the rows of both, or of the first without those of the second."""
-    if first is None or second is None:
-        return first if second is None else second
-    return first.combine(second, sign)
+def combined(first: Any, second: Any, sign: float = 1.0) -> Any:
+    """Return what is of the rows of both, or of those of the first without those of the second; None is of none.
+
+    Raises
+    ------
+    InputError
+        If more is taken out than there is.
+    """
+    if second is None:
+        return first
+    if first is None and sign < 0.0:
+        raise not_there("no row is near one of them")
+    return second if first is None else first.combine(second, sign)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lmgp.errors import ModelFileError
-from lmgp.saving.files import damaged, read_file, write_file
+from lmgp.saving.files import read_file, write_file
 from lmgp.saving.output import PathLike
 from lmgp.sums.sample import Sample
 
@@ -80,15 +80,14 @@ def read_checkpoint(path: PathLike, model: str, parameters: str) -> Checkpoint |
         return None
     state, header = read_file(file)
     cure = "Go on with what wrote it, or remove the file, or give another path, to begin again."
-    if header.get("class") != KIND:
-        raise ModelFileError(f"{file} is a model of {str(header.get('class'))[:40]}, and no checkpoint. {cure}")
-    if header.get("lmgp") != version("lmgp"):
-        wrote = str(header.get("lmgp"))[:40]
-        raise ModelFileError(f"{file} was written by lmgp {wrote}, and this is lmgp {version('lmgp')}. {cure}")
-    if header.get("of") != model:
-        raise ModelFileError(f"{file} is a checkpoint of {str(header.get('of'))[:40]}, not of {model}. {cure}")
-    if not isinstance(state, Checkpoint):
-        raise damaged(file, "it holds no checkpoint")
-    if state.parameters != parameters:
-        raise ModelFileError(f"{file} is a checkpoint of a {model} with other parameters. {cure}")
+    kind, wrote, of = (str(header.get(name))[:40] for name in ("class", "lmgp", "of"))
+    known = isinstance(state, Checkpoint)
+    for fits, told in (
+        (kind == KIND and known, f"is a model of {kind}, and no checkpoint"),
+        (wrote == version("lmgp"), f"was written by lmgp {wrote}, and this is lmgp {version('lmgp')}"),
+        (of == model, f"is a checkpoint of {of}, not of {model}"),
+        (known and state.parameters == parameters, f"is a checkpoint of a {model} with other parameters"),
+    ):
+        if not fits:
+            raise ModelFileError(f"{file} {told}. {cure}")
     return state

@@ -12,13 +12,14 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import ROUNDING, Noise, Rows, Summary, TargetSums, as_tensor, not_there
+from lmgp.data import Noise, Rows, Summary, TargetSums, as_tensor, not_there, remaining
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, MomentSums
@@ -30,9 +31,9 @@ from lmgp.neighbours.lattice import Floats, Indices, Keys, Lattice, grouped, uni
 from lmgp.posteriors.base import Posterior, rows_are_gone
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
-from lmgp.sums.base import Sums, combined_summaries
+from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import ONE_START, RowSums
-from lmgp.utils.lazy import Tensor, torch
+from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
@@ -312,9 +313,7 @@ class Cubes:
         InputError
             If more is taken out than there is.
         """
-        keys, mine, theirs = union(self.keys, other.keys)
-        if sign < 0.0 and len(keys) > len(self.keys):
-            raise not_there("no row is near one of them")
+        keys, mine, theirs = _union(self.keys, other.keys, sign)
         numbers = np.concatenate((mine[self.numbers], theirs[other.numbers]))
         order = _order(numbers, len(keys))
         places = np.concatenate((self.places, other.places), axis=1).take(order, axis=1)
@@ -325,7 +324,7 @@ class Cubes:
             return total
         before, after = self.totals[:, theirs], total.totals[:, theirs]
         squares, stay = _squares(len(before)), np.ones(len(keys), dtype=np.bool_)
-        stay[theirs] = _remain(before[-1], after[-1], before[squares], after[squares])
+        stay[theirs] = remaining(before[-1], after[-1], before[squares], after[squares])
         return total if stay.all() else total.take(stay)
 
     def take(self, stay: NDArray[np.bool_]) -> Self:
@@ -346,27 +345,18 @@ class Cubes:
         return totals
 
 
+def _union(first: Keys, second: Keys, sign: float) -> tuple[Keys, Indices, Indices]:
+    """Return the `union` of keys; where rows are taken out, those of the second must be among those of the first."""
+    keys, mine, theirs = union(first, second)
+    if sign < 0.0 and len(keys) > len(first):
+        raise not_there("no row is near one of them")
+    return keys, mine, theirs
+
+
 def _order(numbers: Indices, n: int) -> Indices:
     """Return the stable order of numbers below n."""
     # numpy sorts short integers in linear time.
     return np.argsort(numbers.astype(np.uint16) if n <= 2**16 else numbers, kind="stable")
-
-
-def _remain(n: Floats, n_left: Floats, squares: Floats, squares_left: Floats) -> NDArray[np.bool_]:
-    """Say where rows remain, of numbers of rows and sums of squared targets before and after some were taken out.
-
-    Raises
-    ------
-    InputError
-        If no rows have the sums that would be left.
-    """
-    short = n_left < -ROUNDING * n
-    if short.any():
-        before, left = n[short][0], n_left[short][0]
-        raise not_there(f"of {before:g} rows, {before - left:g} are to be taken out")
-    if np.any(squares_left < -ROUNDING * squares):
-        raise not_there("the sum of squared targets falls below zero")
-    return n_left > ROUNDING * n
 
 
 def _squares(n_pairs: int) -> Indices:
@@ -408,9 +398,7 @@ class CentreSums:
         InputError
             If more is taken out than there is.
         """
-        keys, mine, theirs = union(self.keys, other.keys)
-        if sign < 0.0 and len(keys) > len(self.keys):
-            raise not_there("no row is near one of them")
+        keys, mine, theirs = _union(self.keys, other.keys, sign)
 
         def total(own: Floats, others: Floats) -> Floats:
             values = torch.zeros((len(keys), *own.shape[1:]), dtype=torch.float64)
@@ -423,9 +411,9 @@ class CentreSums:
             squares = _squares(self.targets.shape[1] - 1)
             pairs = ((part.totals[theirs, -1], part.targets[np.ix_(theirs, squares)]) for part in (self, sums))
             (n, of_squares), (n_left, squares_left) = pairs
-            _remain(n, n_left, of_squares, squares_left)
+            remaining(n, n_left, of_squares, squares_left)
             held, none = self.held[theirs], np.zeros(len(theirs))
-            sums.held[theirs] *= _remain(held, sums.held[theirs], none, none)
+            sums.held[theirs] *= remaining(held, sums.held[theirs], none, none)
         return sums
 
     def statistics(self, number: int, none: Statistics) -> Statistics:
@@ -530,10 +518,8 @@ class CubePlan:
         if self is other:
             return
         self.features.source(self.noise, None).check(other.features.source(other.noise, None))
-        mine, theirs = ((plan.reach, plan.lattice.threshold, plan.given is None) for plan in (self, other))
-        if mine != theirs or not (self.given is None or np.array_equal(self.given, other.given)):  # type: ignore[arg-type]
-            raise InputError(ONE_START)
-        if self.seen is not None and not np.array_equal(self.seen, other.seen):  # type: ignore[arg-type]
+        names = ("reach", "lattice.threshold", "given", "seen")
+        if not all(np.array_equal(of(self), of(other)) for of in map(attrgetter, names)):
             raise InputError(ONE_START)
 
     def none(self, centre: Floats | None, n_targets: int) -> Statistics:
@@ -673,25 +659,14 @@ class CubeSums(Sums):
         return replace(
             self,
             targets=targets,
-            summary=combined_summaries(self.summary, other.summary, sign),
-            cubes=_combined(self.cubes, other.cubes, sign),
-            around=_combined(self.around, other.around, sign),
+            summary=combined(self.summary, other.summary, sign),
+            cubes=combined(self.cubes, other.cubes, sign),
+            around=combined(self.around, other.around, sign),
         )
 
     def posterior(self, combination: Floats, start: Posterior | None = None) -> LocalPosterior:  # noqa: D102
         source = SumsAround(self.settled, combination)
         return LocalPosterior(source, source.centroids, source.centroids, self.plan.lattice.threshold)
-
-
-def _combined(first: Any, second: Any, sign: float) -> Any:
-    """Return cubes or sums around centres of both; None of none."""
-    if second is None:
-        return first
-    if first is None:
-        if sign < 0.0:
-            raise not_there("no row is near one of them")
-        return second
-    return first.combine(second, sign)
 
 
 class SumsAround:
@@ -800,9 +775,10 @@ class PlacedCubes:
             rows = np.concatenate([np.arange(self._starts[i], self._starts[i + 1]) for i in kept])
             half = 0.5 * self._fine.side * metric
             X = self._centres[cubes.numbers[rows]] - centroid + cubes.places[:, rows].T * half
-            weights = cubes.weights[:, rows]
-            for part in chunks(len(X), self._plan.features.row_size):
-                total = total + _of_rows(self._plan.features, as_tensor(X[part]), weights[:, part], none)
+            linear = cubes.weights[:, rows][_with_last(len(cubes.weights))]  # w T, and w itself behind them
+            kept_rows = Rows(X, (linear / linear[-1]).T, linear[-1])
+            parts = map(kept_rows.take, chunks(len(X), self._plan.features.row_size))
+            total = total + self._plan.features.summed(parts, none.source, len(linear))
         return total
 
     def _of_moments(self, near: Indices, centroid: Floats, none: Statistics) -> Statistics:
@@ -841,7 +817,7 @@ class NodeTable:
         # In lengthscales, shape (cubes along a column, nodes of a cube along it, d).
         places = side * (along[..., None] - place)
         columns = as_tensor(places.reshape(-1, d))
-        (self._left, self._right), own = _moment_plan(plan.features).of_rows(columns)
+        (self._left, self._right), own = plan.features.moments_.of_rows(columns)
         halves = [torch.exp(0.5 * columns[:, j].square()) for j in range(d)]
         halves += [torch.ones_like(halves[0])] * (2 - d)
         self._own_left, self._own_right = own[0] * halves[0], own[1] * halves[1]
@@ -849,6 +825,7 @@ class NodeTable:
 
     def _precisions(self, plan: CubePlan, places: Floats) -> Floats:
         """Return σ²/σᵢ² of all nodes, shape (cubes, side, side) or (cubes, side, 1)."""
+        assert isinstance(plan.features, TaylorFeatures)  # the only one with moments
         d = places.shape[2]
         if d == 1:
             grid = places.reshape(-1, 1)
@@ -857,7 +834,9 @@ class NodeTable:
             grid = np.stack((first, second), axis=-1).reshape(-1, 2)
         relative = np.empty(len(grid))
         for part in chunks(len(grid), plan.features.n_features_out_):
-            relative[part] = _relative(plan.features, as_tensor(grid[part]), plan.noise)
+            missing = plan.features.missing_variance(as_tensor(grid[part] * plan.lattice.metric))
+            assert missing is not None  # of a truncated series
+            relative[part] = plan.noise.variance / (plan.noise.variance + missing.numpy())
         return relative.reshape(-1, self._side, self._side if d == 2 else 1)
 
     def summed(self, keys: Keys, weights: Floats, none: Statistics) -> Statistics:
@@ -896,42 +875,8 @@ def _with_last(n_pairs: int) -> Indices:
     return np.flatnonzero(np.triu_indices(n_targets)[1] == n_targets - 1)
 
 
-def _moment_plan(features: KernelMap) -> MomentPlan:
-    plan = getattr(features, "moments_", None)
-    assert isinstance(plan, MomentPlan)  # or there were no cubes
-    return plan
-
-
 def _no_moments(none: Statistics) -> MomentSums:
     """Return moments of no rows that may be changed."""
     sums = none.sums
     assert isinstance(sums, MomentSums)  # or there were no cubes
     return replace(sums, gram=torch.zeros_like(sums.gram), cross=torch.zeros_like(sums.cross))
-
-
-def _relative(features: KernelMap, scaled: Tensor, noise: Noise) -> Tensor:
-    """Return σ²/σᵢ² of rows in lengthscales, with what the map leaves out as noise."""
-    assert isinstance(features, TaylorFeatures)  # the only one with moments
-    if features.index_set == "total_degree":
-        # With all terms up to the degree, it depends on r² alone.
-        missing = features.missing(scaled.square().sum(dim=1))
-    else:
-        rows = scaled * as_tensor(np.asarray(features.component_.lengthscale, dtype=np.float64))
-        left_out = features.missing_variance(rows, features.evaluate(rows))
-        assert left_out is not None  # of a truncated series
-        missing = left_out
-    return noise.variance / (noise.variance + missing)
-
-
-def _of_rows(features: KernelMap, X: Tensor, weights: Floats, none: Statistics) -> Statistics:
-    """Return the statistics of rows with weights w TᵢTⱼ, of either sign, shape (k, n)."""
-    assert isinstance(features, TaylorFeatures)  # the only one with moments
-    sums, scaled, precise, logarithms = _no_moments(none), features.in_lengthscales(X), weights, 0.0
-    linear, noise = _with_last(len(weights)), none.source.noise
-    if noise.counts_missing:
-        relative = _relative(features, scaled, noise).numpy()
-        precise, logarithms = weights * relative, float(weights[-1] @ np.log(relative))
-    squares, weighted = scaled.square().sum(dim=1), as_tensor(np.ascontiguousarray(precise[linear]))
-    sums.add_rows(scaled, squares, weighted.T, weighted[-1], weighted=True)
-    targets = _target_sums(precise.sum(axis=1), weights[linear].sum(axis=1), logarithms)
-    return replace(none, sums=sums, targets=targets)

@@ -14,7 +14,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.rounding import rounding_divergence
 from lmgp.posteriors.weights import WeightPosterior, accumulate
-from lmgp.sums.base import Sums, combined_summaries
+from lmgp.sums.base import Sums, combined
 from lmgp.utils.arithmetic import Arithmetic
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ class WeightSums(Sums):
             largest, least = self.sums.expand().gram.diagonal().max(), sums.expand().gram.diagonal().min()
             if least < -ROUNDING * largest:
                 raise not_there("a sum of squared features falls below zero")
-        return replace(self, targets=targets, summary=combined_summaries(self.summary, other.summary, sign), sums=sums)
+        return replace(self, targets=targets, summary=combined(self.summary, other.summary, sign), sums=sums)
 
     def __sub__(self, other: Self) -> Self:
         remaining = super().__sub__(other)

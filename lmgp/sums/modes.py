@@ -13,7 +13,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.spectral import FEW_MODES, ModeStatistics, SpectralPosterior
 from lmgp.posteriors.variance import cell_side, is_gaussian
-from lmgp.sums.base import Sums, combined_summaries
+from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import rows_that_stay
 
 Floats = NDArray[np.float64]
@@ -213,7 +213,7 @@ class ModeSums(Sums):
             cells = cells.combine(theirs, sign)
         return replace(
             self,
-            summary=combined_summaries(self.summary, other.summary, sign),
+            summary=combined(self.summary, other.summary, sign),
             statistics=statistics,
             rows=rows,
             cells=cells,

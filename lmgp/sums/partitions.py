@@ -1,25 +1,24 @@
 """Dask collections as sources of rows: what is made of each partition is reduced as a tree, where the partition is."""
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import replace
+from functools import partial, reduce
 from itertools import accumulate
 from numbers import Real
 from operator import add
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 from tqdm import tqdm
 
 from lmgp.data import Rows, generator, spawn
 from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
+from lmgp.neighbours.lattice import union
 from lmgp.sums.sample import Sample
 from lmgp.sums.stream import Place, checked_chunk
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
@@ -32,14 +31,9 @@ SPLIT_EVERY = 8
 ROLES = ("X", "y", "sample_weight", "noise_variances")
 
 Made = TypeVar("Made")
-MadeOf = TypeVar("MadeOf", covariant=True)
 
-
-class Task(Protocol[MadeOf]):
-    """What is made of the rows of one partition."""
-
-    def __call__(self, number: int, first: int | None, parts: tuple[Any, ...]) -> MadeOf | None:
-        """Make it of X, y, weights and noise variances, behind `first` rows; None of no rows."""
+# What is made of the rows of a partition, from its number, the number of rows before it, and its rows; None of no rows.
+Task = Callable[[int, int | None, Chunk], Made | None]
 
 
 class Partitions:
@@ -56,7 +50,7 @@ class Partitions:
     X : dask array or dask data frame
         With one partition for each group of rows.
     n_partitions : int
-    starts : tuple of int or None
+    starts : list of int or None
         The number of rows before each partition; None where it is not known.
 
     Raises
@@ -72,19 +66,8 @@ class Partitions:
             if given[name] is not None and not isinstance(given[name], Real):
                 given[name] = _column(given[name], name)
         self._given = {name: _aligned(self.X, one, name) for name, one in given.items()}
-        sizes = _sizes(self.X)
-        self.n_partitions = _count(self.X)
-        self.starts = None if sizes is None else (0, *accumulate(sizes))[:-1]
-
-    @property
-    def example(self) -> Any:
-        """X without rows: an array, or a data frame with its columns."""
-        return empty(self.X)
-
-    @property
-    def named(self) -> bool:
-        """Whether X is a data frame."""
-        return dask_kind(self.X) == "frame"
+        self.n_partitions, sizes = _count(self.X), _sizes(self.X)
+        self.starts = [None] * self.n_partitions if sizes is None else [0, *accumulate(sizes)][:-1]
 
     def reduced(
         self, task: Task[Made], merge: Callable[[Made, Made], Made], client: Any = None, verbose: str | None = None
@@ -93,8 +76,8 @@ class Partitions:
 
         Parameters
         ----------
-        task : Task
-            It is sent once, and runs on one thread.
+        task : callable
+            See `Task`. It is sent once, and runs on one thread.
         merge : callable
             Of two results. What it makes does not depend on where and when it runs.
         client : distributed.Client, optional
@@ -109,15 +92,8 @@ class Partitions:
         """
         from dask.delayed import delayed
 
-        prefix = f"{type(task).__name__.lower()}-{uuid4().hex}"
-        # A key of its own: dask sends it to a worker once, and to another one if that is lost.
-        sent = delayed(task, name=f"{prefix}-task", pure=False, traverse=False)
-        apply, together = (delayed(function, pure=False) for function in (_applied, _merged))
-        layout, parts = self._parts()
-        leaves = [
-            apply(sent, number, self._start(number), layout, *own, dask_key_name=f"{prefix}-{number}")
-            for number, own in enumerate(parts)
-        ]
+        together, prefix = delayed(_merged, pure=False), f"partition-{uuid4().hex}"
+        leaves = list(self._leaves(task, prefix))
         while len(leaves) > 1:
             leaves = [together(merge, leaves[i : i + SPLIT_EVERY]) for i in range(0, len(leaves), SPLIT_EVERY)]
         with _bar(verbose, prefix, self.n_partitions):
@@ -126,48 +102,38 @@ class Partitions:
 
     def first(self, task: Task[Made], client: Any = None) -> Made | None:
         """Return what a task makes of the first partition that has rows."""
-        from dask.delayed import delayed
+        made = (computed(leaf, client) for leaf in self._leaves(task, f"first-{uuid4().hex}"))
+        return next((one for one in made if one is not None), None)
 
-        layout, parts = self._parts()
-        for number, own in enumerate(parts):
-            sent = delayed(task, pure=False, traverse=False)
-            leaf = delayed(_applied, pure=False)(sent, number, self._start(number), layout, *own)
-            found: Made | None = computed(leaf, client)
-            if found is not None:
-                return found
-        return None
-
-    def _start(self, number: int) -> int | None:
-        return None if self.starts is None else self.starts[number]
-
-    def _parts(self) -> tuple[tuple[Any, ...], Iterator[tuple[Any, ...]]]:
-        """Return where X, y and the others are among the parts of each partition, and these parts."""
+    def _leaves(self, task: Task[Made], prefix: str) -> Iterator[Any]:
+        """Yield what a task makes of each partition, as delayed values whose keys begin with a prefix."""
         from dask import config
         from dask.base import optimize
+        from dask.delayed import delayed
 
-        frames = [name for name, one in self._given.items() if dask_kind(one) in ("frame", "series")]
-        arrays = [name for name, one in self._given.items() if dask_kind(one) == "array"]
-        layout = tuple(
-            ("frames", frames.index(name)) if name in frames
-            else ("arrays", arrays.index(name)) if name in arrays
-            else ("value", one)
-            for name, one in self._given.items()
-        )  # fmt: skip
-        columns = []
+        # A key of its own: dask sends it to a worker once, and to another one if that is lost.
+        sent, apply = delayed(task, name=f"task-{prefix}", pure=False, traverse=False), delayed(_applied, pure=False)
+        kinds = {name: dask_kind(one) for name, one in self._given.items()}
+        frames = {name: one for name, one in self._given.items() if kinds[name] in ("frame", "series")}
+        arrays = {name: one for name, one in self._given.items() if kinds[name] == "array"}
+        same = {name: one for name, one in self._given.items() if kinds[name] is None}
+        columns: list[Iterable[Any]] = [[()] * self.n_partitions]
         if frames:
             # As one expression, so that a partition from which all of them come is made once.
-            own, *others = (self._given[name] for name in frames)
+            own, *others = frames.values()
             made = own.map_partitions(
                 _together, *others, align_dataframes=False, enforce_metadata=False, meta=(None, object),
                 clear_divisions=True,
             )  # fmt: skip
-            columns.append(made.to_delayed())
+            columns = [made.to_delayed()]
         if arrays:
             # What X and y are both made of is made once: it is not fused into each of them.
             with config.set({"optimization.fuse.active": False}):
-                made = optimize(*(self._given[name] for name in arrays))
-            columns += [one.to_delayed(optimize_graph=False).ravel() for one in made]
-        return (bool(frames), layout), zip(*columns, strict=True)
+                found = optimize(*arrays.values())
+            columns += [one.to_delayed(optimize_graph=False).ravel() for one in found]
+        names = (*frames, *arrays)
+        for number, (start, *parts) in enumerate(zip(self.starts, *columns, strict=True)):
+            yield apply(sent, number, start, same, names, *parts, dask_key_name=f"{prefix}-{number}")
 
 
 def computed(total: Any, client: Any = None) -> Any:
@@ -355,13 +321,13 @@ def _together(*parts: Any) -> tuple[Any, ...]:
     return parts
 
 
-def _applied(task: Task[Made], number: int, first: int | None, layout: tuple[Any, ...], *parts: Any) -> Made | None:
+def _applied(
+    task: Task[Made], number: int, first: int | None, same: dict[str, Any], names: Sequence[str],
+    frames: tuple[Any, ...], *arrays: Any,
+) -> Made | None:  # fmt: skip
     """Apply a task to one partition, on one thread."""
-    has_frames, places = layout
-    frames, arrays = (parts[0], parts[1:]) if has_frames else ((), parts)
-    found = {"frames": frames, "arrays": arrays}
     with single_threaded():
-        return task(number, first, tuple(one if of == "value" else found[of][one] for of, one in places))
+        return task(number, first, Chunk(**same, **dict(zip(names, (*frames, *arrays), strict=True))))
 
 
 def _merged(merge: Callable[[Made, Made], Made], parts: Sequence[Made | None]) -> Made | None:
@@ -373,75 +339,40 @@ def _merged(merge: Callable[[Made, Made], Made], parts: Sequence[Made | None]) -
 UNCHANGED = "The model is as it was. Mend the partition, and call again."
 
 
-@dataclass(frozen=True, eq=False)
-class _OfRows(ABC):
-    """What is made of the rows of each partition, once they are checked.
-
-    Attributes
-    ----------
-    model : StreamedGaussianProcess
-        Without a fitted state.
-    """
-
-    model: Any
-
-    def __call__(self, number: int, first: int | None, parts: tuple[Any, ...]) -> Any:
-        """Check the rows of a partition, and make it of them; None of no rows."""
-        chunk = Chunk(*parts)
-        lengths = {name: len(one) for name, one in chunk._asdict().items() if hasattr(one, "__len__")}
-        place = Place(number, first, lengths["X"], UNCHANGED, "Partition", "all")
-        with place.named():
-            for name, length in lengths.items():
-                if length != lengths["X"]:
-                    raise InputError(
-                        f"X has {lengths['X']:,} rows, {name} has {length:,}. A partition has the same rows of both."
-                    )
-        if not lengths["X"]:
-            return None
-        rows = checked_chunk(self.model, chunk._replace(X=unnamed(self.model, chunk.X)), place)
-        if rows is None:
-            return None
-        with place.named():
-            return self.made(number, rows)
-
-    @abstractmethod
-    def made(self, number: int, rows: Rows) -> Any:
-        """Make it."""
+def made_of_rows(
+    model: Any, make: Callable[[int, Rows], Made], number: int, first: int | None, chunk: Chunk
+) -> Made | None:
+    """Check the rows of a partition for a model without a fitted state, and return what is made of them: a `Task`."""
+    lengths = {name: len(one) for name, one in chunk._asdict().items() if hasattr(one, "__len__")}
+    place = Place(number, first, lengths["X"], UNCHANGED, "Partition", "all")
+    with place.named():
+        for name, length in lengths.items():
+            if length != lengths["X"]:
+                raise InputError(
+                    f"X has {lengths['X']:,} rows, {name} has {length:,}. A partition has the same rows of both."
+                )
+    if not lengths["X"]:
+        return None
+    rows = checked_chunk(model, chunk._replace(X=unnamed(model, chunk.X)), place)
+    if rows is None:
+        return None
+    with place.named():
+        return make(number, rows)
 
 
-@dataclass(frozen=True, eq=False)
-class FirstLook(_OfRows):
-    """A sample of the rows, see `lmgp.sums.sample.Sample`; each partition draws from a generator of its own."""
-
-    seed: tuple[int, ...]
-
-    def made(self, number: int, rows: Rows) -> Sample:  # noqa: D102
-        sample = Sample.of_none(np.random.default_rng((*self.seed, number)))
-        sample.add(rows, self.model.noise_variance)
-        return sample
+def _sampled(seed: Sequence[int], noise_variance: float | None, number: int, rows: Rows) -> Sample:
+    """Return a sample of the rows of a partition, drawn by a generator of its own."""
+    sample = Sample(np.random.default_rng((*seed, number)))
+    sample.add(rows, noise_variance)
+    return sample
 
 
-@dataclass(frozen=True, eq=False)
-class Cover(_OfRows):
-    """Where the rows are, for sums that need that."""
-
-    sums: Any
-
-    def made(self, number: int, rows: Rows) -> NDArray[Any]:  # noqa: D102
-        return self.sums.places(rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Sum(_OfRows):
-    """The sums over the rows, for a fitted state without rows."""
-
-    fit: Any
-
-    def made(self, number: int, rows: Rows) -> Any:  # noqa: D102
-        rows = self.fit.checked(rows)
-        size = max(default_chunk_rows(rows.X.shape[1]), self.fit.sums.least_rows)
-        parts = (rows.take(slice(start, start + size)) for start in range(0, len(rows), size))
-        return reduce(add, map(self.fit.sums.of, parts))
+def _summed(fit: Any, number: int, rows: Rows) -> Any:
+    """Return the sums over the rows of a partition, for a fitted state without rows."""
+    rows = fit.checked(rows)
+    size = max(default_chunk_rows(rows.X.shape[1]), fit.sums.least_rows)
+    parts = (rows.take(slice(start, start + size)) for start in range(0, len(rows), size))
+    return reduce(add, map(fit.sums.of, parts))
 
 
 def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool, center: Any) -> None:
@@ -459,16 +390,28 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
     name = type(model).__name__
     with unchanged_on_failure(model):
         vars(model).pop("_fitted", None)
-        _check_columns(model, source, reset=True)
-        bare = without_state(model, named=source.named)
-        rngs, sample = _looked_at(model, bare, source, client, f"{name}, first pass" if verbose else None)
+        bare = _bare(model, source, reset=True)
+        rng = generator(model.random_state)
+        rngs, seed = tuple(spawn(rng, 2)), rng.integers(2**63, size=4).tolist()  # as a stream has them
+        look = partial(made_of_rows, bare, partial(_sampled, seed, model.noise_variance))
+        if whole := model._needs_sample():
+            sample = source.reduced(look, Sample.merge, client, f"{name}, first pass" if verbose else None)
+        else:
+            sample = source.first(look, client)
+        if sample is None:
+            raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
+        sample.whole = whole
         fit = model._begun(sample, rngs, center)
         if fit.sums.covers:
             places = source.reduced(
-                Cover(bare, fit.sums), _both_places, client, f"{name}, centroids" if verbose else None
+                partial(made_of_rows, bare, lambda _, rows: fit.sums.places(rows)),
+                lambda one, other: union(one, other)[0],
+                client,
+                f"{name}, centroids" if verbose else None,
             )
             fit = replace(fit, sums=fit.sums.covering(places))
-        sums = source.reduced(Sum(bare, fit.summing()), add, client, name if verbose else None)
+        task = partial(made_of_rows, bare, partial(_summed, fit.summing()))
+        sums = source.reduced(task, add, client, name if verbose else None)
         n_rows = 0 if sums is None else sums.n_rows
         if n_rows < 2:
             raise InputError(f"At least 2 rows of positive weight are needed to fit a model; there are {n_rows}.")
@@ -484,39 +427,20 @@ def sums_of_partitions(model: Any, source: Partitions, client: Any = None, verbo
         If the model keeps its rows, or has other columns, or there is no row.
     """
     fit = model._state().summing()
-    _check_columns(model, source, reset=False)
-    task = Sum(without_state(model, named=source.named), fit)
+    task = partial(made_of_rows, _bare(model, source, reset=False), partial(_summed, fit))
     sums = source.reduced(task, add, client, type(model).__name__ if verbose else None)
     if sums is None:
         raise InputError("There are no rows of positive weight in any partition; give at least one.")
     return sums
 
 
-def _looked_at(
-    model: Any, bare: Any, source: Partitions, client: Any, verbose: str | None
-) -> tuple[tuple[np.random.Generator, ...], Sample]:
-    """Return the generators for learning and for what is drawn, as a stream has them, and a sample of the rows."""
-    rng = generator(model.random_state)
-    rngs = tuple(spawn(rng, 2))
-    look = FirstLook(bare, tuple(rng.integers(2**63, size=4).tolist()))
-    whole = model._needs_sample()
-    sample = source.reduced(look, Sample.merge, client, verbose) if whole else source.first(look, client)
-    if sample is None:
-        raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
-    sample.whole = whole
-    return rngs, sample
-
-
-def _check_columns(model: Any, source: Partitions, *, reset: bool) -> None:
-    """Check the number of columns and their names, before anything is computed."""
-    refuse_what_is_no_table(source.example, "X")
-    validate_data(model, source.example, reset=reset, skip_check_array=True)
-
-
-def without_state(model: Any, *, named: bool) -> Any:
-    """Return a model as it is before its fit, for checks of rows of as many columns, with names or without."""
+def _bare(model: Any, source: Partitions, *, reset: bool) -> Any:
+    """Check the columns before anything is computed, and return the model before its fit, which checks rows of them."""
+    example = empty(source.X)
+    refuse_what_is_no_table(example, "X")
+    validate_data(model, example, reset=reset, skip_check_array=True)
     bare = object.__new__(type(model))
-    left_out = ("_fitted",) if named else ("_fitted", "feature_names_in_")
+    left_out = ("_fitted",) if hasattr(example, "iloc") else ("_fitted", "feature_names_in_")
     vars(bare).update({name: value for name, value in vars(model).items() if name not in left_out})
     return bare
 
@@ -524,7 +448,3 @@ def without_state(model: Any, *, named: bool) -> Any:
 def unnamed(model: Any, part: Any) -> Any:
     """Return rows without the names of their columns where a model knows none: the call has warned of that."""
     return part.to_numpy() if hasattr(part, "iloc") and not hasattr(model, "feature_names_in_") else part
-
-
-def _both_places(one: NDArray[Any], other: NDArray[Any]) -> NDArray[Any]:
-    return np.unique(np.concatenate((one, other)), axis=0)

@@ -1,12 +1,14 @@
 """What a pass over all rows finds before they are summed: a sample of them, and where they are."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Rows, Summary, TargetSums
 from lmgp.errors import InputError
+from lmgp.sums.base import combined
 
 # Rows that are kept: all of a smaller stream, in their order.
 SAMPLE_ROWS = 20_000
@@ -18,8 +20,8 @@ class Sample:
 
     Attributes
     ----------
-    size : int
     rng : numpy.random.Generator
+    size : int
     rows : Rows or None
         With y as it is.
     keys : ndarray of shape (n,)
@@ -31,18 +33,13 @@ class Sample:
         Whether all rows of the stream have been seen.
     """
 
-    size: int
     rng: np.random.Generator
-    rows: Rows | None
-    keys: NDArray[np.float64]
-    summary: Summary | None
+    size: int = SAMPLE_ROWS
+    rows: Rows | None = None
+    keys: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    summary: Summary | None = None
     targets: TargetSums | None = None
     whole: bool = False
-
-    @classmethod
-    def of_none(cls, rng: np.random.Generator, size: int = SAMPLE_ROWS) -> "Sample":
-        """Make the sample of no rows."""
-        return cls(size, rng, None, np.empty(0), None)
 
     def add(self, rows: Rows, noise_variance: float | None = None) -> None:
         """Add rows; `noise_variance` is that of rows without one, among others that have one.
@@ -60,18 +57,21 @@ class Sample:
                 f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. "
                 "Give noise_variance, that of rows without one, or noise variances in all chunks."
             )
-        self._take(rows, self.rng.uniform(size=len(rows)), noise_variance or 1.0)
-        self._summarise(Summary.of(rows), TargetSums.of(rows.Y, rows.weights, None)[0])
+        targets, _ = TargetSums.of(rows.Y, rows.weights, None)
+        self._take(rows, self.rng.uniform(size=len(rows)), Summary.of(rows), targets, noise_variance or 1.0)
 
-    def merge(self, other: "Sample") -> "Sample":
+    def merge(self, other: Self) -> Self:
         """Return the sample of the rows of both, those of the other one behind; of the same size."""
         both = replace(self)
-        if other.rows is not None and other.summary is not None and other.targets is not None:
-            both._take(other.rows, other.keys, 1.0)
-            both._summarise(other.summary, other.targets)
+        if other.rows is not None:
+            both._take(other.rows, other.keys, other.summary, other.targets, 1.0)
         return both
 
-    def _take(self, rows: Rows, keys: NDArray[np.float64], noise_variance: float) -> None:
+    def _take(
+        self, rows: Rows, keys: NDArray[np.float64], summary: Summary | None, targets: TargetSums | None,
+        noise_variance: float,
+    ) -> None:  # fmt: skip
+        self.summary, self.targets = combined(self.summary, summary), combined(self.targets, targets)
         if len(self.keys) == self.size:  # of most chunks, few rows stay
             (near,) = np.nonzero(keys < self.keys.max())
             keys, rows = keys[near], rows.take(near)
@@ -81,7 +81,3 @@ class Sample:
             kept = np.sort(np.argpartition(keys, self.size - 1)[: self.size])
             keys, joined = keys[kept], joined.take(kept)
         self.keys, self.rows = keys, joined
-
-    def _summarise(self, summary: Summary, targets: TargetSums) -> None:
-        self.summary = summary if self.summary is None else self.summary.combine(summary)
-        self.targets = targets if self.targets is None else self.targets.combine(targets)

@@ -1,10 +1,10 @@
 """Passes over the chunks of a source: one that looks at rows where the sums need it, and one that sums them."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice, tee
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,9 @@ from lmgp.saving.output import check_place
 from lmgp.sums.checkpoint import Checkpoint, read_checkpoint
 from lmgp.sums.sample import Sample
 from lmgp.utils.fitted import unchanged_on_failure
+
+# What a model knows of the columns of its rows.
+COLUMNS = ("n_features_in_", "feature_names_in_")
 
 
 @dataclass
@@ -67,13 +70,13 @@ def reading(
     source: RowSource,
     verbose: bool,
     title: str,
+    chunks: Iterator[Chunk] | None = None,
     start: int = 0,
     first: int = 0,
-    chunks: Iterator[Chunk] | None = None,
     *,
     looks: bool = False,
 ) -> Iterator[tuple[Place, Chunk]]:
-    """Yield the chunks of a source from number `start` on, behind `first` rows, with a progress bar.
+    """Yield the chunks of a source, or those left of number `start` and on, behind `first` rows; show how far it is.
 
     Chunks without rows are skipped.
 
@@ -84,7 +87,7 @@ def reading(
     """
     n_bar, told = source.n_rows, looks
     with tqdm(total=n_bar, initial=first, desc=title, unit=" rows", unit_scale=True, disable=not verbose) as bar:
-        for number, chunk in enumerate(source.chunks(start) if chunks is None else chunks, start):
+        for number, chunk in enumerate(source.chunks() if chunks is None else chunks, start):
             with Place(number, first, 0).named():
                 n = _count(chunk)
             if n == 0:
@@ -108,7 +111,7 @@ def _count(chunk: Chunk) -> int:
     return int(shape[0])
 
 
-def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False) -> Rows | None:
+def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:
     """Return the rows of a chunk of positive weight, checked; None of none.
 
     Raises
@@ -117,7 +120,7 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False
         It names the chunk, and the first row that cannot be used.
     """
     with place.named(chunk):
-        rows: Rows = model._first_rows(chunk) if first else model._next_rows(chunk)
+        rows: Rows = model._rows_of(chunk)
     return rows if len(rows) else None
 
 
@@ -133,10 +136,8 @@ def first_bad_row(chunk: Iterable[Any]) -> int | None:
     return min(bad, default=None)
 
 
-def fit_to_stream(
-    model: Any, source: RowSource, path: str | PathLike[str] | None, verbose: bool, center: Any = None
-) -> None:
-    """Fit a model to a source.
+class StreamFit:
+    """A fit of a model to a source.
 
     Parameters
     ----------
@@ -148,44 +149,38 @@ def fit_to_stream(
     center : float or array-like, optional
         A mean of y that is known.
     """
-    _StreamFit(model, source, path, verbose, center).run()
 
-
-class _StreamFit:
     def __init__(
-        self, model: Any, source: RowSource, path: str | PathLike[str] | None, verbose: bool, center: Any
+        self, model: Any, source: RowSource, path: str | PathLike[str] | None, verbose: bool, center: Any = None
     ) -> None:
         self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
         self.name = type(model).__name__
         parameters = model._digest_of(center)
+        state = None
         if path is not None:
             check_place(path)
-        state = None if path is None else read_checkpoint(path, self.name, parameters)
+            state = read_checkpoint(path, self.name, parameters)
         if state is None:
             rng = generator(model.random_state)
             rngs = spawn(rng, 2)
             (sampling,) = spawn(rng, 1)
-            state = Checkpoint(self.name, parameters, tuple(rngs), {}, Sample.of_none(sampling))
+            state = Checkpoint(self.name, parameters, tuple(rngs), {}, Sample(sampling))
         self.state = state
 
     def run(self) -> None:
-        """Do what is left of both passes."""
-        state, before = self.state, vars(self.model).copy()
+        """Do what is left of all passes."""
+        state, before, chunks = self.state, vars(self.model).copy(), None
+        with unchanged_on_failure(self.model):
+            for name in ("_fitted", *COLUMNS):
+                vars(self.model).pop(name, None)
+            vars(self.model).update(state.columns)
+            if state.fit is None:
+                chunks = self._look()
+                self._freeze()
+            if not state.covered:
+                self._cover()
         try:
-            with unchanged_on_failure(self.model):
-                vars(self.model).pop("_fitted", None)
-                vars(self.model).update(state.columns)
-                chunks = None
-                if state.fit is None:
-                    chunks = self._look()
-                    self._freeze()
-                if not state.covered:
-                    self._cover()
-        except BaseException:
-            self._restore(before)
-            raise
-        try:
-            self._sum(chunks)
+            self._pass(self.name, "in the model", self._sum, chunks)
             n_rows = state.fit.sums.n_rows
             if n_rows < 2:
                 raise InputError(
@@ -199,69 +194,75 @@ class _StreamFit:
         if self.path is not None:
             Path(self.path).expanduser().unlink(missing_ok=True)
 
-    def _restore(self, before: dict[str, Any]) -> None:
-        vars(self.model).clear()
-        vars(self.model).update(before)
-
     def _look(self) -> Iterator[Chunk] | None:
         """Take the sample; return all chunks where they can be read once only."""
         sample = self.state.sample
         assert sample is not None  # until the model is frozen
         if self.model._needs_sample() and self.source.again:
-            with self._telling("looked at"):
-                for place, chunk in self._remaining(f"{self.name}, first pass", looks=True):
-                    self._sample(sample, place, chunk, place.chunk == 0)
-                    self._done(place, chunk)
+            self._pass(f"{self.name}, first pass", "looked at", self._sample, looks=True)
             sample.whole = True
             return None
-        read: list[Chunk] = []
-        chunks = self.source.chunks()
+        chunks, again = tee(self.source.chunks())
         # A model is not made of one row.
-        for place, chunk in reading(self.source, False, "", chunks=_kept(chunks, read), looks=True):
-            self._sample(sample, place, chunk, place.chunk == 0)
-            self._remember_columns()
+        for place, chunk in reading(self.source, False, "", chunks, looks=True):
+            self._use(place, chunk, self._sample)
             if len(sample.keys) > 1:
                 break
-        return chain(read, chunks)
-
-    def _sample(self, sample: Sample, place: Place, chunk: Chunk, first: bool) -> None:
-        rows = checked_chunk(self.model, chunk, place, first=first or "n_features_in_" not in vars(self.model))
-        if rows is not None:
-            with place.named():
-                sample.add(rows, self.model.noise_variance)
+        return again
 
     def _freeze(self) -> None:
         state = self.state
         assert state.sample is not None  # until now
         state.fit = self.model._begun(state.sample, state.rngs, self.center)
-        state.sample, state.n_chunks, state.n_rows, state.mark = None, 0, 0, ""
-        self._remember_columns()
-        if self.path is not None and self.source.again:
-            state.write(self.path)
+        state.sample = None
+        self._begin_pass()
+        if self.source.again:
+            self._write()
 
     def _cover(self) -> None:
         """Let the sums see where all rows are, where they need that and the rows can be read again."""
-        state = self.state
-        if state.fit.sums.covers and self.source.again:
-            with self._telling("looked at"):
-                for place, chunk in self._remaining(f"{self.name}, centroids", looks=True):
-                    rows = checked_chunk(self.model, chunk, place)
-                    if rows is not None:
-                        sums = state.fit.sums
-                        state.fit = replace(state.fit, sums=sums.covering(sums.places(rows)))
-                    self._done(place, chunk)
-            state.n_chunks, state.n_rows, state.mark = 0, 0, ""
-        state.covered = True
+        if self.state.fit.sums.covers and self.source.again:
+            self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
+            self._begin_pass()
+        self.state.covered = True
 
-    def _sum(self, chunks: Iterator[Chunk] | None) -> None:
-        """Sum the chunks that are left."""
-        with self._telling("in the model"):
-            for place, chunk in self._remaining(self.name, chunks):
-                rows = checked_chunk(self.model, chunk, place)
-                if rows is not None:
-                    with place.named():
-                        self.state.fit = self.state.fit.with_more(rows)
+    def _sample(self, rows: Rows) -> None:
+        assert self.state.sample is not None  # until the model is frozen
+        self.state.sample.add(rows, self.model.noise_variance)
+
+    def _see(self, rows: Rows) -> None:
+        sums = self.state.fit.sums
+        self.state.fit = replace(self.state.fit, sums=sums.covering(sums.places(rows)))
+
+    def _sum(self, rows: Rows) -> None:
+        self.state.fit = self.state.fit.with_more(rows)
+
+    def _begin_pass(self) -> None:
+        self.state.n_chunks, self.state.n_rows, self.state.mark = 0, 0, ""
+
+    def _pass(
+        self,
+        title: str,
+        where: str,
+        use: Callable[[Rows], None],
+        chunks: Iterator[Chunk] | None = None,
+        *,
+        looks: bool = False,
+    ) -> None:
+        """Use the rows of the chunks that are left; say of one that cannot be used where those before it are."""
+        try:
+            for place, chunk in self._remaining(title, chunks, looks):
+                self._use(place, chunk, use)
                 self._done(place, chunk)
+        except StreamError as error:
+            ended = "" if str(error).endswith(".") else "."
+            raise StreamError(f"{error}{ended} {self._kept(where)}", error.chunk, error.row) from error.__cause__
+
+    def _use(self, place: Place, chunk: Chunk, use: Callable[[Rows], None]) -> None:
+        rows = checked_chunk(self.model, chunk, place)
+        if rows is not None:
+            with place.named():
+                use(rows)
 
     def _keep(self, before: dict[str, Any]) -> None:
         """Leave the model of the chunks that are finished, or what was there before."""
@@ -270,17 +271,16 @@ class _StreamFit:
             warnings.simplefilter("ignore")
             kept = self.state.fit.solved if self.state.fit.sums.n_rows > 1 else None
         if kept is None:
-            self._restore(before)
+            vars(self.model).clear()
+            vars(self.model).update(before)
         else:
             self.model._fitted = kept
 
-    def _remaining(
-        self, title: str, chunks: Iterator[Chunk] | None = None, *, looks: bool = False
-    ) -> Iterator[tuple[Place, Chunk]]:
+    def _remaining(self, title: str, chunks: Iterator[Chunk] | None, looks: bool) -> Iterator[tuple[Place, Chunk]]:
         """Yield the chunks that are left, after a look at those that are not: they must be the same ones."""
         state, source = self.state, self.source
         if not state.n_chunks:
-            return reading(source, self.verbose, title, chunks=chunks, looks=looks)
+            return reading(source, self.verbose, title, chunks, looks=looks)
         again, mark = source.chunks(), ""
         for chunk in islice(again, state.n_chunks):
             mark = _mark(chunk, mark)
@@ -289,31 +289,21 @@ class _StreamFit:
                 f"{self.path} is a checkpoint of another stream: the first {state.n_chunks:,} chunks of this one are "
                 "not those that it has. Give the same chunks in the same order, or remove the file to begin again."
             )
-        return reading(source, self.verbose, title, state.n_chunks, state.n_rows, again, looks=looks)
+        return reading(source, self.verbose, title, again, state.n_chunks, state.n_rows, looks=looks)
 
     def _done(self, place: Place, chunk: Chunk) -> None:
         state = self.state
         skipped = place.chunk - state.n_chunks
         state.n_chunks, state.n_rows = place.chunk + 1, (place.first or 0) + place.n
-        self._remember_columns()
         if self.path is not None:
-            for _ in range(skipped):
-                state.mark = _mark(None, state.mark)
-            state.mark = _mark(chunk, state.mark)
-            state.write(self.path)
+            for one in (*[None] * skipped, chunk):
+                state.mark = _mark(one, state.mark)
+            self._write()
 
-    def _remember_columns(self) -> None:
-        names = ("n_features_in_", "feature_names_in_")
-        self.state.columns = {name: vars(self.model)[name] for name in names if name in vars(self.model)}
-
-    @contextmanager
-    def _telling(self, where: str) -> Iterator[None]:
-        """Say in errors of a chunk what has become of the chunks before it."""
-        try:
-            yield
-        except StreamError as error:
-            ended = "" if str(error).endswith(".") else "."
-            raise StreamError(f"{error}{ended} {self._kept(where)}", error.chunk, error.row) from error.__cause__
+    def _write(self) -> None:
+        self.state.columns = {name: vars(self.model)[name] for name in COLUMNS if name in vars(self.model)}
+        if self.path is not None:
+            self.state.write(self.path)
 
     def _kept(self, where: str) -> str:
         state = self.state
@@ -323,12 +313,6 @@ class _StreamFit:
         if where == "in the model" and state.n_chunks:
             return f"{told} Mend the chunk, and go on with partial_fit; or fit again, with checkpoint=."
         return f"{told} Mend the chunk, and fit again; with checkpoint= a fit goes on where it ended."
-
-
-def _kept(chunks: Iterator[Chunk], into: list[Chunk]) -> Iterator[Chunk]:
-    for chunk in chunks:
-        into.append(chunk)
-        yield chunk
 
 
 def _mark(chunk: Chunk | None, before: str) -> str:

@@ -178,7 +178,7 @@ class TestReduction:
         X = np.arange(300.0)[:, None]
         parts = []
         for k, part in enumerate(np.split(np.arange(300), 3)):
-            parts.append(Sample.of_none(np.random.default_rng((1, k)), 50))
+            parts.append(Sample(np.random.default_rng((1, k)), 50))
             parts[-1].add(Rows(X[part], X[part, 0]))
         before = [one.rows.X.copy() for one in parts if one.rows is not None]
         first = parts[0].merge(parts[1].merge(parts[2]))
@@ -210,7 +210,7 @@ class TestReduction:
 class _Threads:
     """The numbers of threads that a task sees."""
 
-    def __call__(self, number: int, first: int | None, parts: tuple[Any, ...]) -> Any:
+    def __call__(self, number: int, first: int | None, chunk: Any) -> Any:
         return [{torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())}]
 
 

@@ -33,8 +33,8 @@ class Stopping(lmgp.io.sources.RowSource):
     def __init__(self, made: list[Any], last: int) -> None:
         self.made, self.left = made, last
 
-    def chunks(self, start: int = 0) -> Iterator[Any]:
-        for chunk in self.made[start:]:
+    def chunks(self) -> Iterator[Any]:
+        for chunk in self.made:
             self.left -= 1
             if self.left < 0:
                 raise StopError

@@ -113,6 +113,12 @@ BAD_FILES = {
     "a short row after many": ("a,y\n" + "1,2\n" * 70_000 + "3\n", "y", None, "line 70002 has 1 fields"),
     "not UTF-8": (b"a,y\n1,2\n3,\xe94\n", "y", None, "could not be read.*0xe9.*expected text in UTF-8"),
     "UTF-16": ("a,y\n1,2\n3,4\n".encode("utf-16"), "y", None, "could not be read.*expected text in UTF-8"),
+    "a picture": (
+        b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
+        "y",
+        None,
+        "could not be read: it is not text, and starts with the bytes 89 50 4e 47 0d 0a 1a 0a; expected text in UTF-8",
+    ),
     "gzip by another name": (gzip.compress(b"a,y\n1,2\n"), "y", None, "could not be read.*ends in .gz"),
 }
 

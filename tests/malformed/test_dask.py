@@ -200,7 +200,7 @@ def stays(model: Any, call: Fit) -> pytest.ExceptionInfo[ValueError]:
 def test_what_is_said_at_once(case: str, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     call, told = AT_ONCE[case]
     if case != "other names":  # of a fit before
-        monkeypatch.setattr("lmgp.sums.partitions.Sum.made", None)
+        monkeypatch.setattr("lmgp.sums.partitions._summed", None)
     assert re.search(told, str(stays(model, call).value), re.DOTALL), case
 
 

@@ -11,7 +11,7 @@ from lmgp.sums.sample import Sample
 def test_the_rows_with_the_smallest_keys_stay_in_their_order(chunk: int) -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1000, 2)), rng.normal(size=1000)
-    sample, keys = Sample.of_none(np.random.default_rng(5), size=50), np.random.default_rng(5)
+    sample, keys = Sample(np.random.default_rng(5), size=50), np.random.default_rng(5)
     every = []
     for start in range(0, 1000, chunk):
         part = Rows(X[start : start + chunk], y[start : start + chunk])
