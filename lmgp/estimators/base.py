@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from numbers import Integral, Real
 from threading import Lock
@@ -232,6 +232,7 @@ def combination(trend: Trend, change: Floats, scales: Floats) -> Floats:
     return matrix
 
 
+@dataclass(eq=False, repr=False)
 class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
@@ -290,13 +291,14 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
     )
 
-    kernel: Wanted
-    noise_variance: float | None
-    trend: TrendColumns
-    ard: Ard
-    max_learning_rows: int
-    max_memory_gib: float
-    random_state: RandomState
+    _: KW_ONLY
+    kernel: Wanted = None
+    noise_variance: float | None = None
+    trend: TrendColumns = "constant"
+    ard: Ard = False
+    max_learning_rows: int = 2000
+    max_memory_gib: float = 4.0
+    random_state: RandomState = None
 
     kernel_ = OfFit[Kernel]()
     noise_variance_ = OfFit[float]()
@@ -304,7 +306,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     scales_ = OfFit[Floats]()
     recipe_ = OfFit[Recipe]()
 
-    _fitted: Fit
+    _fitted: Fit = field(init=False)
 
     # The line that a warning of `fit` is about, as seen from a method that it calls.
     _callers: ClassVar[int] = 3

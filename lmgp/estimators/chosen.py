@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import RandomState, Rows
+from lmgp.data import Rows
 from lmgp.errors import NoEstimateError, ToleranceWarning
-from lmgp.estimators.base import Fit, GaussianProcess, TrendColumns, untrended
+from lmgp.estimators.base import Fit, GaussianProcess, untrended
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
@@ -47,6 +47,7 @@ SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class GPRegressor(GaussianProcess):
     """A Gaussian process that chooses its approximation by measurement: the one to reach for.
 
@@ -162,34 +163,14 @@ class GPRegressor(GaussianProcess):
 
     selection_ = OfFit[Selection]()
 
-    def __init__(
-        self,
-        tolerance: float = 1e-3,
-        *,
-        max_features: int = 2048,
-        n_predict: int | None = None,
-        methods: Sequence[str] | None = None,
-        kernel: Wanted = "auto",
-        noise_variance: float | None = None,
-        trend: TrendColumns = "constant",
-        metric: Metric = None,
-        ard: Ard = "auto",
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.tolerance = tolerance
-        self.max_features = max_features
-        self.n_predict = n_predict
-        self.methods = methods
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.trend = trend
-        self.metric = metric
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.random_state = random_state
+    tolerance: float = 1e-3
+    _: KW_ONLY
+    max_features: int = 2048
+    n_predict: int | None = None
+    methods: Sequence[str] | None = None
+    kernel: Wanted = "auto"
+    metric: Metric = None
+    ard: Ard = "auto"
 
     def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         checked_methods(self.methods)  # before the time that learning takes
