@@ -1,15 +1,12 @@
 """What all Gaussian-process regressors share: everything that is public, once."""
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
-from threading import Lock
 from typing import Any, ClassVar, Literal, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,15 +33,15 @@ from lmgp.data import (
 )  # fmt: skip
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.leave_one_out import LeaveOneOut
-from lmgp.estimators.plausible import implausible
+from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, Wanted, learn_rows
-from lmgp.learning.forms import Ard, declared_free
+from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.trend import Trend, Trended, TrendEstimate, chosen_columns, trended
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
 from lmgp.selection.search import Selection
@@ -64,9 +61,6 @@ NUMBERS = 16
 STEPS, LEAST_BATCH = 20, 2**14
 # Seconds before a bar appears.
 DELAY = 2.0
-
-_LEFT_OUT: WeakKeyDictionary[Any, LeaveOneOut | tuple[LeaveOneOut, ...]] = WeakKeyDictionary()
-_LOCK = Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,8 +172,19 @@ class Fit:
     def _solved(self) -> Self:
         return self.of_sums()
 
+    @cached_property
+    def left_out(self) -> tuple[LeaveOneOut, ...]:
+        """Leave-one-out predictions of each target, of a solved state."""
+        assert self.posterior is not None
+        rows = self.posterior.rows
+        means, variances = self.posterior.leave_one_out()
+        noise = Noise(self.noise_variance).of_rows(rows).numpy()
+        y, means = self.means(rows.X, rows.Y), self.means(rows.X, means)
+        std = np.sqrt(variances + noise)[:, None] * self.scales
+        return tuple(LeaveOneOut(*columns) for columns in zip(y.T, means.T, std.T, strict=True))
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_solved"} | {"before": None}
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"before": None}
 
     def of_sums(self, warm: bool = False) -> Self:
         """Return the state whose posterior is that of the sums; warm iterations start from that before."""
@@ -311,9 +316,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     # The line that a warning of `fit` is about, as seen from a method that it calls.
     _callers: ClassVar[int] = 3
 
-    @abstractmethod
-    def _recipe(self, n_rows: int, kernel: Kernel) -> Recipe:
-        """Return what the parameters describe."""
+    # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
+    _recipe: ClassVar[Callable[..., Recipe]]
 
     def _chosen(
         self, rows: Rows, learned: Learned, rng: np.random.Generator
@@ -480,16 +484,15 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             Draws what the recipe needs.
         """
         learning, drawing = rngs
-        trend = Trend.of(rows, self._trend_columns(), self._names())
+        trend, level, h = CONSTANT_TREND, centers[None, :], np.ones((len(rows), 1))
         residuals = rows.with_targets(rows.Y - centers)
-        level = np.zeros((trend.n_columns, rows.n_targets))
-        level[0] = centers
-        if trend.estimated:
+        if self._has_trend:
+            trend = Trend.of(rows, self._trend_columns(), self._names())
             coefficients = trend.least_squares(residuals)
-            level += coefficients
             residuals = residuals.with_targets(residuals.Y - trend.columns(rows.X) @ coefficients)
             if self._learns(rows):
                 trend.check_residuals(residuals, coefficients)
+            level = np.eye(len(coefficients), 1) * centers + coefficients
         scales = self._scales(residuals)
         of_learning = residuals.with_targets(residuals.Y / scales)
         learned = self._learn(of_learning, learning)
@@ -497,6 +500,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
             unit = float(np.sqrt(squares.mean())) or 1.0
             trend, level = replace(trend, unit=unit), level / unit
+            h = trend.columns(rows.X)
         recipe, drawing, selection = self._chosen(of_learning, learned, drawing)
         recipe.check(learned.kernel, rows.X.shape[1])
         fit = Fit(
@@ -505,7 +509,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             recipe, learned.converged, given, names, None,
             origin=level, selection=selection,
         )  # fmt: skip
-        return fit, residuals.with_targets(np.column_stack((residuals.Y, trend.columns(rows.X)))), drawing
+        return fit, residuals.with_targets(np.column_stack((residuals.Y, h))), drawing
 
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
         """Return the fitted state with the posterior of rows in memory, and its trend."""
@@ -572,11 +576,16 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the columns that the kernel sees, of columns as they come."""
         return X
 
-    def _trend_columns(self) -> Literal["constant"] | NDArray[np.intp]:
+    @property
+    def _has_trend(self) -> bool:
+        return not isinstance(self.trend, str) or self.trend != "constant"
+
+    def _trend_columns(self) -> NDArray[np.intp]:
         """Return the columns of the trend, among those that the kernel sees."""
         names = getattr(self, "feature_names_in_", None)
         index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
-        return "constant" if index is None else self._places(index)
+        assert index is not None  # of a trend that is not constant
+        return self._places(index)
 
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where columns of X are among those that the kernel sees."""
@@ -592,11 +601,16 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             return False
         return not self.ard or (self.kernel is None and self.ard == "auto")  # None is one Gaussian, not both
 
+    @property
+    def _all_given(self) -> bool:
+        """Whether nothing is learned: no parameter of the kernel was declared free, by a pair of bounds."""
+        kernel_given = isinstance(self.kernel, Kernel) and all(one.bounds is None for one in self.kernel.parameters)
+        return kernel_given and self.noise_variance is not None
+
     def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""
-        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
-        if given and self.noise_variance is not None:
-            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)
+        if self._all_given:
+            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
         return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
 
     def _settings(self, n_inputs: int) -> Settings:
@@ -731,12 +745,12 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Warn of means of z that contradict the model."""
         fit, posterior = self._state(), self._posterior()
         for j, means in enumerate(process.T):
-
-            def expectations(far: NDArray[np.intp], j: int = j) -> tuple[Floats, Floats]:
-                rows = self._coordinates(X[far])
-                return posterior.prior_variance(rows), posterior.surprise(rows)[:, j]
-
-            told = implausible(means, float(fit.farthest[j]), expectations)
+            (far,) = np.nonzero(np.abs(means) > TARGET_RANGES * fit.farthest[j])
+            if not len(far):
+                continue
+            rows = self._coordinates(X[far])
+            prior, surprise = posterior.prior_variance(rows), posterior.surprise(rows)[:, j]
+            told = implausible(means, far, float(fit.farthest[j]), prior, surprise)
             if told is not None:
                 which = "" if fit.target_names is None else f"Target {str(fit.target_names[j])!r}, in its scale: "
                 cure = posterior.cure(self._coordinates(X[:1]))
@@ -945,24 +959,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Each row is predicted from all others, at the fitted hyper-parameters, by closed forms. They are computed when
         they are first asked for, and kept. Of several targets, each has its own.
         """
-        fit = self._state("loo_")
-        with _LOCK:
-            known = _LEFT_OUT.get(fit)
-        if known is None:
-            known = self._leave_one_out(fit)
-            with _LOCK:
-                _LEFT_OUT[fit] = known
-        return known
-
-    def _leave_one_out(self, fit: Fit) -> LeaveOneOut | tuple[LeaveOneOut, ...]:
-        posterior = self._posterior()
-        rows = posterior.rows
-        means, variances = posterior.leave_one_out()
-        noise = Noise(fit.noise_variance).of_rows(rows).numpy()
-        y, means = fit.means(rows.X, rows.Y), fit.means(rows.X, means)
-        std = np.sqrt(variances + noise)[:, None] * fit.scales
-        every = tuple(LeaveOneOut(*columns) for columns in zip(y.T, means.T, std.T, strict=True))
-        return self._of_targets(every)
+        return self._of_targets(self._state("loo_").left_out)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

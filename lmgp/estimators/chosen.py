@@ -19,7 +19,7 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
-from lmgp.kernels.base import Kernel, require
+from lmgp.kernels.base import require
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Settings, Wanted
 from lmgp.learning.forms import Ard
@@ -198,9 +198,6 @@ class GPRegressor(GaussianProcess):
         # What is named is learned from columns in their standard deviations: any scales will do.
         return False
 
-    def _recipe(self, n_rows: int, kernel: Kernel) -> Recipe:
-        raise NotImplementedError  # it is chosen: `_chosen`
-
     def _chosen(
         self, rows: Rows, learned: Learned, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
@@ -209,7 +206,7 @@ class GPRegressor(GaussianProcess):
         n_rows = len(rows)
         n_predict = n_rows if self.n_predict is None else int(self.n_predict)
         allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
-        n_trend = 0 if isinstance(self.trend, str) and self.trend == "constant" else 1 + rows.X.shape[1]
+        n_trend = 1 + rows.X.shape[1] if self._has_trend else 0
         recipe, selection, drawing = choose(
             allowed, rows, learned.kernel, learned.noise_variance, float(self.tolerance), n_predict, rng,
             n_targets + n_trend,

@@ -123,7 +123,7 @@ class ExactGPRegressor(GaussianProcess):
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Exact | Iterative:
         solver = self.solver
-        if solver != "cholesky":
+        if solver != "cholesky" and self.device != "cpu":
             check_device(self.device)
         if solver == "auto":
             fits = n_rows <= max_rows_within(self.max_memory_gib) or not kernel.can("metric")

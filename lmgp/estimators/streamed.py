@@ -14,8 +14,6 @@ from lmgp.data import Rows, check_rows, known_centers, validated_pair
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
 from lmgp.io.sources import Chunk
-from lmgp.kernels.base import Kernel
-from lmgp.learning.forms import declared_free
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
@@ -338,12 +336,6 @@ class StreamedGaussianProcess(GaussianProcess):
         """Return a name that fits of the same parameters and center share."""
         values = {**self.get_params(deep=False), "center": center}
         return digest({name: _hashed(value) for name, value in values.items()})
-
-    @property
-    def _all_given(self) -> bool:
-        """Whether nothing is learned."""
-        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
-        return given and self.noise_variance is not None
 
     def _needs_sample(self) -> bool:
         """Say whether the model needs a pass over all rows before they are summed."""
