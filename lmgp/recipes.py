@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
@@ -19,9 +20,9 @@ from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.neighbours.placement import cover
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.costs import Cost, of_exact, of_map, of_nearest, of_residual
+from lmgp.posteriors.costs import Cost, of_exact, of_iterations, of_map, of_nearest, of_residual
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.iterative import IterativePosterior
+from lmgp.posteriors.iterative import PLAN, IterativePosterior
 from lmgp.posteriors.local import LocalPlan, Solver, fitted_map, reach_of
 from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.nearest import NearestPosterior
@@ -78,13 +79,14 @@ class Recipe(ABC):
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:
         """Count what the posterior of n rows of d columns takes, with predictions of means and variances.
 
-        The same sizes give the same cost on every machine. What depends on where rows are, as Fourier modes do, is not
-        counted here.
+        The same sizes give the same cost on every machine. Where a recipe has no count of its own, it is that of the
+        exact process, of which it is to save a part. What Fourier modes take follows from where rows are, see
+        `lmgp.posteriors.costs.of_modes`.
         """
-        raise NotImplementedError
+        return of_exact(n_rows, n_inputs, n_predict, kernel)
 
     @abstractmethod
-    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator) -> Posterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> Posterior:
         """Condition the process on rows.
 
         Parameters
@@ -99,9 +101,8 @@ class Recipe(ABC):
         """
 
     def condition(
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[Sums | None, Posterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[Sums | None, Posterior]:
         """Return the sums over rows, where there are some, and the posterior of their targets times a combination.
 
         `n_trend` says how many of the last combinations are columns of a trend that is to be estimated.
@@ -118,17 +119,13 @@ class AdditiveRecipe(Recipe):
         return True
 
     @abstractmethod
-    def sums(
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> Sums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:
         """Make the sums over no rows, from a sample of those that come, with centred targets.
 
         `n_trend` says how many of the last targets are columns of a trend that is to be estimated.
         """
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> Posterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> Posterior:  # noqa: D102
         return self.condition(kernel, noise_variance, rows, np.eye(rows.n_targets), rng)[1]
 
 
@@ -142,12 +139,7 @@ class Exact(Recipe):
 
     max_memory_gib: float | None = None
 
-    def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
-        return of_exact(n_rows, n_inputs, n_predict, kernel)
-
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> ExactPosterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ExactPosterior:  # noqa: D102
         return ExactPosterior(kernel, rows, Noise(noise_variance), self.max_memory_gib)
 
 
@@ -164,9 +156,15 @@ class Iterative(Recipe):
     def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
         return _metric_reason(kernel, "An iterative solve")
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> IterativePosterior:
+    def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:
+        """Count the iterations, at most, with their preconditioner, from which the variances are."""
+        n_landmarks = min(PLAN.landmarks, max(1, n_rows // PLAN.rows_per_landmark))
+        sizes = n_rows, n_inputs, n_predict, kernel
+        work = work_of(NystroemFeatures(n_landmarks), n_inputs)
+        near = of_residual(work, PLAN.n_neighbors, PLAN.block_size, *sizes)
+        return near + of_iterations(self.max_iterations, n_landmarks + PLAN.block_size, *sizes)
+
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> IterativePosterior:  # noqa: D102
         return IterativePosterior(
             kernel, rows, Noise(noise_variance), np.random.default_rng(int(rng.integers(2**31))),
             tolerance=self.tolerance, max_iterations=self.max_iterations, max_memory_gib=self.max_memory_gib,
@@ -197,23 +195,20 @@ class Weights(AdditiveRecipe):
         features = self.features_for(kernel)
         return not (isinstance(features, KernelMap) and features.needs == "frequencies")
 
-    def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator) -> WeightSums:
+    def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> WeightSums:
         made = make_feature_map(self.features_for(kernel), kernel, rng)
         features, centre = fitted_global_map(made, rows, self.max_memory_gib)
         probe = None if self.arithmetic.precision == "float64" else some_rows(rows)
         noise = Noise(noise_variance, self.approximation)
         return WeightSums.over(features, centre, kernel, noise, rows.n_targets, self.arithmetic, probe)
 
-    def sums(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> WeightSums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         assert sample.rows is not None  # a model is made of some rows
         return self._over(kernel, noise_variance, sample.rows, rng)
 
     def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[WeightSums, WeightPosterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[WeightSums, WeightPosterior]:
         sums = self._over(kernel, noise_variance, rows, rng).added(rows)
         posterior = sums.posterior(combination)
         posterior.keep(rows.with_targets(rows.Y @ combination))
@@ -272,9 +267,7 @@ class Local(AdditiveRecipe):
     def _default_features(self, n_inputs: int) -> Any:
         return TaylorFeatures() if n_inputs <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
 
-    def sums(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> CubeSums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows = sample.rows
         assert rows is not None  # a model is made of some rows
         reason = (
@@ -295,16 +288,15 @@ class Local(AdditiveRecipe):
         return CubeSums.over(plan, rows.n_targets)
 
     def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[RowSums, Posterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[RowSums, Posterior]:
         centred = rows.with_targets(rows.Y @ combination)
         targets = centred.with_targets(centred.Y[:, : centred.n_targets - n_trend])  # which say what is negligible
         plan = self._plan(kernel, Noise(noise_variance, self.approximation), targets, rng)
         posterior = plan.posterior(centred) if isinstance(plan, LocalPlan) else plan(centred)
         return RowSums.over(Noise(noise_variance), plan, rows), posterior
 
-    def _plan(self, kernel: Kernel, noise: Noise, rows: Rows, rng: np.random.Generator) -> LocalPlan | NearestPlan:
+    def _plan(self, kernel: Kernel, noise: Noise, rows: Rows, rng: Generator) -> LocalPlan | NearestPlan:
         features, placed = self.features, self.centroids
         if features is None and kernel.can("gaussian_components"):
             features = self._default_features(rows.X.shape[1])
@@ -343,7 +335,7 @@ class Spectral(AdditiveRecipe):
     box: Any = None
 
     def _plan(
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator, n_trend: int,
+        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator, n_trend: int,
         box: tuple[Floats, Floats] | None, n_rows: int | None, keeps_rows: bool,
     ) -> ModePlan:  # fmt: skip
         return ModePlan.choose(
@@ -352,9 +344,7 @@ class Spectral(AdditiveRecipe):
             max_memory_gib=self.max_memory_gib, max_seconds=self.max_seconds, seed=int(rng.integers(2**63)),
         )  # fmt: skip
 
-    def sums(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> ModeSums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows, summary = sample.rows, sample.summary
         assert rows is not None and summary is not None  # noqa: PT018 - a model is made of some rows
         given = checked_box(self.box, rows.X.shape[1]) or (summary.low, summary.high)
@@ -364,9 +354,8 @@ class Spectral(AdditiveRecipe):
         return ModeSums.for_plan(plan, rows.n_targets)
 
     def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[ModeSums, SpectralPosterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[ModeSums, SpectralPosterior]:
         box = checked_box(self.box, rows.X.shape[1])
         plan = self._plan(kernel, noise_variance, rows, rng, n_trend, box, None, True)
         sums = ModeSums.for_plan(plan, rows.n_targets).of(rows)
@@ -409,9 +398,7 @@ class Nearest(Recipe):
     def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
         return _metric_reason(kernel, "NearestNeighborsGPRegressor")
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> NearestPosterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPosterior:  # noqa: D102
         noise = Noise(noise_variance)
         return NearestPosterior(
             kernel, rows, noise, self.n_neighbors, self.max_memory_gib, share=self.share, device=self.device
@@ -434,9 +421,7 @@ class Residual(Recipe):
         work = work_of(NystroemFeatures(LANDMARKS) if self.features is None else self.features, n_inputs)
         return of_residual(work, self.n_neighbors, self.block_size, n_rows, n_inputs, n_predict, kernel)
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> ResidualPosterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPosterior:  # noqa: D102
         made = make_feature_map(NystroemFeatures(LANDMARKS) if self.features is None else self.features, kernel, rng)
         features, centre = fitted_global_map(made, rows, self.max_memory_gib)
         return ResidualPosterior(
