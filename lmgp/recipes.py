@@ -256,24 +256,31 @@ class Local(AdditiveRecipe):
         self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel, n_centroids: int = 1, share: float = 1.0
     ) -> Cost:
         # The number of centroids, and the share of the rows that is near one, follow from where the rows are.
-        features = self._default_features(n_inputs) if self.features is None else self.features
-        return of_map(work_of(features, n_inputs), n_rows, n_inputs, n_predict, kernel, n_centroids, share)
+        work = work_of(self._features_of(n_inputs), n_inputs)
+        return of_map(work, n_rows, n_inputs, n_predict, kernel, n_centroids, share)
 
     def needs_sample(self, kernel: Kernel) -> bool:
         """Say whether the map depends on where the rows are: all monomials up to a degree do not."""
         features = TaylorFeatures() if self.features is None else self.features
         return not (isinstance(features, TaylorFeatures) and features.index_set == "total_degree")
 
-    def _default_features(self, n_inputs: int) -> Any:
+    def _features_of(self, n_inputs: int) -> Any:
+        """Return the map, or the default one for sums of Gaussians; not fitted."""
+        if self.features is not None:
+            return self.features
         return TaylorFeatures() if n_inputs <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
+
+    @property
+    def _placed(self) -> str:
+        """How centroids are placed: by a name, or as "given"."""
+        return self.centroids if isinstance(self.centroids, str) else "given"
 
     def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows = sample.rows
         assert rows is not None  # a model is made of some rows
         reason = (
             "solver='primal': rows are not kept" if self.solver != "primal"
-            else "centroids before test rows are known" if isinstance(self.centroids, str) and
-            self.centroids == "test_rows"
+            else "centroids before test rows are known" if self._placed == "test_rows"
             else "trend='constant'; FeaturizedGPRegressor and SpectralGPRegressor have others" if n_trend
             else "a map, and without one a kernel of Gaussians: use SpectralGPRegressor" if self.features is None and
             not kernel.can("gaussian_components")
@@ -281,9 +288,8 @@ class Local(AdditiveRecipe):
         )  # fmt: skip
         if reason is not None:
             raise InputError(f"A localized model of a stream needs {reason}. Or fit to rows in memory.")
-        features = self._default_features(rows.X.shape[1]) if self.features is None else self.features
-        given = None if isinstance(self.centroids, str) else self._given_centroids(rows)
-        noise = Noise(noise_variance, self.approximation)
+        features, noise = self._features_of(rows.X.shape[1]), Noise(noise_variance, self.approximation)
+        given = self._given_centroids(rows) if self._placed == "given" else None
         plan = CubePlan.of(kernel, noise, features, rows, self.threshold, given, rng, self.max_memory_gib)
         return CubeSums.over(plan, rows.n_targets)
 
@@ -297,25 +303,24 @@ class Local(AdditiveRecipe):
         return RowSums.over(Noise(noise_variance), plan, rows), posterior
 
     def _plan(self, kernel: Kernel, noise: Noise, rows: Rows, rng: Generator) -> LocalPlan | NearestPlan:
-        features, placed = self.features, self.centroids
-        if features is None and kernel.can("gaussian_components"):
-            features = self._default_features(rows.X.shape[1])
-        elif features is None and self.solver != "dual" and isinstance(placed, str):
+        mapped = self.features is not None or kernel.can("gaussian_components")
+        if not mapped and self.solver != "dual" and self._placed != "given":
             return NearestPlan(kernel, Noise(noise.variance), NEIGHBORS, self.max_memory_gib)
-        if not isinstance(placed, str):
+        threshold, fitted = None, None
+        if self._placed == "given":
             centroids = self._given_centroids(rows)
+        elif self._placed == "test_rows":
+            centroids = rows.X[:0].copy()
         else:
-            test_rows = placed == "test_rows"
-            centroids = rows.X[:0].copy() if test_rows else cover(rows, kernel, self.threshold)
-        fitted = None
-        if features is not None:
+            threshold, centroids = self.threshold, cover(rows, kernel, self.threshold)
+        if mapped:
+            features = self._features_of(rows.X.shape[1])
             fitted = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
-        threshold = self.threshold if isinstance(placed, str) and placed == "farthest_point" else None
         reach = reach_of(fitted, kernel, noise, rows)
         return LocalPlan(kernel, noise, fitted, centroids, threshold, self.solver, reach, self.max_memory_gib)
 
     def _given_centroids(self, rows: Rows) -> Floats:
-        centroids: Floats = check_array(self.centroids, dtype=np.float64, input_name="centroids", copy=True)
+        centroids: Floats = np.array(self.centroids, dtype=np.float64)
         if centroids.shape[1] != rows.X.shape[1]:
             raise InputError(
                 f"centroids must have as many columns as X, {rows.X.shape[1]}; got shape {centroids.shape}."

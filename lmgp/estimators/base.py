@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from lmgp.data import (
@@ -61,6 +61,12 @@ NUMBERS = 16
 STEPS, LEAST_BATCH = 20, 2**14
 # Seconds before a bar appears.
 DELAY = 2.0
+
+
+# What pipelines pass on to `predict`, where metadata are routed.
+PREDICT_OPTIONS = dict.fromkeys(
+    ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +127,22 @@ class Fit:
     before: Posterior | None = None
     selection: Selection | None = None
 
+    @property
+    def known_sums(self) -> Sums:
+        """The sums of a model that takes rows later.
+
+        Raises
+        ------
+        InputError
+            If a file of an earlier version has not got them.
+        """
+        if self.sums is None:
+            raise InputError(
+                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
+                "nor taken out. Fit it again."
+            )
+        return self.sums
+
     def checked(self, rows: Rows) -> Rows:
         """Return rows with y as it is as those of the sums, with the targets [y − hᵀorigin | h].
 
@@ -129,18 +151,16 @@ class Fit:
         InputError
             If the sums, or the trend, cannot serve them.
         """
-        assert self.sums is not None  # of a model that takes rows later
         if rows.n_targets != len(self.scales):
             raise InputError(f"The model has {len(self.scales)} targets; got y with {rows.n_targets}.")
         self.trend.check(rows.X)
-        self.sums.check(rows)
+        self.known_sums.check(rows)
         h = self.trend.columns(rows.X)
         return rows.with_targets(np.column_stack((rows.Y - h @ self.origin, h)))
 
     def with_more(self, rows: Rows) -> Self:
         """Return the state with more rows, of y as it is, to be solved when it is needed."""
-        assert self.sums is not None  # of a model that takes rows later
-        return self.with_sums(self.sums.added(self.checked(rows)))
+        return self.with_sums(self.known_sums.added(self.checked(rows)))
 
     def with_sums(self, sums: Sums) -> Self:
         """Return the state of other sums, to be solved when it is needed."""
@@ -154,14 +174,13 @@ class Fit:
         InputError
             If the model keeps its rows.
         """
-        assert self.sums is not None  # of a model that takes rows later
-        if self.sums.keeps_rows:
+        if self.known_sums.keeps_rows:
             raise InputError(
                 "This model was fitted to rows in memory and keeps them: it takes no sums of rows that are not kept, "
                 "as those of dask collections are. Fit it to chunks, fit([(X, y)]), or to a dask collection, before "
                 "rows of others come."
             )
-        return self.with_sums(self.sums.empty())
+        return self.with_sums(self.known_sums.empty())
 
     @property
     def solved(self) -> Self:
@@ -188,8 +207,7 @@ class Fit:
 
     def of_sums(self, warm: bool = False) -> Self:
         """Return the state whose posterior is that of the sums; warm iterations start from that before."""
-        assert self.sums is not None  # or there is a posterior
-        sums, t = self.sums.settled, self.level.shape[1]
+        sums, t = self.known_sums.settled, self.level.shape[1]
         summary, totals = sums.summary, sums.targets
         assert summary is not None  # of some rows
         change, level = np.zeros_like(self.origin), self.origin
@@ -292,9 +310,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
 
     # No metadata but options: pipelines pass them on where metadata are routed.
     __metadata_request__fit: ClassVar = {"verbose": True}
-    __metadata_request__predict: ClassVar = dict.fromkeys(
-        ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
-    )
+    __metadata_request__predict: ClassVar = PREDICT_OPTIONS
 
     _: KW_ONLY
     kernel: Wanted = None
@@ -314,7 +330,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     _fitted: Fit = field(init=False)
 
     # The line that a warning of `fit` is about, as seen from a method that it calls.
-    _callers: ClassVar[int] = 3
+    _callers: ClassVar[int] = 4
 
     # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
     _recipe: ClassVar[Callable[..., Recipe]]
@@ -552,6 +568,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
         names = named_targets(y, target)
+        self._check_first(rows, names)
+        return rows, names
+
+    def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
+        """Refuse rows that the kernel does not fit, or from which nothing can be learned; warn of their scales."""
         if isinstance(self.kernel, Kernel):
             self.kernel.checked(rows.X.shape[1])
         if self._learns(rows):
@@ -566,7 +587,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             warn_of_scales(
                 rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=self._callers
             )
-        return rows, names
 
     def _learns(self, rows: Rows) -> bool:
         """Say whether targets without spread cannot be fitted."""
@@ -782,12 +802,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
         _refuse_dask(X)
-        levels = numbers(quantile, "quantile")
-        if levels.ndim > 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
-            raise InputError(
-                f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. For the value that "
-                "9 of 10 observations do not exceed give 0.9."
-            )
+        levels = checked_probabilities(quantile)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         quantiles: Floats = mean[..., None] + std[..., None] * ndtri(levels.ravel())
         return quantiles if levels.ndim else quantiles[..., 0]
@@ -829,12 +844,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         >>> model.predict_exceedance([[1.0], [2.0]], threshold=0.0).round(3)
         array([1., 1.])
         """
-        if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
-            raise InputError(
-                f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
-            )
+        tail = 0.5 - 0.5 * checked_level(level)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
-        half_width = -float(ndtri(0.5 - 0.5 * float(level))) * std
+        half_width = -float(ndtri(tail)) * std
         return mean - half_width, mean + half_width
 
     def predict_exceedance(
@@ -872,11 +884,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 f"threshold must be one number, or one a row, shape ({len(mean)},); got shape {limits.shape}. For "
                 "several thresholds ask once for each."
             )
-        above = mean - limits
-        # Without any uncertainty the value is the mean.
-        certain = np.where(above > 0.0, np.inf, -np.inf)
-        probability: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
-        return probability
+        return exceedance(mean - limits, std)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
@@ -913,12 +921,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         drawn = np.empty((len(rows), len(fit.scales), int(n_samples)))
         for j, scale in enumerate(fit.scales):
             drawn[:, j] = means[:, j, None] + scale * posterior.sample(rows, int(n_samples), rng)
-        drawn = drawn[:, 0] if fit.target_names is None else drawn
         if include_noise:
-            noise = np.sqrt(self.noise_variances_)
-            deviations = noise[0] if fit.target_names is None else noise[:, None]
-            drawn += deviations * rng.standard_normal(drawn.shape)
-        return drawn
+            drawn += np.sqrt(self.noise_variances_)[:, None] * rng.standard_normal(drawn.shape)
+        return drawn[:, 0] if fit.target_names is None else drawn
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:
         """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters or at others.
@@ -945,9 +950,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         fit, posterior = self._state(), self._posterior()
-        given: tuple[Any, ...] = ()
-        if theta is not None:
-            given = hyperparameters_at(fit.kernel, fit.noise_variance, theta)
+        given = () if theta is None else hyperparameters_at(fit.kernel, fit.noise_variance, theta)
         densities = posterior.log_density(*given)
         weight = 0.0 if np.all(fit.scales == 1.0) else posterior.rows.total_weight
         return self._of_targets([float(one) for one in densities - weight * np.log(fit.scales)])
@@ -990,6 +993,34 @@ def limits_of_targets(threshold: ArrayLike, n_targets: int) -> Floats:
     return np.broadcast_to(limits, (*limits.shape[:-1], n_targets))
 
 
+def checked_probabilities(quantile: ArrayLike) -> Floats:
+    """Return the probabilities of one or several quantiles."""
+    levels = numbers(quantile, "quantile")
+    if levels.ndim > 1 or not np.all((levels > 0.0) & (levels < 1.0)):
+        raise InputError(
+            f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. For the value that "
+            "9 of 10 observations do not exceed give 0.9."
+        )
+    return levels
+
+
+def checked_level(level: float) -> float:
+    """Return the probability of an interval."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
+        raise InputError(
+            f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
+        )
+    return float(level)
+
+
+def exceedance(above: Floats, std: Floats) -> Floats:
+    """Return the probability of a value above zero, of means and standard deviations."""
+    # Without any uncertainty the value is the mean.
+    certain = np.where(above > 0.0, np.inf, -np.inf)
+    probability: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
+    return probability
+
+
 def check_draws(n_samples: Any) -> None:
     """Refuse a number of draws that is none."""
     if isinstance(n_samples, bool) or not isinstance(n_samples, Integral) or n_samples < 1:
@@ -1012,24 +1043,23 @@ def rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool)
 
 def numbers(values: ArrayLike, name: str) -> Floats:
     """Return one or several finite numbers as an array."""
-    if isinstance(values, bool | str):
-        raise InputError(f"{name} must be a number, or several; got {values!r}.")
+    found = floats(values)
+    if isinstance(values, bool | str) or not found.size or not np.all(np.isfinite(found)):
+        raise InputError(f"{name} must be a finite number, or several; got {values!r}.")
+    return found
+
+
+def floats(values: Any) -> Floats:
+    """Return numbers as an array; not a number where they are none."""
     try:
-        found: Floats = check_array(
-            np.atleast_1d(np.asarray(values)), dtype=np.float64, ensure_2d=False, allow_nd=True, input_name=name
-        )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be a finite number, or several: {error}") from error
-    return found.reshape(np.shape(values))
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.full(1, np.nan)
 
 
 def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:
     """Return the kernel and the noise variance of logarithms."""
-    n_free = len(kernel.theta)
-    try:
-        values = np.asarray(theta, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.full(1, np.nan)
+    n_free, values = len(kernel.theta), floats(theta)
     if values.shape not in ((n_free,), (n_free + 1,)) or not np.all(np.isfinite(values)):
         free = ", ".join(one.name for one in kernel.parameters if not one.fixed)
         raise InputError(

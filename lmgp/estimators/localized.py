@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import APPROXIMATIONS, Approximation
@@ -121,7 +122,9 @@ class LocalizedGPRegressor(StreamedGaussianProcess):
     approximation: Approximation = "fitc"
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Local:
-        placed = self.centroids if isinstance(self.centroids, str) else np.array(self.centroids)
+        placed = self.centroids
+        if not isinstance(placed, str):
+            placed = check_array(placed, dtype=np.float64, input_name="centroids", copy=True)
         return Local(self.features, float(self.threshold), placed, self.solver, self.approximation, self.max_memory_gib)
 
     def _around(self, name: str) -> LocalPosterior | None:
