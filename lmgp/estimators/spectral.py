@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from lmgp.data import Noise
 from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
+from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.learning.from_sums import learn_from_sums
 from lmgp.learning.record import Learning, Trial
 from lmgp.posteriors.spectral import SpectralError, SpectralPosterior
 from lmgp.recipes import Spectral
 from lmgp.sums.modes import ModeSums
-from lmgp.utils.fitted import unchanged_on_failure
 
 
 @dataclass(eq=False, repr=False)
@@ -184,9 +184,8 @@ class SpectralGPRegressor(StreamedGaussianProcess):
             If the iterations end before the tolerance is reached, or the modes are too few for this number of rows.
         """
         check_is_fitted(self)
-        with unchanged_on_failure(self):
-            rows = self._more_rows(X, y, sample_weight, noise_variances)
-            self._fitted = self._state().with_more(rows).of_sums(warm=True)
+        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances))
+        self._fitted = self._state().with_more(rows).of_sums(warm=True)
         return self
 
     def relearn(self) -> Self:

@@ -117,7 +117,7 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False
         It names the chunk, and the first row that cannot be used.
     """
     with place.named(chunk):
-        rows: Rows = model._first_rows(chunk) if first else model._next_rows(chunk)
+        rows: Rows = model._rows_of(chunk, reset=first, least=0)
     return rows if len(rows) else None
 
 
