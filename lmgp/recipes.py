@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -61,9 +61,14 @@ class Recipe(ABC):
     A new way to approximate a Gaussian process is a `Posterior`, and a recipe with these methods.
     """
 
+    # What a refusal calls a recipe that measures distances, and so serves kernels with a lengthscale alone.
+    by_distances: ClassVar[str | None] = None
+
     def serves(self, kernel: Kernel, n_inputs: int) -> str | None:
         """Return why the recipe cannot serve a kernel of this number of columns, with what can; None if it can."""
-        return None
+        if self.by_distances is None or kernel.can("metric"):
+            return None
+        return str(unsupported(kernel, "metric", self.by_distances))
 
     def check(self, kernel: Kernel, n_inputs: int) -> None:
         """Refuse a kernel that the recipe cannot serve.
@@ -129,10 +134,6 @@ class AdditiveRecipe(Recipe):
         return self.condition(kernel, noise_variance, rows, np.eye(rows.n_targets), rng)[1]
 
 
-def _metric_reason(kernel: Kernel, who: str) -> str | None:
-    return None if kernel.can("metric") else str(unsupported(kernel, "metric", who))
-
-
 @dataclass(frozen=True)
 class Exact(Recipe):
     """All rows, by a Cholesky factor."""
@@ -153,8 +154,7 @@ class Iterative(Recipe):
     device: str = "cpu"
     verbose: bool = False
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "An iterative solve")
+    by_distances = "An iterative solve"
 
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:
         """Count the iterations, at most, with their preconditioner, from which the variances are."""
@@ -249,8 +249,7 @@ class Local(AdditiveRecipe):
     approximation: Approximation = "fitc"
     max_memory_gib: float | None = None
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "LocalizedGPRegressor")
+    by_distances = "LocalizedGPRegressor"
 
     def cost(  # noqa: D102
         self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel, n_centroids: int = 1, share: float = 1.0
@@ -400,8 +399,7 @@ class Nearest(Recipe):
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
         return of_nearest(self.n_neighbors, n_rows, n_inputs, n_predict, kernel, self.share)
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "NearestNeighborsGPRegressor")
+    by_distances = "NearestNeighborsGPRegressor"
 
     def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPosterior:  # noqa: D102
         noise = Noise(noise_variance)
@@ -419,8 +417,7 @@ class Residual(Recipe):
     block_size: int = 256
     max_memory_gib: float | None = None
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "A model of residuals of near rows")
+    by_distances = "A model of residuals of near rows"
 
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
         work = work_of(NystroemFeatures(LANDMARKS) if self.features is None else self.features, n_inputs)

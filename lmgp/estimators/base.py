@@ -330,7 +330,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     _fitted: Fit = field(init=False)
 
     # The line that a warning of `fit` is about, as seen from a method that it calls.
-    _callers: ClassVar[int] = 4
+    _callers: ClassVar[int] = 3
 
     # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
     _recipe: ClassVar[Callable[..., Recipe]]
@@ -456,7 +456,15 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             self._validate_params()
             if duplicates != "keep":
                 check_duplicates(duplicates)
-            rows, names = self._checked_rows(X, y, sample_weight, noise_variances)
+            if isinstance(X, RowSource):
+                raise InputError(
+                    f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
+                    "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
+                )
+            inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+            rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
+            names = named_targets(y, target)
+            self._check_first(rows, names)
             # A copy: what becomes of the caller's arrays later changes no model.
             rows = (dropped(rows) if duplicates == "drop" else rows).copy()
             centers, rngs = known_centers(center, rows), spawn(generator(self.random_state), 2)
@@ -555,21 +563,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             fit, posterior=posterior.combined(np.diag(1.0 / ratios)), scales=fit.scales * ratios,
             farthest=fit.farthest / ratios,
         )  # fmt: skip
-
-    def _checked_rows(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
-    ) -> tuple[Rows, NDArray[Any] | None]:
-        """Check rows; return them with y as it is, and the names of several targets."""
-        if isinstance(X, RowSource):
-            raise InputError(
-                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
-                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
-            )
-        inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
-        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
-        names = named_targets(y, target)
-        self._check_first(rows, names)
-        return rows, names
 
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
         """Refuse rows that the kernel does not fit, or from which nothing can be learned; warn of their scales."""
@@ -801,7 +794,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
-        _refuse_dask(X)
+        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
         levels = checked_probabilities(quantile)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         quantiles: Floats = mean[..., None] + std[..., None] * ndtri(levels.ravel())
@@ -874,7 +867,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
-        _refuse_dask(X)
+        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
         limits = numbers(threshold, "threshold")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         if mean.ndim > 1:
@@ -968,12 +961,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _refuse_dask(X: Any) -> None:
-    """Refuse dask collections, of which only `predict` and `predict_interval` are lazy."""
-    if dask_kind(X) is not None:
-        refuse_what_is_no_table(X, "X")
 
 
 def limits_of_targets(threshold: ArrayLike, n_targets: int) -> Floats:

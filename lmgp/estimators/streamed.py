@@ -26,7 +26,7 @@ from lmgp.utils.progress import shown
 class StreamedGaussianProcess(GaussianProcess):
     """A Gaussian process whose recipe makes sums over rows, `lmgp.recipes.AdditiveRecipe`."""
 
-    _callers = 5
+    _callers = 4
 
     def fit(
         self,
