@@ -172,11 +172,8 @@ class GPRegressor(GaussianProcess):
     metric: Metric = None
     ard: Ard = "auto"
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
-        checked_methods(self.methods)  # before the time that learning takes
-        return super()._learn(rows, rng)
-
     def _settings(self, n_inputs: int) -> Settings:
+        checked_methods(self.methods)  # before the time that learning takes
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
         groups = lengthscale_groups(self.metric, n_inputs)
         return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
