@@ -111,12 +111,13 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
             self._validate_params()
             refuse_what_is_no_table(X, "X")
             refuse_no_targets(self, y)
-            if np.ndim(y) == 1:
+            targets: Floats = checked_table(y, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
+            if targets.ndim < 2:
                 raise InputError(
-                    f"y must have one column a target, shape (n, t); got shape {np.shape(y)}. For one target use "
-                    "GPRegressor, or make a column of it: y.reshape(-1, 1)."
+                    f"Expected 2D array, got {('scalar', '1D')[targets.ndim]} array: y must have one column a target, "
+                    f"shape (n, t), and has shape {targets.shape}. For one target use GPRegressor, or make a column of "
+                    "it, y.reshape(-1, 1)."
                 )
-            targets: Floats = checked_table(y, "y", ensure_min_samples=2, ensure_min_features=1)
             names = named_targets(y, targets)
             assert names is not None  # of a table
             noise = None if noise_variances is None else np.asarray(noise_variances)
