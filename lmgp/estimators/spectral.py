@@ -184,7 +184,7 @@ class SpectralGPRegressor(StreamedGaussianProcess):
             If the iterations end before the tolerance is reached, or the modes are too few for this number of rows.
         """
         check_is_fitted(self)
-        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances))
+        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
         self._fitted = self._state().with_more(rows).of_sums(warm=True)
         return self
 

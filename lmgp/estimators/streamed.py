@@ -164,7 +164,7 @@ class StreamedGaussianProcess(GaussianProcess):
             sums = sums_of_partitions(self, source, client, bool(verbose))
             self._fitted = self._fitted.with_sums(self._fitted.known_sums + sums)
         elif source is None:
-            rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances))
+            rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
             self._fitted = self._fitted.with_more(rows)
         else:
             for place, chunk in reading(source, bool(verbose), type(self).__name__):
@@ -271,11 +271,12 @@ class StreamedGaussianProcess(GaussianProcess):
         known, partitions = self._fitted.known_sums, partitions_of(X, y, sample_weight, noise_variances)
         if partitions is not None:
             return sums_of_partitions(self, partitions)
-        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances))
+        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
         return known.of(self._fitted.checked(rows))
 
-    def _rows_of(self, chunk: Chunk, *, reset: bool = False, least: int = 1) -> Rows:
-        """Check rows, with y as it is; the first ones of a stream say which columns there are."""
+    def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
+        """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
+        reset = "n_features_in_" not in vars(self)
         inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 

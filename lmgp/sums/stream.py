@@ -108,7 +108,7 @@ def _count(chunk: Chunk) -> int:
     return int(shape[0])
 
 
-def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False) -> Rows | None:
+def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:
     """Return the rows of a chunk of positive weight, checked; None of none.
 
     Raises
@@ -117,7 +117,7 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place, *, first: bool = False
         It names the chunk, and the first row that cannot be used.
     """
     with place.named(chunk):
-        rows: Rows = model._rows_of(chunk, reset=first, least=0)
+        rows: Rows = model._rows_of(chunk)
     return rows if len(rows) else None
 
 
@@ -173,7 +173,8 @@ class _StreamFit:
         state, before = self.state, vars(self.model).copy()
         try:
             with unchanged_on_failure(self.model):
-                vars(self.model).pop("_fitted", None)
+                for name in ("_fitted", "n_features_in_", "feature_names_in_"):
+                    vars(self.model).pop(name, None)
                 vars(self.model).update(state.columns)
                 chunks = None
                 if state.fit is None:
@@ -210,7 +211,7 @@ class _StreamFit:
         if self.model._needs_sample() and self.source.again:
             with self._telling("looked at"):
                 for place, chunk in self._remaining(f"{self.name}, first pass", looks=True):
-                    self._sample(sample, place, chunk, place.chunk == 0)
+                    self._sample(sample, place, chunk)
                     self._done(place, chunk)
             sample.whole = True
             return None
@@ -218,14 +219,14 @@ class _StreamFit:
         chunks = self.source.chunks()
         # A model is not made of one row.
         for place, chunk in reading(self.source, False, "", chunks=_kept(chunks, read), looks=True):
-            self._sample(sample, place, chunk, place.chunk == 0)
+            self._sample(sample, place, chunk)
             self._remember_columns()
             if len(sample.keys) > 1:
                 break
         return chain(read, chunks)
 
-    def _sample(self, sample: Sample, place: Place, chunk: Chunk, first: bool) -> None:
-        rows = checked_chunk(self.model, chunk, place, first=first or "n_features_in_" not in vars(self.model))
+    def _sample(self, sample: Sample, place: Place, chunk: Chunk) -> None:
+        rows = checked_chunk(self.model, chunk, place)
         if rows is not None:
             with place.named():
                 sample.add(rows, self.model.noise_variance)
