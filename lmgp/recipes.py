@@ -2,9 +2,10 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
@@ -18,8 +19,9 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.neighbours.placement import cover
+from lmgp.posteriors import iterative
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.costs import Cost, of_exact, of_map, of_nearest, of_residual
+from lmgp.posteriors.costs import Cost, of_exact, of_iterations, of_map, of_nearest, of_residual
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.iterative import IterativePosterior
 from lmgp.posteriors.local import LocalPlan, Solver, fitted_map, reach_of
@@ -60,9 +62,14 @@ class Recipe(ABC):
     A new way to approximate a Gaussian process is a `Posterior`, and a recipe with these methods.
     """
 
+    # What a refusal calls a recipe that measures distances, and so serves kernels with a lengthscale alone.
+    by_distances: ClassVar[str | None] = None
+
     def serves(self, kernel: Kernel, n_inputs: int) -> str | None:
         """Return why the recipe cannot serve a kernel of this number of columns, with what can; None if it can."""
-        return None
+        if self.by_distances is None or kernel.can("metric"):
+            return None
+        return str(unsupported(kernel, "metric", self.by_distances))
 
     def check(self, kernel: Kernel, n_inputs: int) -> None:
         """Refuse a kernel that the recipe cannot serve.
@@ -78,13 +85,14 @@ class Recipe(ABC):
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:
         """Count what the posterior of n rows of d columns takes, with predictions of means and variances.
 
-        The same sizes give the same cost on every machine. What depends on where rows are, as Fourier modes do, is not
-        counted here.
+        The same sizes give the same cost on every machine. Where a recipe has no count of its own, it is that of the
+        exact process, of which it is to save a part. What Fourier modes take follows from where rows are, see
+        `lmgp.posteriors.costs.of_modes`.
         """
-        raise NotImplementedError
+        return of_exact(n_rows, n_inputs, n_predict, kernel)
 
     @abstractmethod
-    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator) -> Posterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> Posterior:
         """Condition the process on rows.
 
         Parameters
@@ -99,9 +107,8 @@ class Recipe(ABC):
         """
 
     def condition(
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[Sums | None, Posterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[Sums | None, Posterior]:
         """Return the sums over rows, where there are some, and the posterior of their targets times a combination.
 
         `n_trend` says how many of the last combinations are columns of a trend that is to be estimated.
@@ -118,22 +125,14 @@ class AdditiveRecipe(Recipe):
         return True
 
     @abstractmethod
-    def sums(
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> Sums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:
         """Make the sums over no rows, from a sample of those that come, with centred targets.
 
         `n_trend` says how many of the last targets are columns of a trend that is to be estimated.
         """
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> Posterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> Posterior:  # noqa: D102
         return self.condition(kernel, noise_variance, rows, np.eye(rows.n_targets), rng)[1]
-
-
-def _metric_reason(kernel: Kernel, who: str) -> str | None:
-    return None if kernel.can("metric") else str(unsupported(kernel, "metric", who))
 
 
 @dataclass(frozen=True)
@@ -142,12 +141,7 @@ class Exact(Recipe):
 
     max_memory_gib: float | None = None
 
-    def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
-        return of_exact(n_rows, n_inputs, n_predict, kernel)
-
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> ExactPosterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ExactPosterior:  # noqa: D102
         return ExactPosterior(kernel, rows, Noise(noise_variance), self.max_memory_gib)
 
 
@@ -161,12 +155,17 @@ class Iterative(Recipe):
     device: str = "cpu"
     verbose: bool = False
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "An iterative solve")
+    by_distances = "An iterative solve"
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> IterativePosterior:
+    def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:
+        """Count the iterations, at most, with their preconditioner, from which the variances are."""
+        n_landmarks = min(iterative.LANDMARKS, max(1, n_rows // iterative.ROWS_PER_LANDMARK))
+        sizes = n_rows, n_inputs, n_predict, kernel
+        work = work_of(NystroemFeatures(n_landmarks), n_inputs)
+        near = of_residual(work, iterative.NEIGHBORS, iterative.BLOCK_SIZE, *sizes)
+        return near + of_iterations(self.max_iterations, n_landmarks + iterative.BLOCK_SIZE, *sizes)
+
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> IterativePosterior:  # noqa: D102
         return IterativePosterior(
             kernel, rows, Noise(noise_variance), np.random.default_rng(int(rng.integers(2**31))),
             tolerance=self.tolerance, max_iterations=self.max_iterations, max_memory_gib=self.max_memory_gib,
@@ -197,23 +196,20 @@ class Weights(AdditiveRecipe):
         features = self.features_for(kernel)
         return not (isinstance(features, KernelMap) and features.needs == "frequencies")
 
-    def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator) -> WeightSums:
+    def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> WeightSums:
         made = make_feature_map(self.features_for(kernel), kernel, rng)
         features, centre = fitted_global_map(made, rows, self.max_memory_gib)
         probe = None if self.arithmetic.precision == "float64" else some_rows(rows)
         noise = Noise(noise_variance, self.approximation)
         return WeightSums.over(features, centre, kernel, noise, rows.n_targets, self.arithmetic, probe)
 
-    def sums(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> WeightSums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         assert sample.rows is not None  # a model is made of some rows
         return self._over(kernel, noise_variance, sample.rows, rng)
 
     def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[WeightSums, WeightPosterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[WeightSums, WeightPosterior]:
         sums = self._over(kernel, noise_variance, rows, rng).added(rows)
         posterior = sums.posterior(combination)
         posterior.keep(rows.with_targets(rows.Y @ combination))
@@ -254,33 +250,37 @@ class Local(AdditiveRecipe):
     approximation: Approximation = "fitc"
     max_memory_gib: float | None = None
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "LocalizedGPRegressor")
+    by_distances = "LocalizedGPRegressor"
 
     def cost(  # noqa: D102
         self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel, n_centroids: int = 1, share: float = 1.0
     ) -> Cost:
         # The number of centroids, and the share of the rows that is near one, follow from where the rows are.
-        features = self._default_features(n_inputs) if self.features is None else self.features
-        return of_map(work_of(features, n_inputs), n_rows, n_inputs, n_predict, kernel, n_centroids, share)
+        work = work_of(self._features_of(n_inputs), n_inputs)
+        return of_map(work, n_rows, n_inputs, n_predict, kernel, n_centroids, share)
 
     def needs_sample(self, kernel: Kernel) -> bool:
         """Say whether the map depends on where the rows are: all monomials up to a degree do not."""
         features = TaylorFeatures() if self.features is None else self.features
         return not (isinstance(features, TaylorFeatures) and features.index_set == "total_degree")
 
-    def _default_features(self, n_inputs: int) -> Any:
+    def _features_of(self, n_inputs: int) -> Any:
+        """Return the map, or the default one for sums of Gaussians; not fitted."""
+        if self.features is not None:
+            return self.features
         return TaylorFeatures() if n_inputs <= LOW_DIMENSION else OptimizedMaclaurinFeatures()
 
-    def sums(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> CubeSums:
+    @property
+    def _placed(self) -> str:
+        """How centroids are placed: by a name, or as "given"."""
+        return self.centroids if isinstance(self.centroids, str) else "given"
+
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows = sample.rows
         assert rows is not None  # a model is made of some rows
         reason = (
             "solver='primal': rows are not kept" if self.solver != "primal"
-            else "centroids before test rows are known" if isinstance(self.centroids, str) and
-            self.centroids == "test_rows"
+            else "centroids before test rows are known" if self._placed == "test_rows"
             else "trend='constant'; FeaturizedGPRegressor and SpectralGPRegressor have others" if n_trend
             else "a map, and without one a kernel of Gaussians: use SpectralGPRegressor" if self.features is None and
             not kernel.can("gaussian_components")
@@ -288,42 +288,39 @@ class Local(AdditiveRecipe):
         )  # fmt: skip
         if reason is not None:
             raise InputError(f"A localized model of a stream needs {reason}. Or fit to rows in memory.")
-        features = self._default_features(rows.X.shape[1]) if self.features is None else self.features
-        given = None if isinstance(self.centroids, str) else self._given_centroids(rows)
-        noise = Noise(noise_variance, self.approximation)
+        features, noise = self._features_of(rows.X.shape[1]), Noise(noise_variance, self.approximation)
+        given = self._given_centroids(rows) if self._placed == "given" else None
         plan = CubePlan.of(kernel, noise, features, rows, self.threshold, given, rng, self.max_memory_gib)
         return CubeSums.over(plan, rows.n_targets)
 
     def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[RowSums, Posterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[RowSums, Posterior]:
         centred = rows.with_targets(rows.Y @ combination)
         targets = centred.with_targets(centred.Y[:, : centred.n_targets - n_trend])  # which say what is negligible
         plan = self._plan(kernel, Noise(noise_variance, self.approximation), targets, rng)
         posterior = plan.posterior(centred) if isinstance(plan, LocalPlan) else plan(centred)
         return RowSums.over(Noise(noise_variance), plan, rows), posterior
 
-    def _plan(self, kernel: Kernel, noise: Noise, rows: Rows, rng: np.random.Generator) -> LocalPlan | NearestPlan:
-        features, placed = self.features, self.centroids
-        if features is None and kernel.can("gaussian_components"):
-            features = self._default_features(rows.X.shape[1])
-        elif features is None and self.solver != "dual" and isinstance(placed, str):
+    def _plan(self, kernel: Kernel, noise: Noise, rows: Rows, rng: Generator) -> LocalPlan | NearestPlan:
+        mapped = self.features is not None or kernel.can("gaussian_components")
+        if not mapped and self.solver != "dual" and self._placed != "given":
             return NearestPlan(kernel, Noise(noise.variance), NEIGHBORS, self.max_memory_gib)
-        if not isinstance(placed, str):
+        threshold, fitted = None, None
+        if self._placed == "given":
             centroids = self._given_centroids(rows)
+        elif self._placed == "test_rows":
+            centroids = rows.X[:0].copy()
         else:
-            test_rows = placed == "test_rows"
-            centroids = rows.X[:0].copy() if test_rows else cover(rows, kernel, self.threshold)
-        fitted = None
-        if features is not None:
+            threshold, centroids = self.threshold, cover(rows, kernel, self.threshold)
+        if mapped:
+            features = self._features_of(rows.X.shape[1])
             fitted = fitted_map(features, kernel, rows, centroids, rng, self.max_memory_gib)
-        threshold = self.threshold if isinstance(placed, str) and placed == "farthest_point" else None
         reach = reach_of(fitted, kernel, noise, rows)
         return LocalPlan(kernel, noise, fitted, centroids, threshold, self.solver, reach, self.max_memory_gib)
 
     def _given_centroids(self, rows: Rows) -> Floats:
-        centroids: Floats = check_array(self.centroids, dtype=np.float64, input_name="centroids", copy=True)
+        centroids: Floats = np.array(self.centroids, dtype=np.float64)
         if centroids.shape[1] != rows.X.shape[1]:
             raise InputError(
                 f"centroids must have as many columns as X, {rows.X.shape[1]}; got shape {centroids.shape}."
@@ -343,7 +340,7 @@ class Spectral(AdditiveRecipe):
     box: Any = None
 
     def _plan(
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator, n_trend: int,
+        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator, n_trend: int,
         box: tuple[Floats, Floats] | None, n_rows: int | None, keeps_rows: bool,
     ) -> ModePlan:  # fmt: skip
         return ModePlan.choose(
@@ -352,9 +349,7 @@ class Spectral(AdditiveRecipe):
             max_memory_gib=self.max_memory_gib, max_seconds=self.max_seconds, seed=int(rng.integers(2**63)),
         )  # fmt: skip
 
-    def sums(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: np.random.Generator, n_trend: int = 0
-    ) -> ModeSums:
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         rows, summary = sample.rows, sample.summary
         assert rows is not None and summary is not None  # noqa: PT018 - a model is made of some rows
         given = checked_box(self.box, rows.X.shape[1]) or (summary.low, summary.high)
@@ -364,9 +359,8 @@ class Spectral(AdditiveRecipe):
         return ModeSums.for_plan(plan, rows.n_targets)
 
     def condition(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: np.random.Generator,
-        n_trend: int = 0,
-    ) -> tuple[ModeSums, SpectralPosterior]:  # fmt: skip
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[ModeSums, SpectralPosterior]:
         box = checked_box(self.box, rows.X.shape[1])
         plan = self._plan(kernel, noise_variance, rows, rng, n_trend, box, None, True)
         sums = ModeSums.for_plan(plan, rows.n_targets).of(rows)
@@ -406,12 +400,9 @@ class Nearest(Recipe):
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
         return of_nearest(self.n_neighbors, n_rows, n_inputs, n_predict, kernel, self.share)
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "NearestNeighborsGPRegressor")
+    by_distances = "NearestNeighborsGPRegressor"
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> NearestPosterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPosterior:  # noqa: D102
         noise = Noise(noise_variance)
         return NearestPosterior(
             kernel, rows, noise, self.n_neighbors, self.max_memory_gib, share=self.share, device=self.device
@@ -427,16 +418,13 @@ class Residual(Recipe):
     block_size: int = 256
     max_memory_gib: float | None = None
 
-    def serves(self, kernel: Kernel, n_inputs: int) -> str | None:  # noqa: D102
-        return _metric_reason(kernel, "A model of residuals of near rows")
+    by_distances = "A model of residuals of near rows"
 
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
         work = work_of(NystroemFeatures(LANDMARKS) if self.features is None else self.features, n_inputs)
         return of_residual(work, self.n_neighbors, self.block_size, n_rows, n_inputs, n_predict, kernel)
 
-    def posterior(  # noqa: D102
-        self, kernel: Kernel, noise_variance: float, rows: Rows, rng: np.random.Generator
-    ) -> ResidualPosterior:
+    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPosterior:  # noqa: D102
         made = make_feature_map(NystroemFeatures(LANDMARKS) if self.features is None else self.features, kernel, rng)
         features, centre = fitted_global_map(made, rows, self.max_memory_gib)
         return ResidualPosterior(

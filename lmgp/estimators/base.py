@@ -1,15 +1,12 @@
 """What all Gaussian-process regressors share: everything that is public, once."""
 
 import warnings
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
-from threading import Lock
 from typing import Any, ClassVar, Literal, Self
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from lmgp.data import (
@@ -36,15 +33,15 @@ from lmgp.data import (
 )  # fmt: skip
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.leave_one_out import LeaveOneOut
-from lmgp.estimators.plausible import implausible
+from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, Wanted, learn_rows
-from lmgp.learning.forms import Ard, declared_free
+from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.trend import Trend, Trended, TrendEstimate, chosen_columns, trended
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
 from lmgp.recipes import Recipe
 from lmgp.selection.search import Selection
@@ -65,8 +62,11 @@ STEPS, LEAST_BATCH = 20, 2**14
 # Seconds before a bar appears.
 DELAY = 2.0
 
-_LEFT_OUT: WeakKeyDictionary[Any, LeaveOneOut | tuple[LeaveOneOut, ...]] = WeakKeyDictionary()
-_LOCK = Lock()
+
+# What pipelines pass on to `predict`, where metadata are routed.
+PREDICT_OPTIONS = dict.fromkeys(
+    ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +127,22 @@ class Fit:
     before: Posterior | None = None
     selection: Selection | None = None
 
+    @property
+    def known_sums(self) -> Sums:
+        """The sums of a model that takes rows later.
+
+        Raises
+        ------
+        InputError
+            If a file of an earlier version has not got them.
+        """
+        if self.sums is None:
+            raise InputError(
+                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
+                "nor taken out. Fit it again."
+            )
+        return self.sums
+
     def checked(self, rows: Rows) -> Rows:
         """Return rows with y as it is as those of the sums, with the targets [y − hᵀorigin | h].
 
@@ -135,18 +151,16 @@ class Fit:
         InputError
             If the sums, or the trend, cannot serve them.
         """
-        assert self.sums is not None  # of a model that takes rows later
         if rows.n_targets != len(self.scales):
             raise InputError(f"The model has {len(self.scales)} targets; got y with {rows.n_targets}.")
         self.trend.check(rows.X)
-        self.sums.check(rows)
+        self.known_sums.check(rows)
         h = self.trend.columns(rows.X)
         return rows.with_targets(np.column_stack((rows.Y - h @ self.origin, h)))
 
     def with_more(self, rows: Rows) -> Self:
         """Return the state with more rows, of y as it is, to be solved when it is needed."""
-        assert self.sums is not None  # of a model that takes rows later
-        return self.with_sums(self.sums.added(self.checked(rows)))
+        return self.with_sums(self.known_sums.added(self.checked(rows)))
 
     def with_sums(self, sums: Sums) -> Self:
         """Return the state of other sums, to be solved when it is needed."""
@@ -160,14 +174,13 @@ class Fit:
         InputError
             If the model keeps its rows.
         """
-        assert self.sums is not None  # of a model that takes rows later
-        if self.sums.keeps_rows:
+        if self.known_sums.keeps_rows:
             raise InputError(
                 "This model was fitted to rows in memory and keeps them: it takes no sums of rows that are not kept, "
                 "as those of dask collections are. Fit it to chunks, fit([(X, y)]), or to a dask collection, before "
                 "rows of others come."
             )
-        return self.with_sums(self.sums.empty())
+        return self.with_sums(self.known_sums.empty())
 
     @property
     def solved(self) -> Self:
@@ -178,13 +191,23 @@ class Fit:
     def _solved(self) -> Self:
         return self.of_sums()
 
+    @cached_property
+    def left_out(self) -> tuple[LeaveOneOut, ...]:
+        """Leave-one-out predictions of each target, of a solved state."""
+        assert self.posterior is not None
+        rows = self.posterior.rows
+        means, variances = self.posterior.leave_one_out()
+        noise = Noise(self.noise_variance).of_rows(rows).numpy()
+        y, means = self.means(rows.X, rows.Y), self.means(rows.X, means)
+        std = np.sqrt(variances + noise)[:, None] * self.scales
+        return tuple(LeaveOneOut(*columns) for columns in zip(y.T, means.T, std.T, strict=True))
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_solved"} | {"before": None}
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"before": None}
 
     def of_sums(self, warm: bool = False) -> Self:
         """Return the state whose posterior is that of the sums; warm iterations start from that before."""
-        assert self.sums is not None  # or there is a posterior
-        sums, t = self.sums.settled, self.level.shape[1]
+        sums, t = self.known_sums.settled, self.level.shape[1]
         summary, totals = sums.summary, sums.targets
         assert summary is not None  # of some rows
         change, level = np.zeros_like(self.origin), self.origin
@@ -232,6 +255,7 @@ def combination(trend: Trend, change: Floats, scales: Floats) -> Floats:
     return matrix
 
 
+@dataclass(eq=False, repr=False)
 class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
@@ -286,17 +310,16 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
 
     # No metadata but options: pipelines pass them on where metadata are routed.
     __metadata_request__fit: ClassVar = {"verbose": True}
-    __metadata_request__predict: ClassVar = dict.fromkeys(
-        ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
-    )
+    __metadata_request__predict: ClassVar = PREDICT_OPTIONS
 
-    kernel: Wanted
-    noise_variance: float | None
-    trend: TrendColumns
-    ard: Ard
-    max_learning_rows: int
-    max_memory_gib: float
-    random_state: RandomState
+    _: KW_ONLY
+    kernel: Wanted = None
+    noise_variance: float | None = None
+    trend: TrendColumns = "constant"
+    ard: Ard = False
+    max_learning_rows: int = 2000
+    max_memory_gib: float = 4.0
+    random_state: RandomState = None
 
     kernel_ = OfFit[Kernel]()
     noise_variance_ = OfFit[float]()
@@ -304,14 +327,13 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     scales_ = OfFit[Floats]()
     recipe_ = OfFit[Recipe]()
 
-    _fitted: Fit
+    _fitted: Fit = field(init=False)
 
     # The line that a warning of `fit` is about, as seen from a method that it calls.
     _callers: ClassVar[int] = 3
 
-    @abstractmethod
-    def _recipe(self, n_rows: int, kernel: Kernel) -> Recipe:
-        """Return what the parameters describe."""
+    # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
+    _recipe: ClassVar[Callable[..., Recipe]]
 
     def _chosen(
         self, rows: Rows, learned: Learned, rng: np.random.Generator
@@ -434,7 +456,15 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             self._validate_params()
             if duplicates != "keep":
                 check_duplicates(duplicates)
-            rows, names = self._checked_rows(X, y, sample_weight, noise_variances)
+            if isinstance(X, RowSource):
+                raise InputError(
+                    f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
+                    "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
+                )
+            inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+            rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
+            names = named_targets(y, target)
+            self._check_first(rows, names)
             # A copy: what becomes of the caller's arrays later changes no model.
             rows = (dropped(rows) if duplicates == "drop" else rows).copy()
             centers, rngs = known_centers(center, rows), spawn(generator(self.random_state), 2)
@@ -478,16 +508,15 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             Draws what the recipe needs.
         """
         learning, drawing = rngs
-        trend = Trend.of(rows, self._trend_columns(), self._names())
+        trend, level, h = CONSTANT_TREND, centers[None, :], np.ones((len(rows), 1))
         residuals = rows.with_targets(rows.Y - centers)
-        level = np.zeros((trend.n_columns, rows.n_targets))
-        level[0] = centers
-        if trend.estimated:
+        if self._has_trend:
+            trend = Trend.of(rows, self._trend_columns(), self._names())
             coefficients = trend.least_squares(residuals)
-            level += coefficients
             residuals = residuals.with_targets(residuals.Y - trend.columns(rows.X) @ coefficients)
             if self._learns(rows):
                 trend.check_residuals(residuals, coefficients)
+            level = np.eye(len(coefficients), 1) * centers + coefficients
         scales = self._scales(residuals)
         of_learning = residuals.with_targets(residuals.Y / scales)
         learned = self._learn(of_learning, learning)
@@ -495,6 +524,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
             unit = float(np.sqrt(squares.mean())) or 1.0
             trend, level = replace(trend, unit=unit), level / unit
+            h = trend.columns(rows.X)
         recipe, drawing, selection = self._chosen(of_learning, learned, drawing)
         recipe.check(learned.kernel, rows.X.shape[1])
         fit = Fit(
@@ -503,7 +533,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             recipe, learned.converged, given, names, None,
             origin=level, selection=selection,
         )  # fmt: skip
-        return fit, residuals.with_targets(np.column_stack((residuals.Y, trend.columns(rows.X)))), drawing
+        return fit, residuals.with_targets(np.column_stack((residuals.Y, h))), drawing
 
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
         """Return the fitted state with the posterior of rows in memory, and its trend."""
@@ -534,18 +564,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             farthest=fit.farthest / ratios,
         )  # fmt: skip
 
-    def _checked_rows(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
-    ) -> tuple[Rows, NDArray[Any] | None]:
-        """Check rows; return them with y as it is, and the names of several targets."""
-        if isinstance(X, RowSource):
-            raise InputError(
-                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
-                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
-            )
-        inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
-        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
-        names = named_targets(y, target)
+    def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
+        """Refuse rows that the kernel does not fit, or from which nothing can be learned; warn of their scales."""
         if isinstance(self.kernel, Kernel):
             self.kernel.checked(rows.X.shape[1])
         if self._learns(rows):
@@ -560,7 +580,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             warn_of_scales(
                 rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=self._callers
             )
-        return rows, names
 
     def _learns(self, rows: Rows) -> bool:
         """Say whether targets without spread cannot be fitted."""
@@ -570,11 +589,16 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the columns that the kernel sees, of columns as they come."""
         return X
 
-    def _trend_columns(self) -> Literal["constant"] | NDArray[np.intp]:
+    @property
+    def _has_trend(self) -> bool:
+        return not isinstance(self.trend, str) or self.trend != "constant"
+
+    def _trend_columns(self) -> NDArray[np.intp]:
         """Return the columns of the trend, among those that the kernel sees."""
         names = getattr(self, "feature_names_in_", None)
         index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
-        return "constant" if index is None else self._places(index)
+        assert index is not None  # of a trend that is not constant
+        return self._places(index)
 
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where columns of X are among those that the kernel sees."""
@@ -590,11 +614,16 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             return False
         return not self.ard or (self.kernel is None and self.ard == "auto")  # None is one Gaussian, not both
 
+    @property
+    def _all_given(self) -> bool:
+        """Whether nothing is learned: no parameter of the kernel was declared free, by a pair of bounds."""
+        kernel_given = isinstance(self.kernel, Kernel) and all(one.bounds is None for one in self.kernel.parameters)
+        return kernel_given and self.noise_variance is not None
+
     def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""
-        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
-        if given and self.noise_variance is not None:
-            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)
+        if self._all_given:
+            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
         return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
 
     def _settings(self, n_inputs: int) -> Settings:
@@ -729,12 +758,12 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Warn of means of z that contradict the model."""
         fit, posterior = self._state(), self._posterior()
         for j, means in enumerate(process.T):
-
-            def expectations(far: NDArray[np.intp], j: int = j) -> tuple[Floats, Floats]:
-                rows = self._coordinates(X[far])
-                return posterior.prior_variance(rows), posterior.surprise(rows)[:, j]
-
-            told = implausible(means, float(fit.farthest[j]), expectations)
+            (far,) = np.nonzero(np.abs(means) > TARGET_RANGES * fit.farthest[j])
+            if not len(far):
+                continue
+            rows = self._coordinates(X[far])
+            prior, surprise = posterior.prior_variance(rows), posterior.surprise(rows)[:, j]
+            told = implausible(means, far, float(fit.farthest[j]), prior, surprise)
             if told is not None:
                 which = "" if fit.target_names is None else f"Target {str(fit.target_names[j])!r}, in its scale: "
                 cure = posterior.cure(self._coordinates(X[:1]))
@@ -765,13 +794,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
-        _refuse_dask(X)
-        levels = numbers(quantile, "quantile")
-        if levels.ndim > 1 or not levels.size or not np.all((levels > 0.0) & (levels < 1.0)):
-            raise InputError(
-                f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. For the value that "
-                "9 of 10 observations do not exceed give 0.9."
-            )
+        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
+        levels = checked_probabilities(quantile)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         quantiles: Floats = mean[..., None] + std[..., None] * ndtri(levels.ravel())
         return quantiles if levels.ndim else quantiles[..., 0]
@@ -813,12 +837,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         >>> model.predict_exceedance([[1.0], [2.0]], threshold=0.0).round(3)
         array([1., 1.])
         """
-        if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
-            raise InputError(
-                f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
-            )
+        tail = 0.5 - 0.5 * checked_level(level)
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
-        half_width = -float(ndtri(0.5 - 0.5 * float(level))) * std
+        half_width = -float(ndtri(tail)) * std
         return mean - half_width, mean + half_width
 
     def predict_exceedance(
@@ -846,7 +867,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
-        _refuse_dask(X)
+        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
         limits = numbers(threshold, "threshold")
         mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
         if mean.ndim > 1:
@@ -856,11 +877,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 f"threshold must be one number, or one a row, shape ({len(mean)},); got shape {limits.shape}. For "
                 "several thresholds ask once for each."
             )
-        above = mean - limits
-        # Without any uncertainty the value is the mean.
-        certain = np.where(above > 0.0, np.inf, -np.inf)
-        probability: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
-        return probability
+        return exceedance(mean - limits, std)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
@@ -897,12 +914,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         drawn = np.empty((len(rows), len(fit.scales), int(n_samples)))
         for j, scale in enumerate(fit.scales):
             drawn[:, j] = means[:, j, None] + scale * posterior.sample(rows, int(n_samples), rng)
-        drawn = drawn[:, 0] if fit.target_names is None else drawn
         if include_noise:
-            noise = np.sqrt(self.noise_variances_)
-            deviations = noise[0] if fit.target_names is None else noise[:, None]
-            drawn += deviations * rng.standard_normal(drawn.shape)
-        return drawn
+            drawn += np.sqrt(self.noise_variances_)[:, None] * rng.standard_normal(drawn.shape)
+        return drawn[:, 0] if fit.target_names is None else drawn
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:
         """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters or at others.
@@ -929,9 +943,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         fit, posterior = self._state(), self._posterior()
-        given: tuple[Any, ...] = ()
-        if theta is not None:
-            given = hyperparameters_at(fit.kernel, fit.noise_variance, theta)
+        given = () if theta is None else hyperparameters_at(fit.kernel, fit.noise_variance, theta)
         densities = posterior.log_density(*given)
         weight = 0.0 if np.all(fit.scales == 1.0) else posterior.rows.total_weight
         return self._of_targets([float(one) for one in densities - weight * np.log(fit.scales)])
@@ -943,35 +955,12 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Each row is predicted from all others, at the fitted hyper-parameters, by closed forms. They are computed when
         they are first asked for, and kept. Of several targets, each has its own.
         """
-        fit = self._state("loo_")
-        with _LOCK:
-            known = _LEFT_OUT.get(fit)
-        if known is None:
-            known = self._leave_one_out(fit)
-            with _LOCK:
-                _LEFT_OUT[fit] = known
-        return known
-
-    def _leave_one_out(self, fit: Fit) -> LeaveOneOut | tuple[LeaveOneOut, ...]:
-        posterior = self._posterior()
-        rows = posterior.rows
-        means, variances = posterior.leave_one_out()
-        noise = Noise(fit.noise_variance).of_rows(rows).numpy()
-        y, means = fit.means(rows.X, rows.Y), fit.means(rows.X, means)
-        std = np.sqrt(variances + noise)[:, None] * fit.scales
-        every = tuple(LeaveOneOut(*columns) for columns in zip(y.T, means.T, std.T, strict=True))
-        return self._of_targets(every)
+        return self._of_targets(self._state("loo_").left_out)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def _refuse_dask(X: Any) -> None:
-    """Refuse dask collections, of which only `predict` and `predict_interval` are lazy."""
-    if dask_kind(X) is not None:
-        refuse_what_is_no_table(X, "X")
 
 
 def limits_of_targets(threshold: ArrayLike, n_targets: int) -> Floats:
@@ -989,6 +978,34 @@ def limits_of_targets(threshold: ArrayLike, n_targets: int) -> Floats:
             f"(n, {n_targets}); got shape {limits.shape}."
         )
     return np.broadcast_to(limits, (*limits.shape[:-1], n_targets))
+
+
+def checked_probabilities(quantile: ArrayLike) -> Floats:
+    """Return the probabilities of one or several quantiles."""
+    levels = numbers(quantile, "quantile")
+    if levels.ndim > 1 or not np.all((levels > 0.0) & (levels < 1.0)):
+        raise InputError(
+            f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. For the value that "
+            "9 of 10 observations do not exceed give 0.9."
+        )
+    return levels
+
+
+def checked_level(level: float) -> float:
+    """Return the probability of an interval."""
+    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < level < 1.0:
+        raise InputError(
+            f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
+        )
+    return float(level)
+
+
+def exceedance(above: Floats, std: Floats) -> Floats:
+    """Return the probability of a value above zero, of means and standard deviations."""
+    # Without any uncertainty the value is the mean.
+    certain = np.where(above > 0.0, np.inf, -np.inf)
+    probability: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
+    return probability
 
 
 def check_draws(n_samples: Any) -> None:
@@ -1013,24 +1030,23 @@ def rows_of_batch(shape: tuple[int, ...], batch_size: int | None, verbose: bool)
 
 def numbers(values: ArrayLike, name: str) -> Floats:
     """Return one or several finite numbers as an array."""
-    if isinstance(values, bool | str):
-        raise InputError(f"{name} must be a number, or several; got {values!r}.")
+    found = floats(values)
+    if isinstance(values, bool | str) or not found.size or not np.all(np.isfinite(found)):
+        raise InputError(f"{name} must be a finite number, or several; got {values!r}.")
+    return found
+
+
+def floats(values: Any) -> Floats:
+    """Return numbers as an array; not a number where they are none."""
     try:
-        found: Floats = check_array(
-            np.atleast_1d(np.asarray(values)), dtype=np.float64, ensure_2d=False, allow_nd=True, input_name=name
-        )
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be a finite number, or several: {error}") from error
-    return found.reshape(np.shape(values))
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.full(1, np.nan)
 
 
 def hyperparameters_at(kernel: Kernel, noise_variance: float, theta: ArrayLike) -> tuple[Kernel, float]:
     """Return the kernel and the noise variance of logarithms."""
-    n_free = len(kernel.theta)
-    try:
-        values = np.asarray(theta, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.full(1, np.nan)
+    n_free, values = len(kernel.theta), floats(theta)
     if values.shape not in ((n_free,), (n_free + 1,)) or not np.all(np.isfinite(values)):
         free = ", ".join(one.name for one in kernel.parameters if not one.fixed)
         raise InputError(

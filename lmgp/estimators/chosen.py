@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import RandomState, Rows
+from lmgp.data import Rows
 from lmgp.errors import NoEstimateError, ToleranceWarning
-from lmgp.estimators.base import Fit, GaussianProcess, TrendColumns, untrended
+from lmgp.estimators.base import Fit, GaussianProcess, untrended
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
-from lmgp.kernels.base import Kernel, require
+from lmgp.kernels.base import require
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Settings, Wanted
 from lmgp.learning.forms import Ard
@@ -47,6 +47,7 @@ SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class GPRegressor(GaussianProcess):
     """A Gaussian process that chooses its approximation by measurement: the one to reach for.
 
@@ -162,40 +163,17 @@ class GPRegressor(GaussianProcess):
 
     selection_ = OfFit[Selection]()
 
-    def __init__(
-        self,
-        tolerance: float = 1e-3,
-        *,
-        max_features: int = 2048,
-        n_predict: int | None = None,
-        methods: Sequence[str] | None = None,
-        kernel: Wanted = "auto",
-        noise_variance: float | None = None,
-        trend: TrendColumns = "constant",
-        metric: Metric = None,
-        ard: Ard = "auto",
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.tolerance = tolerance
-        self.max_features = max_features
-        self.n_predict = n_predict
-        self.methods = methods
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.trend = trend
-        self.metric = metric
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.random_state = random_state
-
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
-        checked_methods(self.methods)  # before the time that learning takes
-        return super()._learn(rows, rng)
+    tolerance: float = 1e-3
+    _: KW_ONLY
+    max_features: int = 2048
+    n_predict: int | None = None
+    methods: Sequence[str] | None = None
+    kernel: Wanted = "auto"
+    metric: Metric = None
+    ard: Ard = "auto"
 
     def _settings(self, n_inputs: int) -> Settings:
+        checked_methods(self.methods)  # before the time that learning takes
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
         groups = lengthscale_groups(self.metric, n_inputs)
         return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
@@ -217,9 +195,6 @@ class GPRegressor(GaussianProcess):
         # What is named is learned from columns in their standard deviations: any scales will do.
         return False
 
-    def _recipe(self, n_rows: int, kernel: Kernel) -> Recipe:
-        raise NotImplementedError  # it is chosen: `_chosen`
-
     def _chosen(
         self, rows: Rows, learned: Learned, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
@@ -228,7 +203,7 @@ class GPRegressor(GaussianProcess):
         n_rows = len(rows)
         n_predict = n_rows if self.n_predict is None else int(self.n_predict)
         allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
-        n_trend = 0 if isinstance(self.trend, str) and self.trend == "constant" else 1 + rows.X.shape[1]
+        n_trend = 1 + rows.X.shape[1] if self._has_trend else 0
         recipe, selection, drawing = choose(
             allowed, rows, learned.kernel, learned.noise_variance, float(self.tolerance), n_predict, rng,
             n_targets + n_trend,

@@ -1,5 +1,6 @@
 """The exact Gaussian process: the reference for all others."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -7,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import RandomState
-from lmgp.estimators.base import GaussianProcess, TrendColumns, untrended
+from lmgp.estimators.base import GaussianProcess, untrended
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
-from lmgp.learning.forms import Ard
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.iterative import Iterations, IterativePosterior
 from lmgp.recipes import Exact, Iterative
@@ -21,6 +20,7 @@ from lmgp.utils.fitted import OfFit
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class ExactGPRegressor(GaussianProcess):
     """The exact Gaussian process, with hyper-parameters by maximum marginal likelihood.
 
@@ -112,38 +112,18 @@ class ExactGPRegressor(GaussianProcess):
 
     converged_ = OfFit[bool]()
 
-    def __init__(
-        self,
-        kernel: Wanted = None,
-        noise_variance: float | None = None,
-        *,
-        solver: Literal["auto", "cholesky", "iterative"] = "auto",
-        tolerance: float = 1e-2,
-        max_iterations: int = 500,
-        device: str = "cpu",
-        verbose: bool = False,
-        trend: TrendColumns = "constant",
-        ard: Ard = False,
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.solver = solver
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.device = device
-        self.verbose = verbose
-        self.trend = trend
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.random_state = random_state
+    kernel: Wanted = None
+    noise_variance: float | None = None
+    _: KW_ONLY
+    solver: Literal["auto", "cholesky", "iterative"] = "auto"
+    tolerance: float = 1e-2
+    max_iterations: int = 500
+    device: str = "cpu"
+    verbose: bool = False
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Exact | Iterative:
         solver = self.solver
-        if solver != "cholesky":
+        if solver != "cholesky" and self.device != "cpu":
             check_device(self.device)
         if solver == "auto":
             fits = n_rows <= max_rows_within(self.max_memory_gib) or not kernel.can("metric")

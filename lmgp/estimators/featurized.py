@@ -1,22 +1,22 @@
 """Gaussian processes in feature space: D × D in place of n × n."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import StrOptions
 
-from lmgp.data import APPROXIMATIONS, Approximation, RandomState
-from lmgp.estimators.base import TrendColumns, untrended
+from lmgp.data import APPROXIMATIONS, Approximation
+from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
-from lmgp.learning.engine import Wanted
-from lmgp.learning.forms import Ard
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.recipes import Weights
 from lmgp.utils.arithmetic import Arithmetic, Precision, check_device
 
 
+@dataclass(eq=False, repr=False)
 class FeaturizedGPRegressor(StreamedGaussianProcess):
     """A Gaussian process with one feature map: Bayesian linear regression on D columns.
 
@@ -90,32 +90,11 @@ class FeaturizedGPRegressor(StreamedGaussianProcess):
         "feature_dtype": [StrOptions({"float64", "float32"})],
     }
 
-    def __init__(
-        self,
-        features: TransformerMixin | None = None,
-        *,
-        kernel: Wanted = None,
-        noise_variance: float | None = None,
-        approximation: Approximation = "fitc",
-        trend: TrendColumns = "constant",
-        ard: Ard = False,
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        device: str | None = None,
-        feature_dtype: Precision = "float64",
-        random_state: RandomState = None,
-    ) -> None:
-        self.features = features
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.approximation = approximation
-        self.trend = trend
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.device = device
-        self.feature_dtype = feature_dtype
-        self.random_state = random_state
+    features: TransformerMixin | None = None
+    _: KW_ONLY
+    approximation: Approximation = "fitc"
+    device: str | None = None
+    feature_dtype: Precision = "float64"
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Weights:
         if self.device is not None:

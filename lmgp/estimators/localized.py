@@ -1,5 +1,6 @@
 """Localized Gaussian processes: one model around each of many centroids."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Literal
 
@@ -9,19 +10,18 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import APPROXIMATIONS, Approximation, RandomState
-from lmgp.estimators.base import TrendColumns, untrended
+from lmgp.data import APPROXIMATIONS, Approximation
+from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
-from lmgp.learning.engine import Wanted
-from lmgp.learning.forms import Ard
 from lmgp.posteriors.local import LocalPosterior, Solver
 from lmgp.recipes import Local
 
 Floats = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class LocalizedGPRegressor(StreamedGaussianProcess):
     """A Gaussian process whose feature map is centred anew around each of many centroids.
 
@@ -114,34 +114,12 @@ class LocalizedGPRegressor(StreamedGaussianProcess):
         "solver": [StrOptions({"primal", "dual", "auto"})],
     }
 
-    def __init__(
-        self,
-        features: TransformerMixin | None = None,
-        threshold: float = 1.0,
-        *,
-        centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point",
-        solver: Solver = "primal",
-        approximation: Approximation = "fitc",
-        kernel: Wanted = None,
-        noise_variance: float | None = None,
-        trend: TrendColumns = "constant",
-        ard: Ard = False,
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.features = features
-        self.threshold = threshold
-        self.centroids = centroids
-        self.solver = solver
-        self.approximation = approximation
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.trend = trend
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.random_state = random_state
+    features: TransformerMixin | None = None
+    threshold: float = 1.0
+    _: KW_ONLY
+    centroids: Literal["farthest_point", "test_rows"] | ArrayLike = "farthest_point"
+    solver: Solver = "primal"
+    approximation: Approximation = "fitc"
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Local:
         placed = self.centroids

@@ -1,19 +1,18 @@
 """Gaussian processes of the nearest rows: each row is predicted from the training rows around it."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from lmgp.data import RandomState
-from lmgp.estimators.base import GaussianProcess, TrendColumns
+from lmgp.estimators.base import GaussianProcess
 from lmgp.kernels.base import Kernel
-from lmgp.learning.engine import Wanted
-from lmgp.learning.forms import Ard
 from lmgp.recipes import Nearest
 from lmgp.utils.arithmetic import check_device
 
 
+@dataclass(eq=False, repr=False)
 class NearestNeighborsGPRegressor(GaussianProcess):
     """A Gaussian process that predicts each row from the training rows nearest to it.
 
@@ -78,28 +77,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
         "device": [str],
     }
 
-    def __init__(
-        self,
-        n_neighbors: int = 100,
-        *,
-        kernel: Wanted = None,
-        noise_variance: float | None = None,
-        trend: TrendColumns = "constant",
-        ard: Ard = False,
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        device: str = "cpu",
-        random_state: RandomState = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.trend = trend
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.device = device
-        self.random_state = random_state
+    n_neighbors: int = 100
+    _: KW_ONLY
+    device: str = "cpu"
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Nearest:
         check_device(self.device)

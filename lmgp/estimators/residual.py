@@ -1,21 +1,20 @@
 """Gaussian processes of a global map and of what it leaves out, predicted from the nearest rows."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval
 
-from lmgp.data import RandomState
-from lmgp.estimators.base import GaussianProcess, TrendColumns, untrended
+from lmgp.estimators.base import GaussianProcess, untrended
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
-from lmgp.learning.engine import Wanted
-from lmgp.learning.forms import Ard
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.recipes import Residual
 
 
+@dataclass(eq=False, repr=False)
 class ResidualGPRegressor(GaussianProcess):
     """A Gaussian process of a global map and local residuals: for smooth and rough functions of many columns.
 
@@ -88,30 +87,10 @@ class ResidualGPRegressor(GaussianProcess):
         "block_size": [Interval(Integral, 1, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        features: TransformerMixin | None = None,
-        n_neighbors: int = 64,
-        *,
-        block_size: int = 256,
-        kernel: Wanted = None,
-        noise_variance: float | None = None,
-        trend: TrendColumns = "constant",
-        ard: Ard = False,
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        random_state: RandomState = None,
-    ) -> None:
-        self.features = features
-        self.n_neighbors = n_neighbors
-        self.block_size = block_size
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.trend = trend
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.random_state = random_state
+    features: TransformerMixin | None = None
+    n_neighbors: int = 64
+    _: KW_ONLY
+    block_size: int = 256
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Residual:
         return Residual(self.features, int(self.n_neighbors), int(self.block_size), self.max_memory_gib)

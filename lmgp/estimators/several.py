@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import RandomState, generator, named_targets, refuse_no_targets
 from lmgp.errors import InputError
-from lmgp.estimators.base import limits_of_targets
+from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.metrics.scorers import DensityScorer, crps_scorer, end_of, loss_rows, nlpd_scorer
 from lmgp.utils.columns import checked_table, refuse_what_is_no_table
@@ -68,9 +68,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"regressor": [HasMethods(["fit", "predict"]), None]}
 
-    __metadata_request__predict: ClassVar = dict.fromkeys(
-        ("return_std", "include_noise", "return_error", "return_cov", "batch_size", "verbose"), True
-    )
+    __metadata_request__predict: ClassVar = PREDICT_OPTIONS
 
     estimators_ = OfFit[tuple[Any, ...]]()
     target_names_ = OfFit[NDArray[Any]]()
@@ -92,7 +90,7 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         ----------
         X : array-like of shape (n, d)
         y : array-like of shape (n, t)
-            All targets of each row: none may be missing.
+            All targets of each row: none may be missing. For one target, of shape (n,), use `GPRegressor`.
         sample_weight : array-like of shape (n,), optional
             For all targets.
         noise_variances : array-like of shape (n,) or (n, t), optional
@@ -113,7 +111,13 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
             self._validate_params()
             refuse_what_is_no_table(X, "X")
             refuse_no_targets(self, y)
-            targets: Floats = checked_table(y, "y", ensure_min_samples=2, ensure_min_features=1)
+            targets: Floats = checked_table(y, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
+            if targets.ndim < 2:
+                raise InputError(
+                    f"Expected 2D array, got {('scalar', '1D')[targets.ndim]} array: y must have one column a target, "
+                    f"shape (n, t), and has shape {targets.shape}. For one target use GPRegressor, or make a column of "
+                    "it, y.reshape(-1, 1)."
+                )
             names = named_targets(y, targets)
             assert names is not None  # of a table
             noise = None if noise_variances is None else np.asarray(noise_variances)
@@ -156,30 +160,24 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
 
     def predict_quantile(self, X: ArrayLike, quantile: ArrayLike = 0.5, **options: Any) -> Floats:
         """Predict quantiles, (n, t) or (n, t, q); see `ExactGPRegressor.predict_quantile`."""
-        quantiles: Floats = self._of_each("predict_quantile", X, 1, quantile=quantile, **options)
-        return quantiles
+        return self._of_each("predict_quantile", X, 1, quantile=quantile, **options)
 
     def predict_interval(self, X: ArrayLike, level: float = 0.95, **options: Any) -> tuple[Floats, Floats]:
         """Predict central intervals, each bound of shape (n, t); see `ExactGPRegressor.predict_interval`."""
-        lower, upper = self._of_each("predict_interval", X, 1, level=level, **options)
-        return lower, upper
+        return self._of_each("predict_interval", X, 1, level=level, **options)
 
     def predict_exceedance(self, X: ArrayLike, threshold: ArrayLike, **options: Any) -> Floats:
         """Predict the probability of a value above a threshold: one, one a target, or one a row and target."""
         check_is_fitted(self)
-        limits = limits_of_targets(threshold, len(self.estimators_))
-        pairs = zip(self.estimators_, np.moveaxis(limits, -1, 0), strict=True)
-        return np.stack([model.predict_exceedance(X, limit, **options) for model, limit in pairs], axis=1)
+        limits = np.moveaxis(limits_of_targets(threshold, len(self.estimators_)), -1, 0)
+        return self._of_each("predict_exceedance", X, 1, limits, **options)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
     ) -> Floats:
         """Draw functions from the posterior of each target, (n, t, n_samples); see `ExactGPRegressor.sample_y`."""
-        rng = generator(random_state)
-        drawn: Floats = self._of_each(
-            "sample_y", X, 1, n_samples=n_samples, random_state=rng, include_noise=include_noise
-        )
-        return drawn
+        options = {"n_samples": n_samples, "random_state": generator(random_state), "include_noise": include_noise}
+        return self._of_each("sample_y", X, 1, **options)
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return −log p(y) of each row and target, (n, t), in nats. `lmgp.metrics.nlpd_scorer` takes it."""
@@ -212,18 +210,19 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     @property
     def n_features_in_(self) -> int:
         """The number of input columns."""
-        n_inputs: int = self.estimators_[0].n_features_in_
-        return n_inputs
+        return self.estimators_[0].n_features_in_
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the columns, where X was a data frame."""
-        names: NDArray[Any] = self.estimators_[0].feature_names_in_
-        return names
+        return self.estimators_[0].feature_names_in_
 
-    def _of_each(self, method: str, X: ArrayLike, axis: int, **options: Any) -> Any:
+    def _of_each(self, method: str, X: ArrayLike, axis: int, values: Any = None, **options: Any) -> Any:
+        """Return what a method gives of each target, joined at an axis; `values` are arguments of each, if any."""
         check_is_fitted(self)
-        results = [getattr(model, method)(X, **options) for model in self.estimators_]
+        arguments = [()] * len(self.estimators_) if values is None else [(value,) for value in values]
+        pairs = zip(self.estimators_, arguments, strict=True)
+        results = [getattr(model, method)(X, *given, **options) for model, given in pairs]
         if isinstance(results[0], tuple):
             return tuple(np.stack(parts, axis=axis) for parts in zip(*results, strict=True))
         return np.stack(results, axis=axis)

@@ -1,6 +1,6 @@
 """Gaussian processes whose mean is solved for all rows at once, on Fourier modes, and whose variance is local."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -9,20 +9,19 @@ from numpy.typing import ArrayLike
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Noise, RandomState
-from lmgp.estimators.base import TrendColumns, untrended
+from lmgp.data import Noise
+from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
+from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
-from lmgp.learning.engine import Wanted
-from lmgp.learning.forms import Ard
 from lmgp.learning.from_sums import learn_from_sums
 from lmgp.learning.record import Learning, Trial
 from lmgp.posteriors.spectral import SpectralError, SpectralPosterior
 from lmgp.recipes import Spectral
 from lmgp.sums.modes import ModeSums
-from lmgp.utils.fitted import unchanged_on_failure
 
 
+@dataclass(eq=False, repr=False)
 class SpectralGPRegressor(StreamedGaussianProcess):
     """A Gaussian process in up to three columns: the mean by a global solve on Fourier modes, the variance locally.
 
@@ -114,34 +113,12 @@ class SpectralGPRegressor(StreamedGaussianProcess):
         "box": ["array-like", None],
     }
 
-    def __init__(
-        self,
-        tolerance: float = 1e-3,
-        *,
-        max_iterations: int = 2000,
-        kernel: Wanted = None,
-        noise_variance: float | None = None,
-        trend: TrendColumns = "constant",
-        ard: Ard = False,
-        max_learning_rows: int = 2000,
-        max_memory_gib: float = 4.0,
-        max_seconds: float | None = None,
-        room: float = 1.0,
-        box: ArrayLike | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
-        self.kernel = kernel
-        self.noise_variance = noise_variance
-        self.trend = trend
-        self.ard = ard
-        self.max_learning_rows = max_learning_rows
-        self.max_memory_gib = max_memory_gib
-        self.max_seconds = max_seconds
-        self.room = room
-        self.box = box
-        self.random_state = random_state
+    tolerance: float = 1e-3
+    _: KW_ONLY
+    max_iterations: int = 2000
+    max_seconds: float | None = None
+    room: float = 1.0
+    box: ArrayLike | None = None
 
     def _recipe(self, n_rows: int, kernel: Kernel) -> Spectral:
         return Spectral(
@@ -207,9 +184,8 @@ class SpectralGPRegressor(StreamedGaussianProcess):
             If the iterations end before the tolerance is reached, or the modes are too few for this number of rows.
         """
         check_is_fitted(self)
-        with unchanged_on_failure(self):
-            rows = self._more_rows(X, y, sample_weight, noise_variances)
-            self._fitted = self._state().with_more(rows).of_sums(warm=True)
+        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
+        self._fitted = self._state().with_more(rows).of_sums(warm=True)
         return self
 
     def relearn(self) -> Self:

@@ -2,7 +2,6 @@
 
 from copy import copy
 from dataclasses import replace
-from numbers import Real
 from os import PathLike
 from typing import Any, Self
 
@@ -10,19 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Rows, check_rows, known_centers, validated_pair
+from lmgp.data import Rows, check_rows, known_centers, named_targets, validated_pair
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
 from lmgp.io.sources import Chunk
-from lmgp.kernels.base import Kernel
-from lmgp.learning.forms import declared_free
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
 from lmgp.sums.kept import ONE_START
 from lmgp.sums.partitions import Partitions, fit_to_partitions, partitions_of, source_or_partitions, sums_of_partitions
 from lmgp.sums.sample import Sample
 from lmgp.sums.stream import StreamFit, checked_chunk, reading
-from lmgp.utils.fitted import digest, unchanged_on_failure
+from lmgp.utils.fitted import digest
 from lmgp.utils.progress import shown
 
 
@@ -126,12 +123,6 @@ class StreamedGaussianProcess(GaussianProcess):
                 StreamFit(self, source, checkpoint, bool(verbose), center).run()
         return self
 
-    @staticmethod
-    def _additive(fit: Fit) -> AdditiveRecipe:
-        recipe = fit.recipe
-        assert isinstance(recipe, AdditiveRecipe)  # of these regressors
-        return recipe
-
     def partial_fit(
         self,
         X: Any,
@@ -169,19 +160,18 @@ class StreamedGaussianProcess(GaussianProcess):
         source = source_or_partitions(X, y, sample_weight, noise_variances, client=client)
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, noise_variances, verbose=verbose, client=client)
-        with unchanged_on_failure(self):
-            if source is None:
-                self._fitted = self._fitted.with_more(self._more_rows(X, y, sample_weight, noise_variances))
-                return self
-            if isinstance(source, Partitions):
-                sums = sums_of_partitions(self, source, client, bool(verbose))
-                self._fitted = self._fitted.with_sums(self._known_sums() + sums)
-                return self
-        for place, chunk in reading(source, bool(verbose), type(self).__name__):
-            rows = checked_chunk(self, chunk, place)
-            if rows is not None:
-                with place.named():
-                    self._fitted = self._fitted.with_more(rows)
+        if isinstance(source, Partitions):
+            sums = sums_of_partitions(self, source, client, bool(verbose))
+            self._fitted = self._fitted.with_sums(self._fitted.known_sums + sums)
+        elif source is None:
+            rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
+            self._fitted = self._fitted.with_more(rows)
+        else:
+            for place, chunk in reading(source, bool(verbose), type(self).__name__):
+                some = checked_chunk(self, chunk, place)
+                if some is not None:
+                    with place.named():
+                        self._fitted = self._fitted.with_more(some)
         return self
 
     def forget(
@@ -210,16 +200,8 @@ class StreamedGaussianProcess(GaussianProcess):
             If rows are not in the model: of a model that keeps its rows, always; of one that keeps sums, where no rows
             have the sums that would be left. The model then is as it was.
         """
-        check_is_fitted(self)
-        partitions = partitions_of(X, y, sample_weight, noise_variances)
-        with unchanged_on_failure(self):
-            known = self._known_sums()
-            if partitions is not None:
-                gone = sums_of_partitions(self, partitions)
-            else:
-                rows = self._more_rows(X, y, sample_weight, noise_variances)
-                gone = known.of(self._fitted.checked(rows))
-            self._fitted = self._fitted.with_sums(known - gone)
+        gone = self._sums_of(X, y, sample_weight, noise_variances)
+        self._fitted = self._fitted.with_sums(self._fitted.known_sums - gone)
         return self
 
     def with_rows(
@@ -237,14 +219,8 @@ class StreamedGaussianProcess(GaussianProcess):
         -------
         A model of the same class
         """
-        check_is_fitted(self)
-        partitions = partitions_of(X, y, sample_weight, noise_variances)
+        sums = self._sums_of(X, y, sample_weight, noise_variances)
         other = copy(self)
-        if partitions is not None:
-            sums = sums_of_partitions(self, partitions)
-        else:
-            rows = self._more_rows(X, y, sample_weight, noise_variances)
-            sums = self._known_sums().of(self._fitted.checked(rows))
         other._fitted = self._fitted.with_sums(sums).solved
         return other
 
@@ -268,8 +244,7 @@ class StreamedGaussianProcess(GaussianProcess):
         check_is_fitted(self)
         name = type(self).__name__
         if not isinstance(other, type(self)):
-            article = "An" if name[0] in "AEIOU" else "A"
-            raise InputError(f"{article} {name} merges with another one; got {type(other).__name__}.")
+            raise InputError(f"A {name} merges with another one; got {type(other).__name__}.")
         check_is_fitted(other)
         if digest(self.kernel_) != digest(other.kernel_):
             raise InputError(
@@ -285,69 +260,45 @@ class StreamedGaussianProcess(GaussianProcess):
             raise InputError(
                 f"Models of one trend merge; these have {mine.trend.name} and {theirs.trend.name}. {ONE_START}"
             )
-        with unchanged_on_failure(self):
-            if not np.array_equal(mine.origin, theirs.origin):
-                raise InputError(ONE_START)
-            self._fitted = mine.with_sums(self._known_sums() + other._known_sums()).solved
+        if not np.array_equal(mine.origin, theirs.origin):
+            raise InputError(ONE_START)
+        self._fitted = mine.with_sums(mine.known_sums + theirs.known_sums).solved
         return self
 
-    def _known_sums(self) -> Any:
-        if self._fitted.sums is None:
-            raise InputError(
-                "This model was saved by an earlier version of lmgp, without its sums: rows are neither added to it "
-                "nor taken out. Fit it again."
-            )
-        return self._fitted.sums
+    def _sums_of(self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None) -> Any:
+        """Return the sums over rows alone, in memory or in dask collections."""
+        check_is_fitted(self)
+        known, partitions = self._fitted.known_sums, partitions_of(X, y, sample_weight, noise_variances)
+        if partitions is not None:
+            return sums_of_partitions(self, partitions)
+        rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
+        return known.of(self._fitted.checked(rows))
 
-    def _more_rows(self, X: Any, y: Any, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None) -> Rows:
-        """Check rows that are to be added or taken out; y as it is."""
-        inputs, target = validated_pair(self, X, y, reset=False)
-        return check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
-
-    def _rows_of(self, chunk: Chunk) -> Rows:
-        """Check a chunk of a stream; the first one says how many columns there are, and their names."""
+    def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
+        """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
         reset = "n_features_in_" not in vars(self)
         inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
-        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least=0)
+        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 
     def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
         """Return the state of a model without rows: all that is not summed."""
         rows, totals = sample.rows, sample.targets
-        if rows is None or totals is None:
-            raise InputError("The stream has no rows of positive weight; at least 2 are needed to fit a model.")
-        import pandas  # which takes a while to import
-
-        names = self._names()
-        X = rows.X if names is None else pandas.DataFrame(rows.X, columns=list(names))
-        y = rows.Y[:, 0] if rows.n_targets == 1 else rows.Y
-        rows, target_names = self._checked_rows(X, y, rows.weights, rows.noise_variances)
+        if rows is None or totals is None or len(rows) < 2:
+            n = 0 if rows is None else len(rows)
+            raise InputError(f"At least 2 rows of positive weight are needed to fit a model; got {n} sample(s).")
+        target_names = named_targets(rows.Y, rows.Y[:, 0] if rows.n_targets == 1 else rows.Y)
+        self._check_first(rows, target_names)
         centers = totals.means if center is None else known_centers(center, rows)
         fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, rngs)
-        recipe = self._additive(fit)
+        assert isinstance(fit.recipe, AdditiveRecipe)  # of these regressors
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
-        sums = recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
+        sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
         return replace(fit, sums=sums)
 
     def _digest_of(self, center: ArrayLike | None) -> str:
         """Return a name that fits of the same parameters and center share."""
-        values = {**self.get_params(deep=False), "center": center}
-        return digest({name: _hashed(value) for name, value in values.items()})
-
-    @property
-    def _all_given(self) -> bool:
-        """Whether nothing is learned."""
-        given = isinstance(self.kernel, Kernel) and declared_free(self.kernel) is None
-        return given and self.noise_variance is not None
+        return digest((*self.get_params(deep=False).items(), center))
 
     def _needs_sample(self) -> bool:
         """Say whether the model needs a pass over all rows before they are summed."""
         return not self._all_given or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore
-
-
-def _hashed(value: Any) -> Any:
-    """Return a value that has a digest: of a generator, its state."""
-    if isinstance(value, np.random.Generator):
-        return str(value.bit_generator.state)
-    if isinstance(value, np.random.RandomState):
-        return str(value.get_state(legacy=False))
-    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else value

@@ -3,19 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from lmgp.data import refuse_no_targets
 from lmgp.errors import InputError
+from lmgp.estimators.base import checked_level, checked_probabilities, exceedance
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale
@@ -263,8 +262,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If a probability is not between 0 and 1.
         """
         check_is_fitted(self)
-        probabilities = checked_probabilities(quantile)
-        scale = self.scale_
+        probabilities, scale = checked_probabilities(quantile), self.scale_
         if include_noise:
             mean, std = self._of_z(X, **options)
             columns = [scale.quantile(mean, std, one) for one in probabilities.ravel()]
@@ -330,11 +328,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         else:  # E[y | f] is as monotone in f as y is in z
             mean, std, noise = self._of_function(X, **options)
             limits = self.scale_.limit_of_mean(float(threshold), mean, std, noise)
-        above = mean - limits if self.scale_.increasing else limits - mean
-        # Without any uncertainty the value is the mean.
-        certain = np.where(above > 0.0, np.inf, -np.inf)
-        found: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
-        return found
+        return exceedance(mean - limits if self.scale_.increasing else limits - mean, std)
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return −log p(y) of each row: that of z, less log |g′(y)|. `lmgp.metrics.nlpd_scorer` takes it.
@@ -350,7 +344,10 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             In nats.
         """
         mean, std = self._of_z(X)
-        return -self.scale_.log_density(self._checked_target(y, self.scale_, len(mean)), mean, std)
+        target = self._checked_target(y)
+        check_consistent_length(mean, target)
+        self.scale_.check(target)
+        return -self.scale_.log_density(target, mean, std)
 
     def crps_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score of each row. `lmgp.metrics.crps_scorer` takes it.
@@ -366,7 +363,9 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             In units of y.
         """
         mean, std = self._of_z(X)
-        return self.scale_.crps(self._checked_target(y, None, len(mean)), mean, std)
+        target = self._checked_target(y)
+        check_consistent_length(mean, target)
+        return self.scale_.crps(target, mean, std)
 
     @property
     def loo_(self) -> TransformedLeaveOneOut:
@@ -376,20 +375,17 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
     @property
     def n_features_in_(self) -> int:
         """The number of input columns."""
-        n_inputs: int = self.regressor_.n_features_in_
-        return n_inputs
+        return self.regressor_.n_features_in_
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the columns, where X was a data frame."""
-        names: NDArray[Any] = self.regressor_.feature_names_in_
-        return names
+        return self.regressor_.feature_names_in_
 
     def _of_z(self, X: ArrayLike, **options: Any) -> tuple[Floats, Floats]:
         """Return the mean and the standard deviation of z, with noise."""
         check_is_fitted(self)
-        mean, std = self.regressor_.predict(X, return_std=True, include_noise=True, **options)
-        return mean, std
+        return self.regressor_.predict(X, return_std=True, include_noise=True, **options)
 
     def _of_function(self, X: ArrayLike, std: Floats | None = None, **options: Any) -> tuple[Floats, Floats, Floats]:
         """Return the mean and the standard deviation of f, and that of the noise, for z = f + noise."""
@@ -397,8 +393,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         mean, latent = self.regressor_.predict(X, return_std=True, **options)
         return mean, latent, np.sqrt(np.maximum(np.square(whole) - np.square(latent), 0.0))
 
-    def _checked_target(self, y: Any, scale: Scale | None = None, n_rows: int | None = None) -> Floats:
-        """Return y as floats of shape (n,), after checking that they are finite numbers that the scale takes."""
+    def _checked_target(self, y: Any) -> Floats:
+        """Return y as floats of shape (n,), after checking that they are numbers."""
         refuse_no_targets(self, y)
         shape = np.asarray(y).shape
         if len(shape) == 2 and shape[1] > 1:
@@ -407,12 +403,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
                 "lmgp.estimators.MultiTargetGPRegressor with this regressor."
             )
         refuse_other_than_numbers(y, "y")
-        target = np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
-        if n_rows is not None and len(target) != n_rows:
-            raise InputError(f"X and y have inconsistent numbers of samples: [{n_rows}, {len(target)}].")
-        if scale is not None:
-            scale.check(target)
-        return target
+        return np.asarray(column_or_1d(y, warn=True), dtype=np.float64)
 
     def _scale(self, y: Floats) -> Scale:
         if isinstance(self.transformer, str):
@@ -428,25 +419,3 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.transformer == "log"
         return tags
-
-
-def checked_level(level: object) -> float:
-    """Return the probability of an interval."""
-    if isinstance(level, bool) or not isinstance(level, Real) or not 0.0 < float(level) < 1.0:
-        raise InputError(
-            f"level must be a number strictly between 0 and 1; got {level!r}. For 95% intervals give level=0.95."
-        )
-    return float(level)
-
-
-def checked_probabilities(quantile: Any) -> Floats:
-    """Return the probabilities of quantiles."""
-    try:
-        values = np.asarray(quantile, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.array(np.nan)
-    if values.ndim > 1 or not values.size or not np.all((values > 0.0) & (values < 1.0)):
-        raise InputError(
-            f"quantile must be a number strictly between 0 and 1, or several; got {quantile!r}. The median is 0.5."
-        )
-    return values

@@ -55,7 +55,7 @@ class Scale(ABC):
         """
         finite = isinstance(threshold, Real) and not isinstance(threshold, bool) and math.isfinite(threshold)
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = float(self.forward(self._clipped(np.array([float(threshold)])))[0]) if finite else math.nan
+            found = float(self.forward(np.array([float(threshold)]))[0]) if finite else math.nan
         if math.isnan(found):
             raise InputError(
                 f"threshold must be a finite number that the transformer of the target takes; got {threshold!r}."
@@ -70,10 +70,6 @@ class Scale(ABC):
             higher = (self.mean(mean + std * middle, noise_std) > threshold) == self.increasing
             below, above = np.where(higher, below, middle), np.where(higher, middle, above)
         return mean + std * 0.5 * (below + above)
-
-    def _clipped(self, y: Floats) -> Floats:
-        """Return values below all targets as the limit of these."""
-        return y
 
     def quantile(self, mean: Floats, std: Floats, q: float) -> Floats:
         """Return the quantile of y, for z of this mean and standard deviation: exact, of any g."""
@@ -94,20 +90,14 @@ class Scale(ABC):
 
     def std(self, mean: Floats, std: Floats) -> Floats:
         """Return the standard deviation of y, shape (n,)."""
-
-        def deviations(m: Floats, s: Floats) -> Floats:
-            values = self._over(m, s)
-            return np.sqrt(np.square(values - (values @ WEIGHTS)[:, None]) @ WEIGHTS)
-
-        return self._by_rows(deviations, mean, std)
+        return self._by_rows(lambda m, s: _deviations(self._over(m, s)), mean, std)
 
     def latent_std(self, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
         """Return the standard deviation of E[y | f], where z = f + noise and f has this mean and `std`."""
 
         def deviations(m: Floats, s: Floats, noise: Floats) -> Floats:
             f = m[:, None] + s[:, None] * NODES
-            values = self._finite(f[:, :, None] + noise[:, None, None] * NODES) @ WEIGHTS
-            return np.sqrt(np.square(values - (values @ WEIGHTS)[:, None]) @ WEIGHTS)
+            return _deviations(self._finite(f[:, :, None] + noise[:, None, None] * NODES) @ WEIGHTS)
 
         return self._by_rows(deviations, mean, std, noise_std)
 
@@ -141,6 +131,11 @@ class Scale(ABC):
         return np.concatenate(parts) if parts else np.empty(0)
 
 
+def _deviations(values: Floats) -> Floats:
+    """Return the standard deviation of each row of values at the nodes."""
+    return np.sqrt(np.square(values - (values @ WEIGHTS)[:, None]) @ WEIGHTS)
+
+
 NODES, _weights = np.polynomial.hermite_e.hermegauss(N_NODES)
 WEIGHTS: Floats = _weights / _weights.sum()
 _points, _shares = np.polynomial.legendre.leggauss(N_QUANTILES)
@@ -164,11 +159,9 @@ class LogScale(Scale):
     shift: float
     increasing: bool = True
 
-    def _clipped(self, y: Floats) -> Floats:
-        return np.maximum(y, -self.shift)
-
     def forward(self, y: Floats) -> Floats:
-        """Return log(y + shift)."""
+        """Return log(y + shift); −∞ of what all targets are above."""
+        y = np.maximum(y, -self.shift)
         return np.log1p(y) if self.shift == 1.0 else np.log(y)
 
     def inverse(self, z: Floats) -> Floats:

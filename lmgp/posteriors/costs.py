@@ -155,6 +155,16 @@ def of_residual(work: Work, n_neighbours: int, block_size: int, n: int, d: int, 
     return of_map(work, n, d, n_predict, kernel) + block + products + nearest
 
 
+def of_iterations(n_iterations: int, n_preconditioner: int, n: int, d: int, n_predict: int, kernel: Kernel) -> Cost:
+    """Count conjugate gradients over n rows, and means of their solution.
+
+    An iteration makes the covariances of all pairs of rows, of which memory may spare a part, multiplies by them, and
+    solves with a preconditioner of as many columns as landmarks and rows of a block.
+    """
+    iteration = _entries(n**2, d, kernel) + Cost(2.0 * n**2 + 4.0 * n * n_preconditioner)
+    return n_iterations * iteration + n_predict * (_entries(n, d, kernel) + Cost(2.0 * n))
+
+
 def of_modes(modes: Modes, n_iterations: float) -> Cost:
     """Count the iterations of a global solve on Fourier modes: two transforms for each."""
     grid = float(np.prod(4.0 * modes.counts + 1.0))

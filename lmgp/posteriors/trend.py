@@ -67,7 +67,7 @@ class Trend:
     unit: float = 1.0
 
     @classmethod
-    def of(cls, rows: Rows, columns: Any, names: Sequence[str] | None) -> Self:
+    def of(cls, rows: Rows, columns: Any, names: Sequence[str] | None) -> "Trend":
         """Make the columns of a trend for training rows, which count with their weight over their noise variance.
 
         Parameters
@@ -85,7 +85,7 @@ class Trend:
         """
         index = chosen_columns(columns, names, rows.X.shape[1])
         if index is None:
-            return cls((), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.empty((0, 0)), False)
+            return CONSTANT_TREND
         n, q = len(rows), len(index)
         if n <= q + 1:
             raise InputError(
@@ -182,6 +182,10 @@ class Trend:
         change *= self.unit
         values = change @ coefficients
         return TrendEstimate(self.names, values[0], values[1:], change @ covariance @ change.T)
+
+
+# That of the mean of y.
+CONSTANT_TREND = Trend((), np.empty(0, dtype=np.intp), np.empty(0), np.empty(0), np.empty((0, 0)), False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -290,7 +290,8 @@ def _restore(value: Any, state: dict[str, Any]) -> None:
     for name in expected.keys() - state.keys():
         raise ModelFileError(f"{cls.__name__} in it lacks {name}")
     for name in state.keys() - expected.keys():
-        if expected and (is_dataclass(cls) or name == name.strip("_")):
+        learned = hasattr(cls, "get_params") and name != name.strip("_")
+        if expected and not learned:
             raise ModelFileError(f"{cls.__name__} in it has the unknown part {name[:80]!r}")
     if hasattr(cls, "__setstate__"):
         value.__setstate__(state)

@@ -110,7 +110,7 @@ def _weighed(estimator: Any, fit: State) -> State:
     """Return the state of a featurized regressor, of which the file has no rows."""
     from lmgp.data import TargetSums
     from lmgp.estimators.base import Fit
-    from lmgp.posteriors.trend import Trend
+    from lmgp.posteriors.trend import CONSTANT_TREND
 
     if fit["trend"] is not None:
         raise ModelFileError("it has a trend and no rows")
@@ -120,7 +120,6 @@ def _weighed(estimator: Any, fit: State) -> State:
     of_a_row = math.log(2.0 * math.pi * noise.variance) + posterior["surprise"]
     n = -(2.0 * posterior["log_marginal_likelihood"] + determinant) / of_a_row
     products = noise.variance * (n * posterior["surprise"] + (coefficients.T @ coefficients).numpy())
-    none = np.empty(0)
     attributes = {
         **{"features": fit["features"], "centre": fit["map_centre"], "kernel": fit["kernel"], "_box": fit["box"]},
         **{"noise": noise, "factor": factor, "coefficients": coefficients, "n_rows": round(n)},
@@ -129,7 +128,7 @@ def _weighed(estimator: Any, fit: State) -> State:
     state = Fit(
         kernel=fit["kernel"],
         noise_variance=fit["noise_variance"],
-        trend=Trend((), np.empty(0, dtype=np.intp), none, none, np.empty((0, 0)), False),
+        trend=CONSTANT_TREND,
         level=np.array([[fit["center"]]]),
         centers=np.array([fit["center"]]),
         scales=np.ones(1),

@@ -145,12 +145,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         value = value.astype(np.float64) if value.dtype.kind in "iuf" else value
         return value.item() if value.size == 1 else np.ascontiguousarray(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__qualname__, {
-            one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.compare
-        }
     if isinstance(value, BaseEstimator):
         parameters = {name: _plain(one) for name, one in value.get_params(deep=False).items()}
         learned = {name: _plain(one) for name, one in vars(value).items() if name.endswith("_")}  # of other libraries
         return type(value).__qualname__, parameters, _plain(vars(value).get("_fitted", learned))
+    if is_dataclass(value) and not isinstance(value, type):
+        return type(value).__qualname__, {
+            one.name: _plain(getattr(value, one.name)) for one in fields(value) if one.compare
+        }
     return value

@@ -334,6 +334,8 @@ def test_what_is_wrong_is_named() -> None:
             regressor.loo_  # noqa: B018
     with pytest.raises(InputError, match=r"shape \(80, 3\); got shape \(80, 2\)"):
         each.fit(X, Y, None, np.ones((N, 2)))
+    with pytest.raises(InputError, match=r"one column a target, .* shape \(80,\)\. For one target use GPRegressor"):
+        each.fit(X, Y[:, 0])
     fitted = clone(GIVEN["exact"][0]).fit(X, Y)
     with pytest.raises(InputError, match="n_samples must be a positive integer; got 0"):
         fitted.sample_y(NEW, 0)

@@ -14,6 +14,7 @@ from lmgp.neighbours.cells import points_per_cell, rows_per_cell
 from lmgp.neighbours.placement import cover
 from lmgp.posteriors import costs
 from lmgp.posteriors.costs import PASSES, REFERENCE, TRIANGULAR, Cost
+from lmgp.recipes import Exact, Iterative
 from lmgp.selection import candidates, probes, search
 from lmgp.selection.candidates import Allowed, Candidate
 from tests.selection.machine import (
@@ -54,6 +55,14 @@ class TestCounts:
     def test_a_sum_of_kernels_takes_the_entries_of_both(self) -> None:
         one, both = (costs.of_exact(100, 2, 0, kernel) for kernel in (KERNEL, KERNEL + MaternKernel()))
         assert both.bytes == 2.0 * one.bytes
+
+    def test_of_iterations_they_grow_with_the_square_of_the_rows(self) -> None:
+        few, many = (Iterative(max_iterations=9).cost(n, 3, 7, KERNEL) for n in (20_000, 40_000))
+        entries = 9 * 40_000**2
+        assert many.operations > (2 + 2 * 3) * entries
+        assert many.bytes > 8 * PASSES * entries
+        assert 2.0 < many.bytes / few.bytes < 4.0
+        assert many.seconds < Exact().cost(40_000, 3, 7, KERNEL).seconds
 
     def test_of_a_model_for_all_rows(self) -> None:
         n, D, m = 400, 64, 7
