@@ -410,11 +410,11 @@ class Summary:
         return replace(moments, low=low, high=high, least=least, most=most)
 
     @property
-    def scales(self) -> Floats:
-        """The standard deviation of each column, shape (d,); 1 of a constant one."""
+    def deviations(self) -> Floats:
+        """The standard deviation of each column, shape (d,): 0 of one that is constant up to rounding."""
         deviations = np.sqrt(self.squares / self.n)
         spread = deviations > CONSTANT * np.maximum(np.abs(self.low), np.abs(self.high))
-        return np.where(spread, deviations, 1.0)
+        return np.where(spread, deviations, 0.0)
 
     def farthest(self, centers: Floats) -> Floats:
         """Return the largest |y − center| of the first targets, one for each center, shape (len(centers),)."""
@@ -448,7 +448,7 @@ def not_there(what: str) -> InputError:
 
 
 def known_centers(known: ArrayLike | None, rows: Rows) -> Floats:
-    """Return the mean of each target that is known, shape (t,); of None, the weighted means of the rows.
+    """Return the known means of the targets, shape (t,), or the weighted means of the rows if `known` is None.
 
     Raises
     ------

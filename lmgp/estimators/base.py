@@ -22,7 +22,7 @@ from lmgp.data import (
     RandomState,
     Rows,
     check_rows,
-    column_scales,
+    column_deviations,
     generator,
     known_centers,
     named_targets,
@@ -88,7 +88,7 @@ class Fit:
     farthest : ndarray of shape (t,)
         The largest |z|.
     column_scales : ndarray of shape (d,)
-        The standard deviation of each column that the kernel sees.
+        The standard deviation of each column that the kernel sees; 0 of a constant one.
     learning : Learning
     recipe : Recipe
     converged : bool
@@ -222,9 +222,8 @@ class Fit:
         centers = level[0] if not self.trend.estimated else totals.means[:t] + totals.means[t:] @ self.origin
         centers = self.centers if self.centers_given else centers
         farthest = summary.farthest(np.zeros(t) if self.trend.estimated else change[0]) / self.scales
-        return replace(self, sums=sums, centers=centers, farthest=farthest, column_scales=summary.scales).conditioned(
-            posterior, level
-        )
+        state = replace(self, sums=sums, centers=centers, farthest=farthest, column_scales=summary.deviations)
+        return state.conditioned(posterior, level)
 
     def conditioned(
         self, posterior: Posterior, level: Floats, rows: Rows | None = None, gib: float | None = None
@@ -293,7 +292,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         What was tried to learn the hyper-parameters. Printed, it is a table.
     relevance_ : ndarray of shape (d,)
         The standard deviation of each column over its lengthscale, the shortest one of a sum: how much the column
-        counts. For kernels with a lengthscale.
+        counts. 0 for a constant column. For kernels with a lengthscale.
     n_features_in_ : int
         The number of input columns, d.
     """
@@ -529,7 +528,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         recipe.check(learned.kernel, rows.X.shape[1])
         fit = Fit(
             learned.kernel, learned.noise_variance, trend, level, centers, scales,
-            np.abs(of_learning.Y).max(axis=0), column_scales(rows), learned.learning,
+            np.abs(of_learning.Y).max(axis=0), column_deviations(rows), learned.learning,
             recipe, learned.converged, given, names, None,
             origin=level, selection=selection,
         )  # fmt: skip

@@ -256,6 +256,10 @@ class StreamedGaussianProcess(GaussianProcess):
                 f"Models of the same columns merge; these have {self.n_features_in_} and {other.n_features_in_}."
             )
         mine, theirs = self._fitted, other._fitted
+        if len(mine.centers) != len(theirs.centers):
+            raise InputError(
+                f"Models of the same targets merge; these have {len(mine.centers)} and {len(theirs.centers)} targets."
+            )
         if mine.trend.name != theirs.trend.name:
             raise InputError(
                 f"Models of one trend merge; these have {mine.trend.name} and {theirs.trend.name}. {ONE_START}"

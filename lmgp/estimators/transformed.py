@@ -206,7 +206,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             Whether to return an estimate of the divergence from the exact prediction as well, see `ExactGPRegressor`.
             That of y is that of z.
         **options
-            All else that `predict` of the regressor takes.
+            All else that `predict` of the regressor takes. `return_cov` gives the covariance of z with its noise, not
+            that of y, which has no closed form.
 
         Returns
         -------
@@ -390,7 +391,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
     def _of_function(self, X: ArrayLike, std: Floats | None = None, **options: Any) -> tuple[Floats, Floats, Floats]:
         """Return the mean and the standard deviation of f, and that of the noise, for z = f + noise."""
         whole = self._of_z(X, **options)[1] if std is None else std
-        mean, latent = self.regressor_.predict(X, return_std=True, **options)
+        mean, latent = self.regressor_.predict(X, return_std=True, **options)[:2]
         return mean, latent, np.sqrt(np.maximum(np.square(whole) - np.square(latent), 0.0))
 
     def _checked_target(self, y: Any) -> Floats:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.data import checked_scales
 from lmgp.errors import InputError
-from lmgp.kernels.base import Bounds, Kernel, check_bounds, require
+from lmgp.kernels.base import Bounds, Kernel, check_bounds, require, unsupported
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
 from lmgp.utils.lazy import Tensor, torch
 
@@ -113,7 +113,7 @@ class StationaryKernel(Kernel):
         -------
         ndarray of shape (m,)
         """
-        raise NotImplementedError
+        raise unsupported(self, "spectral_density", "scaled_density")
 
     def mixing(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw what multiplies Gaussian frequencies: a kernel is a mixture of Gaussian kernels of many lengthscales.
@@ -127,7 +127,7 @@ class StationaryKernel(Kernel):
         -------
         ndarray of shape (size,)
         """
-        raise NotImplementedError
+        raise unsupported(self, "frequencies", "mixing")
 
     def can(self, capability: str) -> bool:  # noqa: D102
         needed = {"spectral_density": "scaled_density", "frequencies": "mixing"}.get(capability)

@@ -485,7 +485,8 @@ def fitted_map(
     kernel : Kernel
     rows : Rows
     centroids : ndarray of shape (n_centroids, d)
-        In the units of X. Of none, random rows stand for the test rows that will be their own centroids.
+        In the units of X. Where n_centroids is 0, each test row will be its own centroid, and random training rows
+        stand for them while the map is fitted.
     rng : numpy.random.Generator
     max_memory_gib : float, optional
         For the matrices of a model with this map, in GiB; the machine's memory if not given.

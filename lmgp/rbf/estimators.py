@@ -92,13 +92,13 @@ def check_kind(estimator: Any) -> None:
             "last step or the estimator that it varies: parameters are then named estimator__C, say."
         )
     if _read.dispatch(type(estimator)) is _read.dispatch(object):
-        raise InputError(f"No kernel expansion is known of {kind}. Supported: {SUPPORTED}.")
+        _read(estimator)  # which refuses it
 
 
 @singledispatch
 def _read(model: Any) -> RBFExpansion:
-    """Read the expansion of a fitted model of a kind that `check_kind` accepts."""
-    raise NotImplementedError
+    """Read the expansion of a fitted model; of a kind that is not registered below, no expansion is known."""
+    raise InputError(f"No kernel expansion is known of {type(model).__name__}. Supported: {SUPPORTED}.")
 
 
 def _dense(array: Any) -> Floats:

@@ -168,8 +168,8 @@ def read_file(path: PathLike) -> tuple[Any, dict[str, Any]]:
     Raises
     ------
     ModelFileError
-        If there is no such file, it is of another kind, is damaged, or is of a later version of the format or of an
-        earlier one of the package whose objects are no longer known.
+        If there is no such file, or it is no model file, is damaged, has a later version of the format, or has objects
+        of an earlier version of lmgp that this version cannot read.
     """
     file = as_path(path)
     try:

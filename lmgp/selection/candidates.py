@@ -59,7 +59,7 @@ TRIED = (*(name for name, method in METHODS.items() if method.tried), EXACT)
 
 
 def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names of methods, after checking that there are such; of None, those that are tried by default.
+    """Check the names of methods, and return them; those that are tried by default if None.
 
     Raises
     ------

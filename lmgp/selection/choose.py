@@ -132,7 +132,7 @@ def _by_modes(
     allowed: Allowed, rows: Rows, kernel: Kernel, noise_variance: float, tolerance: float, n_predict: int,
     n_targets: int,
 ) -> tuple[Candidate, Selection] | None:  # fmt: skip
-    """Choose the global solve where it serves the kernel, and takes no longer than the exact GP, or than is affordable.
+    """Choose the global solve if it serves the kernel, for no more work than the exact GP takes or `AFFORDABLE` allows.
 
     It states its own error, and so needs no trial: modes and iterations may each add half the square of that of the
     mean to the divergence.

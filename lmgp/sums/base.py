@@ -133,7 +133,7 @@ class Sums(ABC):
 
 
 def combined(first: Any, second: Any, sign: float = 1.0) -> Any:
-    """Return what is of the rows of both, or of those of the first without those of the second; None is of none.
+    """Add the sums over two sets of rows, or take the second from the first with sign −1; None stands for no rows.
 
     Raises
     ------

@@ -585,9 +585,9 @@ class CubeSums(Sums):
     ----------
     plan : CubePlan
     cubes : Cubes or None
-        Of rows that are summed in their own cubes; None of none.
+        The sums over rows that are summed in their own cubes; None if there are no such rows.
     around : CentreSums or None
-        Of all others, which are summed for all centres within reach; None of none.
+        The sums over all other rows, for all centres within reach; None if there are no such rows.
     """
 
     plan: CubePlan
@@ -692,7 +692,7 @@ class SumsAround:
         self.limit = np.inf if plan.max_memory_gib is None else plan.max_memory_gib * 2**30
         keys = self._keys()
         self.centroids = plan.lattice.centres(keys) if plan.given is None else plan.given
-        # Where the sums around each centroid are: −1 of none.
+        # Where the sums around each centroid are; −1 where no row was summed around it.
         self._numbers = np.full(len(keys), -1)
         if sums.around is not None:
             _, mine, theirs = union(keys, sums.around.keys)
@@ -756,7 +756,7 @@ class PlacedCubes:
         self._centres = self._fine.centres(cubes.keys)
         self._reach = plan.reach + 0.5 * self._fine.side * len(self._fine.metric) ** 0.5
         self._tree = KDTree(self._centres / self._fine.metric)
-        # Where the rows of a cube begin, and where its moments are: −1 of none.
+        # Where the rows of a cube begin, and where its moments are; −1 of a cube without moments.
         self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
         self._places = np.full(len(cubes.keys), -1)
         self._places[cubes.summed] = np.arange(len(cubes.summed))

@@ -112,7 +112,7 @@ def _count(chunk: Chunk) -> int:
 
 
 def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:
-    """Return the rows of a chunk of positive weight, checked; None of none.
+    """Check a chunk, and return its rows of positive weight; None if it has no such row.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def checked_chunk(model: Any, chunk: Chunk, place: Place) -> Rows | None:
 
 
 def first_bad_row(chunk: Iterable[Any]) -> int | None:
-    """Return the first row with a number that is not finite; None of none."""
+    """Return the first row with a number that is not finite; None if all are finite."""
     bad = []
     for part in chunk:
         with suppress(TypeError, ValueError):

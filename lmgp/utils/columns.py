@@ -31,7 +31,7 @@ SHOWN = 5
 
 
 def dask_kind(one: Any) -> str | None:
-    """Say what kind of dask collection this is, without dask: "array", "frame", "series" or "other"; None of none."""
+    """Say what kind of dask collection this is: "array", "frame", "series", "other", or None; dask is not imported."""
     cls = type(one)
     if not hasattr(cls, "__dask_graph__") or all(of.__module__.partition(".")[0] != "dask" for of in cls.__mro__):
         return None

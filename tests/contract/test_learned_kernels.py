@@ -169,6 +169,10 @@ def test_relevance_is_the_spread_over_the_lengthscale(name: str) -> None:
     X, _, _ = rows()
     given = fitted(name, kernel=GaussianKernel([0.5, 4.0]), noise_variance=0.01)
     np.testing.assert_allclose(given.relevance_, X.std(axis=0) / [0.5, 4.0], rtol=1e-6)
+    # A constant column does not count.
+    X_constant, y = np.column_stack((X, np.full(len(X), 7.0))), rows()[1]
+    constant = clone(MODELS[name]).set_params(kernel=GaussianKernel([0.5, 4.0, 1.0]), noise_variance=0.01)
+    assert constant.fit(X_constant, y).relevance_[2] == 0.0
     # Of a sum, the shortest.
     summed = fitted(name, kernel=GaussianKernel([0.5, 4.0]) + MaternKernel(1.0), noise_variance=0.01)
     np.testing.assert_allclose(summed.relevance_, X.std(axis=0) / [0.5, 1.0], rtol=1e-6)

@@ -76,6 +76,13 @@ class TestUpdates:
         np.testing.assert_allclose(both(first, T), both(expected, T), rtol=0, atol=1e-8)
         np.testing.assert_array_equal(both(other, T), before)
 
+    @every_model
+    def test_models_of_other_targets_do_not_merge(self, name: str) -> None:
+        X, y, _ = drawn()
+        model = clone(MODELS[name]).fit(X, y)
+        with pytest.raises(InputError, match="Models of the same targets merge; these have 1 and 2 targets"):
+            model.merge(clone(MODELS[name]).fit(X, np.column_stack((y, y))))
+
     def test_rows_outside_of_all_centroids_get_some(self) -> None:
         X, y, _ = drawn()
         left = X[:, 0] < 2.5

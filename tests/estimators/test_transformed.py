@@ -179,6 +179,14 @@ def test_by_default_it_chooses_a_model() -> None:
     assert type(TransformedTargetGPRegressor().regressor) is type(None)
 
 
+def test_a_covariance_is_that_of_the_transformed_target() -> None:
+    fitted = model()
+    mean, std, covariance = fitted.predict(T, return_std=True, return_cov=True)
+    np.testing.assert_allclose((mean, std), fitted.predict(T, return_std=True), rtol=1e-9)
+    options = {"return_std": True, "return_cov": True, "include_noise": True}
+    np.testing.assert_allclose(covariance, fitted.regressor_.predict(T, **options)[2], rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("call", "told"),
     [

@@ -37,6 +37,7 @@ from lmgp import (
 )
 from lmgp.cli import main
 from lmgp.errors import InputError, LmgpError
+from lmgp.experiments.datasets import load_csv
 from lmgp.saving.files import save_with_notes
 from tests.fuzz import calls, files
 
@@ -240,7 +241,7 @@ def test_bad_parquet_files_are_refused_in_words(tmp_path: Path) -> None:
             path.write_bytes(files.OF_BYTES[int(rng.integers(len(files.OF_BYTES)))](path.read_bytes(), rng))
         told = str(path)
         try:
-            lmgp.experiments.datasets.load_csv(path, "y")
+            load_csv(path, "y")
         except LmgpError as error:
             told, refused = str(error), refused + 1
         assert str(path) in told, f"case {number}: {told}"

@@ -384,7 +384,7 @@ def quantities(model: Any, T: Floats) -> dict[str, Callable[[], Any]]:
 
 
 # What a model does not offer, or refuses.
-REFUSED = (AttributeError, ValueError, TypeError, NotImplementedError)
+REFUSED = (AttributeError, ValueError, TypeError)
 
 
 def answers(model: Any, T: Floats) -> Answers:
@@ -510,7 +510,7 @@ def reloaded(make: Callable[[], Any], rows: str = "plane", options: str = "", **
 
 
 def drawn_at_many(make: Callable[[], Any], rows: str = "plane") -> Answers:
-    """Draw functions at so many places that no covariance of all of them is made."""
+    """Draw functions at 2,100 places, more than those of which one covariance matrix is made."""
     of = data(rows)
     inside = np.random.default_rng(9).uniform(of.X.min(axis=0), of.X.max(axis=0), (2100, of.X.shape[1]))
     return {"draws": _numbers(fitted(make, rows).sample_y(inside, n_samples=2, random_state=1)[:12])}
