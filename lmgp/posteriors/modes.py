@@ -237,7 +237,8 @@ def choose_modes(
     least, most = math.log(LEAST_SHARE), math.log(0.1)
     level = most if error(most) <= 0.0 else least if error(least) >= 0.0 else _bisect(error, least, most)
     highest, n_near = left_out(level)
-    low, high = X.min(axis=0), X.max(axis=0)
+    columns = np.ascontiguousarray(X.T)  # of which numpy takes ranges several times as fast
+    low, high = columns.min(axis=1), columns.max(axis=1)
     if box is not None:
         low, high = np.minimum(low, box[0]), np.maximum(high, box[1])
     period = high - low + 2.0 * reach
