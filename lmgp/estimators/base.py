@@ -10,7 +10,9 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
+from scipy.stats import norm
+from scipy.stats import t as student_t
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -31,9 +33,11 @@ from lmgp.data import (
     validated_pair,
     warn_of_scales,
 )  # fmt: skip
+from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, checked_noise, distribution
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
+from lmgp.estimators.rows_left_out import joined, observation_noises
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, Wanted, learn_rows
@@ -106,6 +110,8 @@ class Fit:
         That of nearly the same rows, of which some sums make the next one in less time.
     selection : Selection or None
         What was tried, where the recipe was chosen by measurement.
+    noises : tuple of ObservationNoise
+        The distribution of new observations of each target; of none, that is normal.
     """
 
     kernel: Kernel
@@ -126,6 +132,7 @@ class Fit:
     origin: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     before: Posterior | None = None
     selection: Selection | None = None
+    noises: tuple[ObservationNoise, ...] = ()
 
     @property
     def known_sums(self) -> Sums:
@@ -194,13 +201,51 @@ class Fit:
     @cached_property
     def left_out(self) -> tuple[LeaveOneOut, ...]:
         """Leave-one-out predictions of each target, of a solved state."""
+        rows, y, means, std = self.without_each()
+        scales = self.observed(rows.X, means, std)
+        found = zip(y.T, self.degrees, means.T, scales.T, std.T, strict=True)
+        return tuple(
+            LeaveOneOut(y, distribution(degrees, mean, scale), norm(mean, of_process))
+            for y, degrees, mean, scale, of_process in found
+        )
+
+    def without_each(self, index: NDArray[np.intp] | None = None) -> tuple[Rows, Floats, Floats, Floats]:
+        """Predict training rows of a solved state, each from all others.
+
+        Parameters
+        ----------
+        index : ndarray of int of shape (m,), optional
+            Of these rows; of all if not given.
+
+        Returns
+        -------
+        rows : Rows
+        y, means, std : ndarray of shape (m, t)
+            In units of y; the standard deviation with the noise of the row.
+        """
         assert self.posterior is not None
-        rows = self.posterior.rows
-        means, variances = self.posterior.leave_one_out()
-        noise = Noise(self.noise_variance).of_rows(rows).numpy()
-        y, means = self.means(rows.X, rows.Y), self.means(rows.X, means)
-        std = np.sqrt(variances + noise)[:, None] * self.scales
-        return tuple(LeaveOneOut(*columns) for columns in zip(y.T, means.T, std.T, strict=True))
+        rows = self.posterior.rows if index is None else self.posterior.rows.take(index)
+        return self.in_units(rows, *self.posterior.leave_one_out(index))
+
+    def in_units(self, rows: Rows, means: Floats, variances: Floats) -> tuple[Rows, Floats, Floats, Floats]:
+        """Return rows of z, and their y, means and standard deviations with noise in units of y, (m, t)."""
+        std = np.sqrt(variances + Noise(self.noise_variance).of_rows(rows).numpy())[:, None] * self.scales
+        return rows, self.means(rows.X, rows.Y), self.means(rows.X, means), std
+
+    @property
+    def of_targets(self) -> tuple[ObservationNoise, ...]:
+        """The distribution of new observations of each target."""
+        return self.noises or (ObservationNoise(),) * len(self.scales)
+
+    @property
+    def degrees(self) -> Floats:
+        """The degrees of freedom of new observations of each target, shape (t,); infinity where they are normal."""
+        return np.array([noise.degrees for noise in self.of_targets])
+
+    def observed(self, X: Floats, means: Floats, std: Floats) -> Floats:
+        """Return the scale of new observations, from what the process predicts of them, all of shape (m, t)."""
+        columns = zip(self.of_targets, means.T, std.T, strict=True)
+        return np.column_stack([noise.scale(X, mean, deviation) for noise, mean, deviation in columns])
 
     def __getstate__(self) -> dict[str, Any]:
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"before": None}
@@ -275,6 +320,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
+    noise : {"normal", "student", "varying", "auto"}, default="normal"
+        The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
+        Student t; "varying": a t whose scale is a second Gaussian process; "auto": what predicts rows left out best.
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -286,6 +334,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     noise_variance_ : float
     center_ : float
         The mean of y, weighted by `sample_weight`.
+    noise_ : lmgp.distributions.ObservationNoise
+        The distribution of new observations, and what was tried to choose it. Printed, it is a table.
     trend_ : TrendEstimate or None
         The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
     learning_ : Learning
@@ -303,6 +353,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         "trend": [StrOptions({"constant", "linear"}), "array-like"],
         "ard": ["boolean", StrOptions({"auto"})],
         "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
+        "noise": [str],
         "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -317,6 +368,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     trend: TrendColumns = "constant"
     ard: Ard = False
     max_learning_rows: int = 2000
+    noise: NoiseName = "normal"
     max_memory_gib: float = 4.0
     random_state: RandomState = None
 
@@ -366,6 +418,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """The noise variance of new observations of each target, in its squared units, shape (t,)."""
         fit = self._state("noise_variances_")
         return fit.noise_variance * np.square(fit.scales)
+
+    @property
+    def noise_(self) -> ObservationNoise | tuple[ObservationNoise, ...]:
+        """The distribution of new observations; of several targets, that of each."""
+        return self._of_targets(self._state("noise_").of_targets)
 
     @property
     def target_names_(self) -> NDArray[Any]:
@@ -453,6 +510,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         told = verbose or getattr(self, "verbose", False)
         with unchanged_on_failure(self), shown(told) if told else nullcontext():
             self._validate_params()
+            noise = checked_noise(self.noise)
             if duplicates != "keep":
                 check_duplicates(duplicates)
             if isinstance(X, RowSource):
@@ -466,13 +524,19 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             self._check_first(rows, names)
             # A copy: what becomes of the caller's arrays later changes no model.
             rows = (dropped(rows) if duplicates == "drop" else rows).copy()
-            centers, rngs = known_centers(center, rows), spawn(generator(self.random_state), 2)
+            centers, (*rngs, of_noise) = known_centers(center, rows), spawn(generator(self.random_state), 3)
             fit, rows, rng = self._frozen(rows, names, centers, center is not None, rngs)
             rows = averaged(rows) if duplicates == "average" else rows
             targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)
             n_trend = fit.trend.n_columns if fit.trend.estimated else 0
             sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
             self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
+            if noise != "normal":
+                arguments = {
+                    "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
+                    "duplicates": duplicates, "center": center,
+                }  # fmt: skip
+                self._fitted = replace(self._fitted, noises=observation_noises(self, noise, arguments, of_noise))
         return self
 
     def _frozen(
@@ -707,24 +771,37 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             lazy: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
             return lazy
         inputs: Floats = validated(self, X, reset=False)
-        fit, posterior = self._state(), self._posterior()
+        fit = self._state()
         # Of a covariance, the diagonal has the variances.
         alone = return_std and not return_cov
         means, variances, errors = self._in_batches(inputs, alone, return_error, batch_size, verbose)
-        noise, squares = fit.noise_variance if include_noise else 0.0, np.square(fit.scales)
         result = [means]
-        if variances is not None:
-            result.append(np.sqrt((variances + noise)[:, None] * squares))
         if return_cov:
-            covariance = posterior.covariance(self._coordinates(inputs))
-            covariance[np.diag_indices_from(covariance)] += noise
-            whole = covariance[..., None] * squares
-            result += [np.sqrt(np.einsum("iij->ij", whole)), whole] if return_std else [whole]
+            covariance = self._posterior().covariance(self._coordinates(inputs))[..., None] * np.square(fit.scales)
+            deviations = np.sqrt(np.einsum("iij->ij", covariance))
+            if include_noise:
+                deviations = self._deviations(inputs, means, deviations)
+                covariance[np.diag_indices(len(inputs))] = np.square(deviations)
+            result += [deviations, covariance] if return_std else [covariance]
+        elif variances is not None:
+            latent = np.sqrt(variances)[:, None] * fit.scales
+            result.append(self._deviations(inputs, means, latent) if include_noise else latent)
         if errors is not None:
             result.append(errors)
         if fit.target_names is None:
             result = [values[..., 0] for values in result]
         return result[0] if len(result) == 1 else tuple(result)
+
+    def _scales_observed(self, X: Floats, means: Floats, latent: Floats) -> Floats:
+        """Return the scale of new observations of each target, from the standard deviation of the function, (m, t)."""
+        fit = self._state()
+        std = np.sqrt(np.square(latent) + fit.noise_variance * np.square(fit.scales))
+        return fit.observed(self._coordinates(X), means, std)
+
+    def _deviations(self, X: Floats, means: Floats, latent: Floats) -> Floats:
+        """Return the standard deviation of new observations, see `_scales_observed`."""
+        factors = [noise.student.deviation for noise in self._state().of_targets]
+        return self._scales_observed(X, means, latent) * factors
 
     def _in_batches(
         self, X: Floats, variance: bool, error: bool, batch_size: int | None, verbose: bool
@@ -749,6 +826,21 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         self._warn_of_implausible(X, process)
         return means, variances, errors
 
+    def _predicted(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> tuple[Rows, Floats, Floats, Floats]:
+        """Predict rows whose y is known, see `Fit.without_each`."""
+        fit, (inputs, target) = self._state(), validated_pair(self, X, y, reset=False)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
+        rows = rows.with_targets((rows.Y - fit.means(rows.X, np.zeros_like(rows.Y))) / fit.scales)
+        means, variances = self._posterior().predict(rows.X)
+        assert variances is not None  # they were asked for
+        return fit.in_units(rows, means, variances)
+
     def _error(self, X: Floats) -> Floats:
         """Return the stated divergence from the exact process of each row and target, shape (m, t)."""
         return self._posterior().error(X)
@@ -767,6 +859,58 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 which = "" if fit.target_names is None else f"Target {str(fit.target_names[j])!r}, in its scale: "
                 cure = posterior.cure(self._coordinates(X[:1]))
                 warnings.warn(f"{which}{told} {cure}", ImplausibleMeanWarning, stacklevel=4)
+
+    def predict_distribution(self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None) -> Any:
+        """Predict distributions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        include_noise : bool, default=True
+            Whether of a new observation y instead of the latent function f.
+        batch_size : int, optional
+            See `predict`.
+
+        Returns
+        -------
+        scipy.stats.distributions.rv_frozen
+            Of shape (n,) or (n, t), in units of y: `scipy.stats.norm`, or `scipy.stats.t` where noise is not normal. It
+            has the methods mean, std, logpdf, cdf, ppf, interval and rvs, among others.
+
+        Raises
+        ------
+        ValueError
+            As `predict`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from lmgp import ExactGPRegressor, GaussianKernel
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.linspace(0, 6, 200)[:, None]
+        >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_t(3, 200)
+        >>> model = ExactGPRegressor(GaussianKernel(1.0), 0.03, noise="student").fit(X, y)
+        >>> model.noise_.degrees < 10
+        True
+        >>> observed = model.predict_distribution([[1.0], [2.0]])
+        >>> bool(np.all(observed.interval(0.95)[0] < np.sin([1.0, 2.0])))
+        True
+        """
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
+        return distribution(degrees, mean, scale)
+
+    def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
+        """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""
+        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
+        means, latent = self.predict(X, return_std=True, batch_size=batch_size)
+        fit = self._state()
+        if not include_noise:
+            return means, latent, self._of_targets(np.full(len(fit.scales), np.inf))
+        shape = len(means), len(fit.scales)
+        scales = self._scales_observed(
+            validated(self, X, reset=False), means.reshape(shape), latent.reshape(shape)
+        ).reshape(means.shape)
+        return means, scales, self._of_targets(fit.degrees)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: ArrayLike = 0.5, include_noise: bool = True, batch_size: int | None = None
@@ -793,14 +937,18 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
-        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
         levels = checked_probabilities(quantile)
-        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
-        quantiles: Floats = mean[..., None] + std[..., None] * ndtri(levels.ravel())
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
+        quantiles: Floats = mean[..., None] + scale[..., None] * student_t.ppf(levels.ravel(), degrees[..., None])
         return quantiles if levels.ndim else quantiles[..., 0]
 
     def predict_interval(
-        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True, batch_size: int | None = None
+        self,
+        X: ArrayLike,
+        level: float = 0.95,
+        include_noise: bool = True,
+        batch_size: int | None = None,
+        method: Literal["distribution", "conformal"] = "distribution",
     ) -> tuple[Floats, Floats]:
         """Predict central intervals.
 
@@ -813,6 +961,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             Whether of a new observation y instead of the latent function f.
         batch_size : int, optional
             See `predict`.
+        method : {"distribution", "conformal"}, default="distribution"
+            "distribution": quantiles of `predict_distribution`. "conformal": from the ranks of rows left out, relative
+            to the predicted scale. The interval then has the probability for rows that are exchangeable with these,
+            whatever their distribution is.
 
         Returns
         -------
@@ -822,7 +974,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            As `predict`, and if the level is not strictly between 0 and 1.
+            As `predict`, and if the level is not strictly between 0 and 1, or no rows, or too few, were left out for
+            conformal intervals.
 
         Examples
         --------
@@ -837,8 +990,17 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         array([1., 1.])
         """
         tail = 0.5 - 0.5 * checked_level(level)
-        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
-        half_width = -float(ndtri(tail)) * std
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
+        if method == "distribution":
+            half_width = -student_t.ppf(tail, degrees) * scale
+        elif method == "conformal" and include_noise:
+            widths = [noise.conformal_width(float(level)) for noise in self._fitted.of_targets]
+            half_width = self._of_targets(np.array(widths)) * scale
+        else:
+            raise InputError(
+                "method must be 'distribution' or, with include_noise=True, 'conformal'; got "
+                f"method={method!r}, include_noise={include_noise}."
+            )
         return mean - half_width, mean + half_width
 
     def predict_exceedance(
@@ -866,9 +1028,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
-        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
         limits = numbers(threshold, "threshold")
-        mean, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
         if mean.ndim > 1:
             limits = limits_of_targets(limits, mean.shape[1])
         if limits.ndim > mean.ndim or (limits.ndim == mean.ndim and limits.shape != mean.shape):
@@ -876,7 +1037,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 f"threshold must be one number, or one a row, shape ({len(mean)},); got shape {limits.shape}. For "
                 "several thresholds ask once for each."
             )
-        return exceedance(mean - limits, std)
+        return exceedance(mean - limits, scale, degrees)
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
@@ -889,7 +1050,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         n_samples : int, default=1
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
         include_noise : bool, default=False
-            Whether to draw new observations y instead of the latent function f.
+            Whether to draw new observations y instead of the latent function f. Where their distribution is not normal,
+            each row has that of `predict_distribution`, and rows the rank correlations of the process with its noise.
 
         Returns
         -------
@@ -909,13 +1071,59 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         check_draws(n_samples)
         rows, rng = self._coordinates(validated(self, X, reset=False)), generator(random_state)
         fit, posterior = self._state(), self._posterior()
-        means = fit.means(rows, posterior.predict(rows, False)[0])
+        shaped = include_noise and bool(fit.noises)  # whose marginals are others than those of normal draws
+        process, variances = posterior.predict(rows, shaped)
+        means = fit.means(rows, process)
         drawn = np.empty((len(rows), len(fit.scales), int(n_samples)))
         for j, scale in enumerate(fit.scales):
             drawn[:, j] = means[:, j, None] + scale * posterior.sample(rows, int(n_samples), rng)
         if include_noise:
             drawn += np.sqrt(self.noise_variances_)[:, None] * rng.standard_normal(drawn.shape)
+        if variances is not None:
+            std = np.sqrt(variances + fit.noise_variance)[:, None] * fit.scales
+            scores = (drawn - means[..., None]) / std[..., None]
+            tails = student_t.isf(ndtr(-np.abs(scores)), fit.degrees[:, None])
+            drawn = means[..., None] + fit.observed(rows, means, std)[..., None] * np.copysign(tails, scores)
         return drawn[:, 0] if fit.target_names is None else drawn
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the distribution of new observations to rows that had no part in the fit.
+
+        For models of streams and clusters, which leave no rows out themselves; and where new rows are unlike those that
+        a fit leaves out at random. The process stays as it is.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,) or (n, t)
+        sample_weight, noise_variances : array-like of shape (n,), optional
+            As in `fit`.
+
+        Returns
+        -------
+        self
+            With `noise_` of the parameter `noise`, or of "auto" where that is "normal".
+
+        Raises
+        ------
+        ValueError
+            As `fit`; `lmgp.errors.InputError`, which is one, if there are fewer than 30 rows.
+        """
+        check_is_fitted(self)
+        part = (*self._predicted(X, y, sample_weight, noise_variances), True)
+        if len(part[0]) < FEWEST_ROWS:
+            raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(part[0])}.")
+        wanted: NoiseName = "auto" if self.noise == "normal" else checked_noise(self.noise)
+        rng = spawn(generator(self.random_state), 3)[-1]
+        noises = tuple(ObservationNoise.fitted(wanted, joined([part], j), rng) for j in range(part[1].shape[1]))
+        self._fitted = replace(self._state(), noises=noises)
+        return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:
         """Return the log marginal likelihood of all training rows, at the fitted hyper-parameters or at others.
@@ -999,11 +1207,11 @@ def checked_level(level: float) -> float:
     return float(level)
 
 
-def exceedance(above: Floats, std: Floats) -> Floats:
-    """Return the probability of a value above zero, of means and standard deviations."""
+def exceedance(above: Floats, scale: Floats, degrees: Floats | float = np.inf) -> Floats:
+    """Return the probability of a value above zero, of t distributions around means."""
     # Without any uncertainty the value is the mean.
     certain = np.where(above > 0.0, np.inf, -np.inf)
-    probability: Floats = ndtr(np.divide(above, std, out=certain, where=std > 0.0))
+    probability: Floats = student_t.cdf(np.divide(above, scale, out=certain, where=scale > 0.0), degrees)
     return probability
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import Rows
+from lmgp.distributions.noise import NoiseName
 from lmgp.errors import NoEstimateError, ToleranceWarning
 from lmgp.estimators.base import Fit, GaussianProcess, untrended
 from lmgp.estimators.exact import ExactGPRegressor
@@ -171,6 +172,7 @@ class GPRegressor(GaussianProcess):
     kernel: Wanted = "auto"
     metric: Metric = None
     ard: Ard = "auto"
+    noise: NoiseName = "auto"
 
     def _settings(self, n_inputs: int) -> Settings:
         checked_methods(self.methods)  # before the time that learning takes
@@ -231,7 +233,7 @@ class GPRegressor(GaussianProcess):
         fit = self._state("model_")
         cls = SHELLS[type(fit.recipe)]
         values = {name: getattr(fit.recipe, name) for name in cls().get_params() if hasattr(fit.recipe, name)}
-        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance, "trend": self.trend}
+        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance, "trend": self.trend, "noise": self.noise}
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
         model = cls(**values)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 from lmgp.metrics import coverage, crps, nlpd, rmse
 
 Floats = NDArray[np.float64]
+
+# The levels of intervals whose shares of rows are told.
+LEVELS = 0.5, 0.8, 0.95, 0.99
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,15 +23,27 @@ class LeaveOneOut:
     ----------
     y : ndarray of shape (n,)
         The targets. Rows of weight zero are no training rows, and left out.
-    mean : ndarray of shape (n,)
-        In units of y.
-    std : ndarray of shape (n,)
-        With the noise of the row, in units of y.
+    distribution : frozen distribution of scipy.stats
+        Of each row, with its noise, in units of y.
+    normal : frozen distribution of scipy.stats
+        That of the process and its noise before anything else was taken for it; see `ObservationNoise`.
     """
 
     y: Floats
-    mean: Floats
-    std: Floats
+    distribution: Any
+    normal: Any
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of each row, in units of y, shape (n,)."""
+        mean: Floats = self.distribution.mean()
+        return mean
+
+    @property
+    def std(self) -> Floats:
+        """The standard deviation of each row, with its noise, in units of y, shape (n,)."""
+        std: Floats = self.distribution.std()
+        return std
 
     @cached_property
     def rmse(self) -> float:
@@ -37,24 +53,25 @@ class LeaveOneOut:
     @cached_property
     def nlpd(self) -> float:
         """The mean negative log predictive density, in nats."""
-        return nlpd(self.y, self.mean, np.square(self.std))
+        return nlpd(self.y, self.distribution)
 
     @cached_property
     def crps(self) -> float:
         """The mean continuous ranked probability score, in units of y."""
-        return crps(self.y, self.mean, np.square(self.std))
+        return crps(self.y, self.distribution)
+
+    @cached_property
+    def pit(self) -> Floats:
+        """The probability integral transform F(y) of each row, shape (n,): uniform where predictions are calibrated."""
+        pit: Floats = self.distribution.cdf(self.y)
+        return pit
 
     def coverage(self, level: float = 0.95) -> float:
         """Return the share of targets within central intervals of a level."""
-        return coverage(self.y, self.mean, np.square(self.std), level)
+        return coverage(self.y, self.distribution, level=level)
 
     def __str__(self) -> str:
-        scores = {
-            "rmse": self.rmse,
-            "nlpd": self.nlpd,
-            "crps": self.crps,
-            "coverage of 50%": self.coverage(0.5),
-            "coverage of 95%": self.coverage(),
-        }
+        scores = {"rmse": self.rmse, "nlpd": self.nlpd, "crps": self.crps}
+        scores |= {f"coverage of {100 * level:g}%": self.coverage(level) for level in LEVELS}
         lines = [f"{name:<15}  {value:>10.4g}" for name, value in scores.items()]
         return "\n".join([f"{len(self.y):,} rows, each left out", *lines])

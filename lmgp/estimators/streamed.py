@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Rows, check_rows, known_centers, named_targets, validated_pair
+from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
 from lmgp.io.sources import Chunk
@@ -108,6 +109,11 @@ class StreamedGaussianProcess(GaussianProcess):
             target: Any = y
             return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
         self._validate_params()
+        if checked_noise(self.noise) != "normal":
+            raise InputError(
+                f"noise={self.noise!r} takes rows that are left out, and a fit to chunks leaves none out. Fit with "
+                "noise='normal', and call calibrate(X, y) with rows that you have kept back."
+            )
         check_duplicates(duplicates)
         if duplicates != "keep":
             raise InputError(

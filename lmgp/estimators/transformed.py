@@ -17,8 +17,8 @@ from lmgp.errors import InputError
 from lmgp.estimators.base import checked_level, checked_probabilities, exceedance
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
-from lmgp.estimators.warping import LogScale, Scale, TransformerScale
-from lmgp.metrics.scorers import end_of
+from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
+from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
@@ -33,33 +33,31 @@ class TransformedLeaveOneOut(LeaveOneOut):
 
     Attributes
     ----------
-    z : LeaveOneOut
-        On the scale of the model.
     scale : Scale
         g.
     """
 
-    z: LeaveOneOut
     scale: Scale
 
     @classmethod
     def of(cls, z: LeaveOneOut, scale: Scale) -> "TransformedLeaveOneOut":
         """Return the predictions of y from those of z."""
-        return cls(scale.inverse(z.y), scale.mean(z.mean, z.std), scale.std(z.mean, z.std), z, scale)
+        return cls(scale.inverse(z.y), WarpedDistribution(z.distribution, scale), z.normal, scale)
 
-    @cached_property
-    def nlpd(self) -> float:
-        """The mean negative log predictive density of y, in nats."""
-        return -float(self.scale.log_density(self.y, self.z.mean, self.z.std).mean())
+    @property
+    def mean(self) -> Floats:
+        """The mean of each row under the normal distribution of z, in units of y, shape (n,)."""
+        return self.scale.mean(self.normal.mean(), self.normal.std())
+
+    @property
+    def std(self) -> Floats:
+        """The standard deviation of each row under the normal distribution of z, in units of y, shape (n,)."""
+        return self.scale.std(self.normal.mean(), self.normal.std())
 
     @cached_property
     def crps(self) -> float:
-        """The mean continuous ranked probability score, in units of y."""
-        return float(self.scale.crps(self.y, self.z.mean, self.z.std).mean())
-
-    def coverage(self, level: float = 0.95) -> float:
-        """Return the share of targets within central intervals of a level: that of z within those of z."""
-        return self.z.coverage(level)
+        """The mean continuous ranked probability score under the normal distribution of z, in units of y."""
+        return float(self.scale.crps(self.y, self.normal.mean(), self.normal.std()).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +97,11 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
 
     Notes
     -----
-    This is a warped Gaussian process with a fixed function. Means and standard deviations of logarithms are in closed
-    form; y + shift is log-normal. Those of other transformers are by Gauss-Hermite quadrature. Quantiles are g⁻¹ of
-    those of z, and exact.
+    This is a warped Gaussian process with a fixed function. Quantiles, intervals, probabilities and densities are those
+    of z, whatever its distribution is, and exact. Means, standard deviations and the CRPS are under the normal
+    distribution of z, with the mean and the standard deviation of the process and its noise: the exponential of a
+    Student t has none. Those of logarithms are in closed form, y + shift being log-normal; those of other transformers
+    are by Gauss-Hermite quadrature.
 
     References
     ----------
@@ -228,15 +228,34 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         """
         check_is_fitted(self)
         scale, with_error = self.scale_, {"return_error": True} if return_error else {}
-        found = self.regressor_.predict(X, return_std=True, include_noise=True, **with_error, **options)
-        mean, std = found[:2]
+        mean, latent, *errors = self.regressor_.predict(X, return_std=True, **with_error, **options)
+        std = self._with_noise(latent)
         result = [scale.mean(mean, std)]
         if return_std and include_noise:
             result.append(scale.std(mean, std))
         elif return_std:
-            result.append(scale.latent_std(*self._of_function(X, std, **options)))
-        result.extend(found[2:])
+            result.append(scale.latent_std(mean, latent, self._noise_std(mean)))
+        result.extend(errors)
         return result[0] if len(result) == 1 else tuple(result)
+
+    def predict_distribution(self, X: ArrayLike, **options: Any) -> WarpedDistribution:
+        """Predict the distributions of new observations.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        **options
+            All else that `predict_distribution` of the regressor takes.
+
+        Returns
+        -------
+        WarpedDistribution
+            Of shape (n,), in units of y, with the methods logpdf, pdf, cdf, sf, ppf, isf, median, interval and rvs of
+            scipy.stats' frozen distributions.
+        """
+        check_is_fitted(self)
+        model, rows = last_step(self.regressor_, X)
+        return WarpedDistribution(model.predict_distribution(rows, **options), self.scale_)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
@@ -265,11 +284,13 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         check_is_fitted(self)
         probabilities, scale = checked_probabilities(quantile), self.scale_
         if include_noise:
-            mean, std = self._of_z(X, **options)
-            columns = [scale.quantile(mean, std, one) for one in probabilities.ravel()]
+            distribution = self.predict_distribution(X, **options)
+            columns = [distribution.ppf(one) for one in probabilities.ravel()]
         else:  # E[y | f] is as monotone in f as y is in z
-            mean, latent, noise = self._of_function(X, **options)
-            columns = [scale.mean(scale.between(mean, latent, one), noise) for one in probabilities.ravel()]
+            mean, latent = self.regressor_.predict(X, return_std=True, **options)
+            columns = [
+                scale.mean(scale.between(mean, latent, one), self._noise_std(mean)) for one in probabilities.ravel()
+            ]
         return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
 
     def predict_interval(
@@ -324,11 +345,10 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         check_is_fitted(self)
         limit = self.scale_.limit(threshold)
         if include_noise:
-            mean, std = self._of_z(X, **options)
-            limits = np.full(len(mean), limit)
-        else:  # E[y | f] is as monotone in f as y is in z
-            mean, std, noise = self._of_function(X, **options)
-            limits = self.scale_.limit_of_mean(float(threshold), mean, std, noise)
+            return self.predict_distribution(X, **options).beyond(limit)
+        # E[y | f] is as monotone in f as y is in z.
+        mean, std = self.regressor_.predict(X, return_std=True, **options)
+        limits = self.scale_.limit_of_mean(float(threshold), mean, std, self._noise_std(mean))
         return exceedance(mean - limits if self.scale_.increasing else limits - mean, std)
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
@@ -344,11 +364,10 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         ndarray of shape (n,)
             In nats.
         """
-        mean, std = self._of_z(X)
-        target = self._checked_target(y)
-        check_consistent_length(mean, target)
+        distribution, target = self.predict_distribution(X), self._checked_target(y)
+        check_consistent_length(distribution.median(), target)
         self.scale_.check(target)
-        return -self.scale_.log_density(target, mean, std)
+        return -distribution.logpdf(target)
 
     def crps_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return the continuous ranked probability score of each row. `lmgp.metrics.crps_scorer` takes it.
@@ -363,10 +382,11 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         ndarray of shape (n,)
             In units of y.
         """
-        mean, std = self._of_z(X)
+        check_is_fitted(self)
+        mean, latent = self.regressor_.predict(X, return_std=True)
         target = self._checked_target(y)
         check_consistent_length(mean, target)
-        return self.scale_.crps(target, mean, std)
+        return self.scale_.crps(target, mean, self._with_noise(latent))
 
     @property
     def loo_(self) -> TransformedLeaveOneOut:
@@ -383,16 +403,13 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         """The names of the columns, where X was a data frame."""
         return self.regressor_.feature_names_in_
 
-    def _of_z(self, X: ArrayLike, **options: Any) -> tuple[Floats, Floats]:
-        """Return the mean and the standard deviation of z, with noise."""
-        check_is_fitted(self)
-        return self.regressor_.predict(X, return_std=True, include_noise=True, **options)
+    def _noise_std(self, mean: Floats) -> Floats:
+        """Return the standard deviation of the normal noise of z, in the shape of means."""
+        return np.full(mean.shape, np.sqrt(end_of(self.regressor_).noise_variances_))
 
-    def _of_function(self, X: ArrayLike, std: Floats | None = None, **options: Any) -> tuple[Floats, Floats, Floats]:
-        """Return the mean and the standard deviation of f, and that of the noise, for z = f + noise."""
-        whole = self._of_z(X, **options)[1] if std is None else std
-        mean, latent = self.regressor_.predict(X, return_std=True, **options)[:2]
-        return mean, latent, np.sqrt(np.maximum(np.square(whole) - np.square(latent), 0.0))
+    def _with_noise(self, latent: Floats) -> Floats:
+        """Return the standard deviation of z under normal noise, from that of f."""
+        return np.hypot(latent, self._noise_std(latent))
 
     def _checked_target(self, y: Any) -> Floats:
         """Return y as floats of shape (n,), after checking that they are numbers."""

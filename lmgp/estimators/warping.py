@@ -71,18 +71,9 @@ class Scale(ABC):
             below, above = np.where(higher, below, middle), np.where(higher, middle, above)
         return mean + std * 0.5 * (below + above)
 
-    def quantile(self, mean: Floats, std: Floats, q: float) -> Floats:
-        """Return the quantile of y, for z of this mean and standard deviation: exact, of any g."""
-        return self.inverse(self.between(mean, std, q))
-
     def between(self, mean: Floats, std: Floats, q: float) -> Floats:
         """Return z of the quantile of y."""
         return mean + std * ndtri(q if self.increasing else 1.0 - q)
-
-    def log_density(self, y: Floats, mean: Floats, std: Floats) -> Floats:
-        """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
-        standardized = (self.forward(y) - mean) / std
-        return self.log_slope(y) - 0.5 * (np.log(2.0 * np.pi) + np.square(standardized)) - np.log(std)
 
     def mean(self, mean: Floats, std: Floats) -> Floats:
         """Return the mean of y, shape (n,)."""
@@ -129,6 +120,64 @@ class Scale(ABC):
         n = len(arrays[0])
         parts = [function(*(one[i : i + CHUNK] for one in arrays)) for i in range(0, n, CHUNK)]
         return np.concatenate(parts) if parts else np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class WarpedDistribution:
+    """The distribution of y = g⁻¹(z), with the methods of scipy.stats' frozen distributions that need no moments.
+
+    Attributes
+    ----------
+    of_z : frozen distribution of scipy.stats
+        Of shape (n,).
+    scale : Scale
+        g.
+    """
+
+    of_z: Any
+    scale: Scale
+
+    def logpdf(self, y: Floats) -> Floats:
+        """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
+        return self.of_z.logpdf(self.scale.forward(y)) + self.scale.log_slope(y)
+
+    def pdf(self, y: Floats) -> Floats:
+        """Return the density of y."""
+        return np.exp(self.logpdf(y))
+
+    def beyond(self, z: Floats | float) -> Floats:
+        """Return the probability of a larger y than g⁻¹(z)."""
+        return self.of_z.sf(z) if self.scale.increasing else self.of_z.cdf(z)
+
+    def sf(self, y: Floats) -> Floats:
+        """Return the probability of a larger value."""
+        return self.beyond(self.scale.forward(y))
+
+    def cdf(self, y: Floats) -> Floats:
+        """Return the probability of no larger value."""
+        z = self.scale.forward(y)
+        return self.of_z.cdf(z) if self.scale.increasing else self.of_z.sf(z)
+
+    def ppf(self, q: Floats | float) -> Floats:
+        """Return the quantile: g⁻¹ of that of z."""
+        return self.scale.inverse(self.of_z.ppf(q) if self.scale.increasing else self.of_z.isf(q))
+
+    def isf(self, q: Floats | float) -> Floats:
+        """Return the value that is exceeded with a probability."""
+        return self.scale.inverse(self.of_z.isf(q) if self.scale.increasing else self.of_z.ppf(q))
+
+    def median(self) -> Floats:
+        """Return the median."""
+        return self.ppf(0.5)
+
+    def interval(self, confidence: float) -> tuple[Floats, Floats]:
+        """Return the ends of the central interval."""
+        return self.ppf(0.5 - 0.5 * confidence), self.isf(0.5 - 0.5 * confidence)
+
+    def rvs(self, size: Any = None, random_state: Any = None) -> Floats:
+        """Draw values, of the shape `size`, whose last axis is that of the rows."""
+        size = np.shape(self.of_z.median()) if size is None else size
+        return self.scale.inverse(self.of_z.rvs(size=size, random_state=random_state))
 
 
 def _deviations(values: Floats) -> Floats:

@@ -7,13 +7,18 @@ predictive variances that include the noise.
 """
 
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from scipy.stats import t
 from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
+
+# A t of so many degrees of freedom has the score of a normal distribution, to eight digits.
+MANY_DEGREES = 1e8
 
 # 1/3, 1/5, …, 1/33: the series of atanh in _log1p_excess. At |s| = 1/3 the first omitted term is below 1e-17.
 _ATANH_COEFFICIENTS = 1.0 / np.arange(3.0, 34.0, 2.0)
@@ -108,8 +113,8 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     return float(np.sqrt(np.mean((y - mean) ** 2, axis=0)).mean())
 
 
-def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
-    """Compute the mean negative log predictive density of Gaussian predictions.
+def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
+    """Compute the mean negative log predictive density of predictions.
 
     The mean over the rows of ½ [log(2πv) + (y − m)²/v]. It is the density of y in its units: multiplying y by c adds
     log c.
@@ -118,10 +123,10 @@ def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     ----------
     y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,) or (n, t)
-        Predictive means, in the units of y.
-    variance : array-like of shape (n,) or (n, t)
-        Predictive variances with noise, in squared units of y.
+    mean : array-like of shape (n,) or (n, t), or frozen distribution of scipy.stats
+        Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
+    variance : array-like of shape (n,) or (n, t), optional
+        Predictive variances with noise, in squared units of y; none of distributions.
 
     Returns
     -------
@@ -146,8 +151,8 @@ def nlpd(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     return float(np.mean(nlpd_rows(y, mean, variance)))
 
 
-def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
-    """Compute the mean continuous ranked probability score of Gaussian predictions.
+def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
+    """Compute the mean continuous ranked probability score of predictions.
 
     For one row, with z = (y − m)/√v: √v [z (2Φ(z) − 1) + 2φ(z) − 1/√π], which is ∫ (F(t) − 1{t ≥ y})² dt for the
     predictive distribution function F. As v falls to zero it becomes the absolute error |y − m|.
@@ -156,10 +161,10 @@ def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     ----------
     y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,) or (n, t)
-        Predictive means, in the units of y.
-    variance : array-like of shape (n,) or (n, t)
-        Predictive variances with noise, in squared units of y.
+    mean : array-like of shape (n,) or (n, t), or frozen distribution of scipy.stats
+        Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
+    variance : array-like of shape (n,) or (n, t), optional
+        Predictive variances with noise, in squared units of y; none of distributions.
 
     Returns
     -------
@@ -185,7 +190,7 @@ def crps(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> float:
     return float(np.mean(crps_rows(y, mean, variance)))
 
 
-def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 0.95) -> float:
+def coverage(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, level: float = 0.95) -> float:
     """Compute the share of targets inside the central predictive interval.
 
     The interval of a row is m ± √2 erf⁻¹(level) √v, its ends included. A calibrated prediction covers a share of
@@ -195,10 +200,10 @@ def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 
     ----------
     y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,) or (n, t)
-        Predictive means, in the units of y.
-    variance : array-like of shape (n,) or (n, t)
-        Predictive variances with noise, in squared units of y.
+    mean : array-like of shape (n,) or (n, t), or frozen distribution of scipy.stats
+        Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
+    variance : array-like of shape (n,) or (n, t), optional
+        Predictive variances with noise, in squared units of y; none of distributions.
     level : float, default=0.95
         The probability of the interval, strictly between 0 and 1.
 
@@ -220,6 +225,8 @@ def coverage(y: ArrayLike, mean: ArrayLike, variance: ArrayLike, level: float = 
     0.5
     """
     half_width = np.sqrt(2.0) * special.erfinv(checked_level(level))
+    if variance is None:
+        return float(np.mean(np.abs(2.0 * pit(y, mean) - 1.0) <= level))
     y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     return float(np.mean(np.abs(y - mean) <= half_width * np.sqrt(variance)))
 
@@ -233,16 +240,50 @@ def checked_level(level: float) -> float:
     return float(level)
 
 
-def nlpd_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
+def pit(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
+    """Compute the probability integral transform F(y) of each row: uniform where predictions are calibrated.
+
+    Parameters
+    ----------
+    y : array-like of shape (n,) or (n, t)
+        Targets.
+    distribution : frozen distribution of scipy.stats
+        Of the shape of y.
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, t)
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, there are no rows, or a value is not finite.
+
+    Examples
+    --------
+    >>> from lmgp.metrics import pit
+    >>> from scipy import stats
+    >>> pit([0.0, 2.0], stats.t(3.0, loc=[0.0, 0.0])).round(3)
+    array([0.5 , 0.93])
+    """
+    return np.asarray(distribution.cdf(_observed(y, distribution)))
+
+
+def nlpd_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return −log p(y) of each value, see `nlpd`."""
+    if variance is None:
+        return np.asarray(-mean.logpdf(_observed(y, mean)))
     y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     standardized = (y - mean) / np.sqrt(variance)
     # The logarithms apart: 2π·variance can overflow where its logarithm does not.
     return np.asarray(0.5 * (np.log(2.0 * np.pi) + np.log(variance) + standardized**2))
 
 
-def crps_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.float64]:
+def crps_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return the score of each value, see `crps`."""
+    if variance is None:
+        return _crps_of(mean, _observed(y, mean))
     y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     error = y - mean
     deviation = np.sqrt(variance)
@@ -252,6 +293,41 @@ def crps_rows(y: ArrayLike, mean: ArrayLike, variance: ArrayLike) -> NDArray[np.
         density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
     # 2Φ(z) − 1 = erf(z/√2); √v·z is the error itself, which stays finite where z does not.
     return np.asarray(error * special.erf(z / np.sqrt(2.0)) + deviation * (2.0 * density - 1.0 / np.sqrt(np.pi)))
+
+
+def _observed(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
+    """Return targets that have the shape of a distribution, and are finite."""
+    if not hasattr(distribution, "cdf"):
+        raise InputError(
+            "Give means and variances, or a distribution with the methods of scipy.stats' frozen ones, as "
+            f"predict_distribution returns it; got {type(distribution).__name__} and no variances."
+        )
+    (y, _) = _checked_rows({"y": y, "the mean of the distribution": distribution.median()}, targets=True)
+    return y
+
+
+def _crps_of(distribution: Any, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the score of a distribution at each target.
+
+    Of a t with ν degrees of freedom and scale s, with z = (y − m)/s, it is
+    s [z (2F(z) − 1) + 2f(z) (ν + z²)/(ν − 1) − 2√ν B(1/2, ν − 1/2)/((ν − 1) B(1/2, ν/2)²)].
+
+    References
+    ----------
+    A. Jordan, F. Krüger and S. Lerch, "Evaluating Probabilistic Forecasts with scoringRules", *Journal of Statistical
+    Software* 90(12), 2019, appendix A.
+    """
+    family = getattr(getattr(distribution, "dist", None), "name", "")
+    if family == "norm":
+        return crps_rows(y, distribution.mean(), distribution.var())
+    if family != "t":
+        return np.asarray(distribution.crps(y))
+    (degrees,), mean, scale = distribution.dist._parse_args(*distribution.args, **distribution.kwds)
+    finite = np.where(np.isinf(degrees), MANY_DEGREES, degrees)
+    z, standard = (y - mean) / scale, t(finite)
+    betas = np.exp(special.betaln(0.5, finite - 0.5) - 2.0 * special.betaln(0.5, 0.5 * finite))
+    of_density = standard.pdf(z) * (finite + np.square(z)) - np.sqrt(finite) * betas
+    return np.asarray(scale * (z * (2.0 * standard.cdf(z) - 1.0) + 2.0 * of_density / (finite - 1.0)))
 
 
 def _log1p_excess(variance_p: NDArray[np.float64], variance_q: NDArray[np.float64]) -> NDArray[np.float64]:

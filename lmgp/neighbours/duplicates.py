@@ -47,10 +47,21 @@ def count_copies(rows: Rows) -> int:
     1
     """
     n_rows = len(rows) if rows.weights is None else int(np.ceil(np.maximum(rows.weights, 1.0)).sum())
+    return n_rows - len(np.unique(_bits(rows)))
+
+
+def singles(rows: Rows) -> NDArray[np.intp]:
+    """Return the rows that no other one equals in X and y, compared as in `count_copies`."""
+    _, first, counts = np.unique(_bits(rows), return_index=True, return_counts=True)
+    return np.sort(first[counts == 1])
+
+
+def _bits(rows: Rows) -> NDArray[np.uint64]:
+    """Return 64 random bits of each row, from X and y."""
     bits = np.zeros(len(rows), dtype=np.uint64)
     for column in (*rows.X.T, *rows.Y.T):
         bits = _mixed(bits, column)
-    return n_rows - len(np.unique(bits))
+    return bits
 
 
 def _mixed(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> NDArray[np.uint64]:

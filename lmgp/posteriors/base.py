@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lmgp.posteriors.joint import NearErrors
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 # The least share of a residual that a row does not explain itself: below, float64 cannot tell it from none.
 LEAST = 1e-12
@@ -129,16 +130,21 @@ class Posterior(ABC):
         assert variances is not None  # they were asked for
         return variances
 
-    def leave_one_out(self) -> tuple[Floats, Floats]:
-        """Predict each training row from all others, at the same kernel and noise.
+    def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
+        """Predict training rows, each from all others, at the same kernel and noise.
+
+        Parameters
+        ----------
+        index : ndarray of int of shape (m,), optional
+            Of these rows; of all n if not given.
 
         Returns
         -------
-        means : ndarray of shape (n, t)
-        variances : ndarray of shape (n,)
+        means : ndarray of shape (m, t)
+        variances : ndarray of shape (m,)
             Of the latent function.
         """
-        return self.without_each(self.rows)
+        return self.without_each(self.rows if index is None else self.rows.take(index))
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:
         """Predict some of the training rows, each without itself; see `leave_one_out`."""

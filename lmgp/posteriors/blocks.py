@@ -95,13 +95,23 @@ class BlockCovariance:
         return 2.0 * sum(halves)
 
     @no_grad
-    def of_each_row(self) -> Iterator[tuple[Indices, Tensor, Tensor]]:
-        """Yield, for each block, its rows, their diagonal of C⁻¹, and their columns of ΦᵀC⁻¹, shape (D, n)."""
+    def of_rows(self, index: Indices) -> Iterator[tuple[Indices, Tensor, Tensor]]:
+        """Yield, for each block, those of its rows that are wanted, their diagonal of C⁻¹, and their columns of ΦᵀC⁻¹.
+
+        Parameters
+        ----------
+        index : ndarray of int
+            The rows that are wanted.
+        """
+        wanted = torch.zeros(len(self._mapped), dtype=torch.bool)
+        wanted[torch.from_numpy(index)] = True
         for block, factor in zip(self._blocks, self._factors, strict=True):
-            inverse = torch.cholesky_inverse(factor)
-            seen = self._mapped[block].T @ inverse
-            pulls = _solve(self.factor, seen)
-            yield block.numpy(), inverse.diagonal() - (seen * pulls).sum(dim=0), pulls
+            some = wanted[block]
+            if some.any():
+                inverse = torch.cholesky_inverse(factor)[:, some]
+                seen = self._mapped[block].T @ inverse
+                pulls = _solve(self.factor, seen)
+                yield block[some].numpy(), inverse[some].diagonal() - (seen * pulls).sum(dim=0), pulls
 
     def _within_blocks(self, V: Tensor) -> Tensor:
         """Return B⁻¹V."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Noise, Rows, as_tensor
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.base import LEAST, Posterior, combine, normal_log_density
+from lmgp.posteriors.base import LEAST, Indices, Posterior, combine, normal_log_density
 from lmgp.posteriors.likelihood import noise_and_weights, repetitions
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
@@ -184,21 +184,23 @@ class ExactPosterior(Posterior):
 
         return row_samples(self, X, n_samples, rng)
 
-    def leave_one_out(self) -> tuple[Floats, Floats]:
-        """Predict each training row from all others, from the diagonal of (K + Σ)⁻¹.
+    def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
+        """Predict training rows, each from all others, from the diagonal of (K + Σ)⁻¹.
 
         References
         ----------
         O. Dubrule, *Cross Validation of Kriging in a Unique Neighborhood*, Mathematical Geology 15, 1983.
         """
-        n, noise = self.n_rows, self.noise.of_weighted_rows(self._rows).numpy()
-        diagonal = np.empty(n)
-        for part in chunks(n, n):
-            unit = torch.zeros((n, part.stop - part.start), dtype=torch.float64)
-            unit[torch.arange(part.start, part.stop), torch.arange(unit.shape[1])] = 1.0
+        index = np.arange(self.n_rows) if index is None else index
+        noise, diagonal = self.noise.of_weighted_rows(self._rows).numpy()[index], np.empty(len(index))
+        for part in chunks(len(index), self.n_rows):
+            some = as_tensor(index[part])
+            unit = torch.zeros((self.n_rows, len(some)), dtype=torch.float64)
+            unit[some, torch.arange(len(some))] = 1.0
             diagonal[part] = solve_lower(self.factor, unit).square().sum(dim=0).numpy()
         diagonal = np.maximum(diagonal, LEAST / noise)
-        return self._rows.Y - self.coefficients / diagonal[:, None], np.maximum(1.0 / diagonal - noise, 0.0)
+        means = self._rows.Y[index] - self.coefficients[index] / diagonal[:, None]
+        return means, np.maximum(1.0 / diagonal - noise, 0.0)
 
     def at(self, kernel: Kernel, noise_variance: float) -> "ExactPosterior":  # noqa: D102
         return ExactPosterior(kernel, self._rows, Noise(noise_variance), self._max_memory_gib)

@@ -26,6 +26,7 @@ from lmgp.utils.linalg import conjugate_gradients
 from lmgp.utils.memory import memory_limit
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 # The landmarks and the rows in a block of the preconditioner, at most. Where memory is short, both are smaller in
@@ -229,12 +230,13 @@ class IterativePosterior(Posterior):
         squares = self.products().diagonal() / self.n_rows
         return np.broadcast_to(squares, (len(X), len(squares)))
 
-    def leave_one_out(self) -> tuple[Floats, Floats]:
-        """Predict each training row from all others: with the variance of the nearest rows and the map without it."""
-        _, variances = self._near.leave_one_out()
-        noise = self.noise.of_weighted_rows(self._rows).numpy()
+    def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
+        """Predict training rows from all others: with the variance of the nearest rows and the map without each."""
+        index = np.arange(self.n_rows) if index is None else index
+        _, variances = self._near.leave_one_out(index)
+        noise = self.noise.of_weighted_rows(self._rows).numpy()[index]
         # Without row i, the mean at it is y − αᵢ/[C⁻¹]ᵢᵢ and the variance, with noise, 1/[C⁻¹]ᵢᵢ.
-        return self._rows.Y - self.coefficients.numpy() * (variances + noise)[:, None], variances
+        return self._rows.Y[index] - self.coefficients.numpy()[index] * (variances + noise)[:, None], variances
 
     def error(self, X: Floats) -> Floats:
         """Return what the iterations leave of the divergence from the exact means."""

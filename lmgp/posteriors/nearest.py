@@ -113,16 +113,17 @@ class NearestPosterior(Posterior):
         rows = self._rows.with_targets(self._rows.Y @ combination)
         return self._changed(_rows=rows, _targets=combine(self._targets, combination))
 
-    def leave_one_out(self) -> tuple[Floats, Floats]:
-        """Predict each training row from the rows nearest to it without itself: each has its own."""
-        means, variances = np.empty(self._rows.Y.shape), self.kernel.evaluate_diagonal(self._rows.X)
+    def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
+        """Predict training rows from the rows nearest to each without itself: each has its own."""
+        index = np.arange(self.n_rows) if index is None else index
+        means, variances = np.empty((len(index), self._targets.shape[1])), self.prior_variance(self._rows.X[index])
 
         def solve(part: slice) -> None:
-            near = others(self._tree, np.arange(part.start, part.stop), self.n_neighbors)
-            means[part], reduction, _ = self._of_rows(torch.from_numpy(near), self._X[part, None])
+            near = others(self._tree, index[part], self.n_neighbors)
+            means[part], reduction, _ = self._of_rows(torch.from_numpy(near), self._X[index[part], None])
             variances[part] = np.maximum(variances[part] - reduction, 0.0)
 
-        self._in_batches(solve, self.n_rows)
+        self._in_batches(solve, len(index))
         return means, variances
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102

@@ -157,15 +157,16 @@ class ResidualPosterior(Posterior):
         log_determinant = self.covariance_of_rows.log_determinant + repeated
         return normal_log_density(self._products.diagonal(), log_determinant, self.n_rows)
 
-    def leave_one_out(self) -> tuple[Floats, Floats]:
-        """Predict each training row from all others: its nearest rows, and weights that do not know it.
+    def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
+        """Predict training rows from all others: the nearest rows of each, and weights that do not know it.
 
         The blocks and the map stay as they are.
         """
-        n, k = self.n_rows, min(self.n_neighbors, self.n_rows - 1)
-        means, variances, X = np.empty(self._rows.Y.shape), np.empty(n), self._rows.X
+        n, k, X = self.n_rows, min(self.n_neighbors, self.n_rows - 1), self._rows.X
+        index = np.arange(n) if index is None else index
+        means, variances = np.empty(self._rows.Y.shape), np.empty(n)
         alpha = self.covariance_of_rows.solve(self._targets)
-        for block, diagonal, pulls in self.covariance_of_rows.of_each_row():
+        for block, diagonal, pulls in self.covariance_of_rows.of_rows(index):
             # Without row i, the weights are w − gᵢαᵢ/[C⁻¹]ᵢᵢ, and have the variance gᵢgᵢᵀ/[C⁻¹]ᵢᵢ more; g = ΦᵀC⁻¹.
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
             for part in chunks(len(block), (k + 1) * self._mapped.shape[1], BATCH_BYTES):
@@ -175,7 +176,7 @@ class ResidualPosterior(Posterior):
                 pulled = (remaining[:, 0] * pulls.T[part]).sum(dim=1)
                 means[some] = (mean[:, 0] - pulled[:, None] * change[part]).numpy()
                 variances[some] = (latent[:, 0] + pulled.square() / diagonal[part]).numpy()
-        return means, variances
+        return means[index], variances[index]
 
     def predict_given(self, near: Indices, X: Floats) -> tuple[Floats, Floats]:
         """Predict rows from the residuals of the same training rows.

@@ -339,8 +339,9 @@ class Trended(Posterior):
         whole = rows.with_targets(np.column_stack((rows.Y, self.trend.columns(rows.X))))
         return self._estimated_without(whole, *self._posterior.without_each(whole))
 
-    def leave_one_out(self) -> tuple[Floats, Floats]:  # noqa: D102
-        return self._estimated_without(self._posterior.rows, *self._posterior.leave_one_out())
+    def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:  # noqa: D102
+        rows = self._posterior.rows if index is None else self._posterior.rows.take(index)
+        return self._estimated_without(rows, *self._posterior.leave_one_out(index))
 
     def _estimated_without(self, rows: Rows, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
         """Return predictions of each row without itself, with coefficients that are estimated without it as well.

@@ -670,7 +670,7 @@ localized = partial(made, "LocalizedGPRegressor")
 nearest = partial(made, "NearestNeighborsGPRegressor")
 residual = partial(made, "ResidualGPRegressor")
 spectral = partial(made, "SpectralGPRegressor")
-chosen = partial(made, "GPRegressor", random_state=0)
+chosen = partial(made, "GPRegressor", noise="normal", random_state=0)
 iterative = partial(exact, solver="iterative", random_state=0)
 taylor, nystroem, fourier = OF_COMPONENTS["taylor"], OF_ROWS["nystroem"], OF_FREQUENCIES["orthogonal-fourier"]
 
@@ -797,7 +797,7 @@ add(
     "chosen/sphere",
     predicted,
     lambda: public.GPRegressor(
-        metric="sphere", kernel=public.MaternKernel(900.0, 1.2), noise_variance=NOISE, random_state=0
+        metric="sphere", kernel=public.MaternKernel(900.0, 1.2), noise_variance=NOISE, noise="normal", random_state=0
     ),
     "sphere",
 )
@@ -890,7 +890,7 @@ add(
     predicted,
     lambda: public.FeaturizedGPRegressor(nystroem(), kernel="gaussian", trend="linear", random_state=0),
 )
-add("learned/chosen/matern52", predicted, lambda: public.GPRegressor(kernel="matern52", random_state=0))
+add("learned/chosen/matern52", predicted, lambda: public.GPRegressor(kernel="matern52", noise="normal", random_state=0))
 add(
     "learned/several/matern32",
     predicted,
@@ -901,7 +901,7 @@ add(
 add("learned/alone/list", learned_alone, ["gaussian", "matern32"])
 add("learned/from-sums", learned_from_sums)
 
-add("default-learned/chosen", predicted, lambda: public.GPRegressor(random_state=0))
+add("default-learned/chosen", predicted, lambda: public.GPRegressor(noise="normal", random_state=0))
 add("default-learned/exact", predicted, lambda: public.ExactGPRegressor(random_state=0))
 add("default-learned/several", predicted, together(lambda: public.ExactGPRegressor(random_state=0)), "plane", "several")
 

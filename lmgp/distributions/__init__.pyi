@@ -1,0 +1,4 @@
+from .noise import NoiseTrial, ObservationNoise
+from .student import Student
+
+__all__ = ["NoiseTrial", "ObservationNoise", "Student"]

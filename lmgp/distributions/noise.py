@@ -1,0 +1,233 @@
+"""The distribution of a new observation around what a Gaussian process predicts."""
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from lmgp.distributions.field import ScaleField
+from lmgp.distributions.left_out import LeftOut
+from lmgp.distributions.student import Student
+from lmgp.errors import InputError, nearest_names
+from lmgp.utils.trials import Trials, aligned
+
+Floats = NDArray[np.float64]
+NoiseName = Literal["auto", "normal", "student", "varying"]
+NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
+
+# Of fewer rows, nothing tells a t from a normal distribution.
+FEWEST_ROWS = 30
+
+
+class NoiseTrial(NamedTuple):
+    """One line of an `ObservationNoise`: a distribution, and how well it predicts rows left out.
+
+    Attributes
+    ----------
+    noise : str
+        "normal", "student" or "varying".
+    degrees : float
+        ν; infinity of a normal distribution.
+    least, most : float
+        The 2.5% and the 97.5% quantile of the scale c h(x) of rows left out, beside predicted standard deviations.
+    alone, regions : float
+        The mean log density of rows left out by themselves, and of whole neighbourhoods, in nats a row; not a number
+        where there were none.
+    gain, standard_error : float
+        The mean gain of all of them over the line before, and its standard error.
+    chosen : bool
+    """
+
+    noise: str
+    degrees: float
+    least: float
+    most: float
+    alone: float
+    regions: float
+    gain: float = math.nan
+    standard_error: float = math.nan
+    chosen: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationNoise(Trials[NoiseTrial]):
+    """The distribution of a new observation, y = m(x) + s(x) h(x) c ε.
+
+    m and s are the process's mean and standard deviation with noise, and ε a standard t of ν degrees of freedom.
+    Printed, it is a table of what was tried.
+
+    Attributes
+    ----------
+    student : Student
+        ν and c: infinity and 1 of a normal distribution.
+    local : ScaleField or None
+        h; None means 1 everywhere.
+    trials : tuple of NoiseTrial
+        What was tried; none where nothing was.
+    n_rows : int
+        The number of rows that were left out.
+    distances : ndarray of shape (m,)
+        |y − m(x)| over the scale, of rows that were left out by themselves, in increasing order.
+    note : str
+        Why nothing was tried, where something was asked for.
+    """
+
+    student: Student = Student()  # noqa: RUF009
+    local: ScaleField | None = None
+    trials: tuple[NoiseTrial, ...] = ()
+    n_rows: int = 0
+    distances: Floats = field(default_factory=lambda: np.empty(0))
+    note: str = ""
+
+    @property
+    def name(self) -> str:
+        """What was taken: "normal", "student" or "varying"."""
+        return "varying" if self.local is not None else "normal" if math.isinf(self.student.degrees) else "student"
+
+    @property
+    def degrees(self) -> float:
+        """The degrees of freedom ν: infinity of a normal distribution."""
+        return self.student.degrees
+
+    def scale(self, X: Floats, mean: Floats, std: Floats) -> Floats:
+        """Return s h c of each row, what the t is multiplied by, shape (m,).
+
+        Parameters
+        ----------
+        X : ndarray of shape (m, d)
+        mean, std : ndarray of shape (m,)
+            The predicted mean, and the process's standard deviation with noise.
+        """
+        scale: Floats = self.student.scale * std
+        return scale if self.local is None else scale * np.exp(self.local.log_scale(X, mean, std))
+
+    def conformal_width(self, level: float) -> float:
+        """Return half the width of an interval over the scale, from the ranks of rows left out.
+
+        With n rows, it is the ⌈(n + 1) level⌉-th smallest distance: a new row that is exchangeable with them is within
+        it with this probability at least, whatever the distribution is.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+
+        Raises
+        ------
+        InputError
+            If no rows were left out, or too few for the level.
+
+        References
+        ----------
+        J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, *Distribution-Free Predictive Inference for
+        Regression*, Journal of the American Statistical Association 113, 2018, section 5.2.
+        """
+        n = len(self.distances)
+        rank = math.ceil((n + 1) * level)
+        if rank > n:
+            least = math.ceil(level / (1.0 - level))
+            raise InputError(
+                f"Conformal intervals of level {level:g} take {least:,} rows left out; this model has {n:,}. Fit with "
+                "noise='auto', or call calibrate(X, y) with rows that you have kept back."
+            )
+        return float(self.distances[rank - 1])
+
+    def __str__(self) -> str:
+        if not self.trials:
+            return self.note or "normal: nothing else was tried."
+        heading = "", "noise", "ν", "scale", "rows left out", "regions", "gain", "s.e."
+        lines = [
+            (
+                "*" if trial.chosen else "",
+                trial.noise,
+                "∞" if math.isinf(trial.degrees) else f"{trial.degrees:.1f}",
+                f"{trial.least:.2f} to {trial.most:.2f}" if trial.noise == "varying" else f"{trial.least:.2f}",
+                f"{trial.alone:.4f}",
+                *(
+                    "-" if math.isnan(value) else f"{value:.{digits}}"
+                    for value, digits in ((trial.regions, "4f"), (trial.gain, "4f"), (trial.standard_error, "1g"))
+                ),
+            )
+            for trial in self.trials
+        ]
+        note = f"*: taken, by {self.n_rows:,} rows left out; densities in nats a row."
+        return "\n".join((*aligned((heading, *lines), 2), note))
+
+    @classmethod
+    def fitted(cls, wanted: NoiseName, rows: LeftOut, rng: np.random.Generator) -> "ObservationNoise":
+        """Fit what is wanted to rows left out; "auto" takes what predicts them best.
+
+        A distribution with more parameters is taken where its gain is more than a standard error.
+
+        Parameters
+        ----------
+        wanted : {"auto", "normal", "student", "varying"}
+        rows : LeftOut
+        rng : numpy.random.Generator
+        """
+        if len(rows.y) < FEWEST_ROWS:
+            return too_few(len(rows.y))
+        errors, log_std = rows.errors, np.log(rows.std)
+        tried = [cls(), cls(Student.fitted(errors, rows.weights))]
+        log_scales = [np.zeros(1)] * 2
+        varying = (rows.X, rows.mean, rows.std, errors, rows.weights, rng)
+        if wanted != "student" and (found := ScaleField.fitted(*varying)) is not None:
+            local, student, of_field = found
+            tried.append(cls(student, local))
+            log_scales.append(of_field)
+        pairs = list(zip(tried, log_scales, strict=True))
+        densities = [one.student.log_density(errors * np.exp(-each)) - each - log_std for one, each in pairs]
+        taken = len(tried) - 1 if wanted != "auto" else 0
+        for i in range(taken + 1, len(tried)):
+            gain, error = _gain(densities[taken], densities[i], rows.weights)
+            taken = i if gain > error else taken
+        trials = []
+        for i, (one, each) in enumerate(pairs):
+            least, most = one.student.scale * np.exp(np.quantile(each, (0.025, 0.975)))
+            alone, regions = (_mean(densities[i], rows, some) for some in (rows.alone, ~rows.alone))
+            gain, error = _gain(densities[i - 1], densities[i], rows.weights) if i else (math.nan, math.nan)
+            trials.append(NoiseTrial(one.name, one.degrees, least, most, alone, regions, gain, error, i == taken))
+        relative = errors * np.exp(-log_scales[taken]) / tried[taken].student.scale
+        distances = np.sort(np.abs(relative[rows.alone]))
+        return replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances)
+
+
+def too_few(n_rows: int) -> ObservationNoise:
+    """Return a normal distribution, for want of rows."""
+    return ObservationNoise(note=f"normal: {n_rows} rows are too few to tell; {FEWEST_ROWS} are needed.")
+
+
+def _gain(before: Floats, after: Floats, weights: Floats | None) -> tuple[float, float]:
+    """Return the mean difference of densities, and its standard error."""
+    difference = after - before
+    gain = float(np.average(difference, weights=weights))
+    variance = float(np.average(np.square(difference - gain), weights=weights))
+    return gain, math.sqrt(variance / len(difference))
+
+
+def _mean(density: Floats, rows: LeftOut, some: NDArray[np.bool_]) -> float:
+    """Return the mean density of some rows."""
+    weights = None if rows.weights is None else rows.weights[some]
+    return float(np.average(density[some], weights=weights)) if some.any() else math.nan
+
+
+def distribution(degrees: Floats | float, mean: Floats, scale: Floats) -> Any:
+    """Return the frozen distribution of scipy: a normal one where the degrees of freedom are infinite."""
+    return stats.norm(mean, scale) if np.isinf(degrees).all() else stats.t(degrees, mean, scale)
+
+
+def checked_noise(noise: Any) -> NoiseName:
+    """Return the name of a noise.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if isinstance(noise, str) and noise in NOISES:
+        return noise
+    listed = ", ".join(map(repr, NOISES))
+    raise InputError(f"noise must be one of {listed}; got {noise!r}: {nearest_names(str(noise), NOISES)}")

@@ -1,0 +1,128 @@
+"""The distribution of new observations, from rows that were left out."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lmgp.distributions.field import ScaleField
+from lmgp.distributions.left_out import LeftOut
+from lmgp.distributions.noise import ObservationNoise
+from lmgp.errors import InputError
+
+
+def rows_of(errors: np.ndarray, X: np.ndarray | None = None, std: float = 2.0, **options: object) -> LeftOut:
+    """Rows with a mean of 1 that are off by so many standard deviations."""
+    n = len(errors)
+    X = np.zeros((n, 1)) if X is None else X
+    alone = options.pop("alone", np.ones(n, dtype=bool))
+    return LeftOut(X, 1.0 + std * errors, np.ones(n), np.full(n, std), alone, **options)  # type: ignore[arg-type]
+
+
+def varying(n: int, degrees: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, the log of the scale there, and errors of that scale."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-3.0, 3.0, (n, 2))
+    log_scale = np.sin(X[:, 0]) - 0.5
+    return X, log_scale, np.exp(log_scale) * rng.standard_t(degrees, n)
+
+
+def test_normal_errors_stay_normal_on_average() -> None:
+    lost = []
+    for seed in range(10):
+        errors = np.random.default_rng(seed).normal(size=600)
+        X = np.random.default_rng(seed).uniform(size=(600, 1))
+        noise = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
+        new = np.random.default_rng(100 + seed).normal(size=20_000)
+        scale = noise.scale(np.full((len(new), 1), 0.5), np.ones(len(new)), np.full(len(new), 2.0)) / 2.0
+        lost.append(float(np.mean(stats.norm.logpdf(new) - stats.t.logpdf(new, noise.degrees, scale=scale))))
+    assert np.mean(lost) < 0.005
+
+
+def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
+    errors = stats.t.rvs(3.0, scale=0.5, size=800, random_state=0)
+    noise = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
+    assert noise.name == "student"
+    assert noise.degrees == pytest.approx(3.0, rel=0.3)
+    np.testing.assert_allclose(
+        noise.scale(np.zeros((2, 1)), np.zeros(2), np.array([1.0, 4.0])), noise.student.scale * np.array([1.0, 4.0])
+    )
+    normal, student = noise.trials
+    log_density = stats.t.logpdf(errors, noise.degrees, scale=noise.student.scale) - np.log(2.0)
+    assert student.alone == pytest.approx(log_density.mean())
+    assert normal.alone == pytest.approx(stats.norm.logpdf(errors).mean() - np.log(2.0))
+    assert student.gain == pytest.approx(student.alone - normal.alone)
+    assert student.chosen
+    assert noise.chosen is student
+    assert "student" in str(noise)
+    assert "800 rows left out" in str(noise)
+
+
+def test_a_scale_that_varies_is_found() -> None:
+    X, log_scale, errors = varying(3000, 4.0)
+    noise = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
+    assert noise.name == "varying"
+    assert noise.degrees == pytest.approx(4.0, rel=0.2)
+    new = np.random.default_rng(1).uniform(-2.8, 2.8, (500, 2))
+    scale = noise.scale(new, np.ones(500), np.full(500, 2.0))
+    truth = np.log(2.0) + np.sin(new[:, 0]) - 0.5
+    assert np.corrcoef(np.log(scale), truth)[0, 1] > 0.9
+    assert np.sqrt(np.mean(np.square(np.log(scale) - truth))) < 0.2
+    gains = {trial.noise: trial.gain for trial in noise.trials}
+    assert gains["varying"] > 0.05
+
+
+def test_the_scale_of_a_row_does_not_know_its_own_error() -> None:
+    X, _, errors = varying(400, 4.0)
+    columns = X, np.ones(400), np.full(400, 2.0)
+    _, _, log_scales = ScaleField.fitted(*columns, errors, None, np.random.default_rng(0))
+    changed = errors.copy()
+    changed[7] *= 1e3
+    field, _, of_changed = ScaleField.fitted(*columns, changed, None, np.random.default_rng(0))
+    assert of_changed[7] == pytest.approx(log_scales[7], abs=0.3)
+    assert field.log_scale(*columns)[7] > of_changed[7]
+
+
+def test_far_away_the_scale_is_that_of_all_rows() -> None:
+    X, _, errors = varying(800, 4.0)
+    noise = ObservationNoise.fitted("varying", rows_of(errors, X), np.random.default_rng(0))
+    assert noise.local is not None
+    far = noise.local.log_scale(np.full((1, 2), 1e3), np.ones(1), np.full(1, 2.0))
+    assert far[0] == pytest.approx(0.5 * noise.local.level, abs=1e-6)
+
+
+def test_neighbourhoods_have_densities_of_their_own() -> None:
+    errors = stats.t.rvs(3.0, size=400, random_state=0)
+    alone = np.arange(400) < 300
+    noise = ObservationNoise.fitted("student", rows_of(errors, alone=alone), np.random.default_rng(0))
+    density = noise.student.log_density(errors) - np.log(2.0)
+    assert noise.trials[1].alone == pytest.approx(density[:300].mean())
+    assert noise.trials[1].regions == pytest.approx(density[300:].mean())
+    assert len(noise.distances) == 300
+
+
+def test_targets_that_are_rounded_make_no_spike() -> None:
+    rng = np.random.default_rng(0)
+    y = np.round(rng.normal(5.0, 0.2, 500))  # most of them 5
+    rows = LeftOut(rng.uniform(size=(500, 1)), y, np.full(500, 5.0), np.full(500, 0.3), np.ones(500, dtype=bool))
+    noise = ObservationNoise.fitted("auto", rows, rng)
+    assert noise.student.scale * 0.3 > 0.1  # of a spacing of 1
+    exact = LeftOut(rows.X, np.full(500, 5.0), rows.mean, rows.std, rows.alone)
+    assert np.isfinite(ObservationNoise.fitted("auto", exact, rng).student.scale)
+
+
+def test_few_rows_are_normal_and_say_why() -> None:
+    noise = ObservationNoise.fitted("auto", rows_of(np.zeros(29)), np.random.default_rng(0))
+    assert noise.name == "normal"
+    assert str(noise) == "normal: 29 rows are too few to tell; 30 are needed."
+    assert not noise.trials
+
+
+def test_conformal_widths_are_ranks() -> None:
+    errors = np.linspace(-1.0, 1.0, 101)
+    noise = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
+    distances = np.sort(np.abs(errors)) / noise.student.scale
+    assert noise.conformal_width(0.9) == pytest.approx(distances[int(np.ceil(102 * 0.9)) - 1], rel=1e-6)
+    with pytest.raises(InputError, match="of level 0.995 take 199 rows left out; this model has 101"):
+        noise.conformal_width(0.995)
+    with pytest.raises(InputError, match=r"this model has 0\. Fit with noise='auto'"):
+        ObservationNoise().conformal_width(0.5)

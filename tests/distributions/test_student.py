@@ -1,0 +1,55 @@
+"""Student's t by maximum likelihood."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+from lmgp.distributions.student import LEAST_DEGREES, Student
+
+
+@pytest.mark.parametrize("degrees", [3.0, 6.0])
+def test_the_fit_is_that_of_scipy(degrees: float) -> None:
+    errors = stats.t.rvs(degrees, scale=0.7, size=4000, random_state=0)
+    found = Student.fitted(errors)
+    expected = stats.t.fit(errors, floc=0.0)
+    assert found.degrees == pytest.approx(expected[0], rel=1e-2)
+    assert found.scale == pytest.approx(expected[2], rel=1e-3)
+    assert found.degrees == pytest.approx(degrees, rel=0.2)
+
+
+def test_a_weight_stands_for_so_many_rows() -> None:
+    errors = stats.t.rvs(4.0, size=300, random_state=1)
+    weights = np.tile([1.0, 3.0, 2.0], 100)
+    found, expected = Student.fitted(errors, weights), Student.fitted(np.repeat(errors, weights.astype(int)))
+    assert found.degrees == pytest.approx(expected.degrees, rel=1e-2)
+    assert found.scale == pytest.approx(expected.scale, rel=1e-3)
+
+
+def test_other_units_are_another_scale() -> None:
+    errors = stats.t.rvs(4.0, size=300, random_state=1)
+    found, expected = Student.fitted(1e-9 * errors), Student.fitted(errors)
+    assert found.degrees == pytest.approx(expected.degrees, rel=1e-6)
+    assert found.scale == pytest.approx(1e-9 * expected.scale, rel=1e-6)
+
+
+def test_normal_errors_have_many_degrees_and_heavier_ones_than_any_t_the_fewest() -> None:
+    assert Student.fitted(np.random.default_rng(0).normal(size=4000)).degrees > 30
+    assert Student.fitted(stats.cauchy.rvs(size=4000, random_state=0)).degrees == pytest.approx(LEAST_DEGREES)
+
+
+def test_the_variance_is_that_of_scipy() -> None:
+    student = Student(5.0, 2.0)
+    assert student.scale * student.deviation == pytest.approx(stats.t.std(5.0, scale=2.0))
+    assert Student().deviation == 1.0
+    np.testing.assert_allclose(Student().log_density(np.array([0.3])), stats.norm.logpdf(0.3))
+    np.testing.assert_allclose(student.log_density(np.array([0.3])), stats.t.logpdf(0.3, 5.0, scale=2.0))
+
+
+def test_no_other_point_is_likelier() -> None:
+    errors = stats.t.rvs(4.0, size=500, random_state=2)
+    found = Student.fitted(errors)
+    other = minimize(
+        lambda point: -stats.t.logpdf(errors, np.exp(point[0]), scale=np.exp(point[1])).sum(), (1.0, 0.0), tol=1e-10
+    )
+    assert -other.fun - found.log_density(errors).sum() < 1e-4 * len(errors)
