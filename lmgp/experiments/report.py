@@ -15,7 +15,7 @@ from sklearn.isotonic import isotonic_regression
 
 from lmgp.experiments.compare import MEAN_ERROR, TEXT, Comparison, iterates, prepare
 from lmgp.metrics import nlpd
-from lmgp.plots.canvas import BLACK, LOOK, new_figure, plain, render
+from lmgp.plots.canvas import BLACK, COLOURS, DASHES, MARKERS, new_figure, plain, render
 from lmgp.plots.learned import LEAST, line_label
 from lmgp.posteriors.iterative import LANDMARKS, NEIGHBORS
 from lmgp.saving.output import whole_file
@@ -296,9 +296,9 @@ def _lines(comparison: Comparison) -> list[Line]:
                 threshold,
                 panel,
                 of_sizes or whole,
-                LOOK.colours[number % len(LOOK.colours)],
-                LOOK.markers[number % len(LOOK.markers)],
-                LOOK.dashes[0 if math.isnan(threshold) else thresholds.index(threshold) % len(LOOK.dashes)],
+                COLOURS[number % len(COLOURS)],
+                MARKERS[number % len(MARKERS)],
+                DASHES[0 if math.isnan(threshold) else thresholds.index(threshold) % len(DASHES)],
             )
         )
     return lines
