@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from lmgp import (
@@ -15,6 +14,7 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
+from lmgp.data import Floats
 from lmgp.experiments.compare import Protocol
 from lmgp.experiments.datasets import make_sinc
 from lmgp.experiments.figure_4 import MEDIAN_DISTANCES
@@ -22,8 +22,6 @@ from lmgp.experiments.page import Section, section, table
 from lmgp.experiments.report import span
 from lmgp.metrics import kl_divergence
 from lmgp.plots.canvas import BLACK, BLUE, GREEN, ORANGE, new_figure
-
-Floats = NDArray[np.float64]
 
 NAME = "figure-2-sinc"
 N_ROWS, N_FEATURES = 50, 10

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp import GaussianKernel
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.experiments.compare import (
     ComparisonCell,
@@ -31,8 +31,6 @@ from lmgp.metrics import kl_divergence, rmse
 from lmgp.plots.canvas import new_figure, plain
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
-
-Floats = NDArray[np.float64]
 
 NAME = "figure-3-uk-map"
 LATITUDES, LONGITUDES = (50.0, 55.0), (-6.0, 2.0)  # the edges of the map, in degrees

@@ -20,21 +20,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from lmgp.data import as_tensor
+from lmgp.data import Floats, as_tensor
 from lmgp.errors import InputError, KernelWarning
 from lmgp.features.base import FeatureMap, KernelMap, Work, names_of
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor
-
-Floats = NDArray[np.float64]
 
 # Columns that are counted for a transformer that does not say how many it makes.
 UNSAID_COLUMNS = 512

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Noise, RandomState, Rows, Source, as_tensor, generator, validated
+from lmgp.data import Floats, Noise, RandomState, Rows, Source, as_tensor, generator, validated
 from lmgp.errors import InputError
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel, unsupported
@@ -26,7 +26,6 @@ from lmgp.utils.memory import check_memory
 if TYPE_CHECKING:
     from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
 
-Floats = NDArray[np.float64]
 
 # Which maps serve a kernel that has a capability.
 SERVING = (

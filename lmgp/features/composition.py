@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from lmgp.data import RandomState, as_tensor
+from lmgp.data import Floats, RandomState, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.adapter import TransformerFeatures, fitted, mapped, seeded_clone, work_of
 from lmgp.features.base import FeatureMap, Work, indexed, names_of
@@ -27,8 +27,6 @@ from lmgp.kernels.composite import (
     row_values,
 )
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 
 class LinearFeatures(FeatureMap):

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.integrate import cumulative_trapezoid
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import minimize, nnls
@@ -30,7 +30,7 @@ from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import RandomState, as_tensor, validated
+from lmgp.data import Floats, RandomState, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import wave_names, write_waves
@@ -38,8 +38,6 @@ from lmgp.features.sparse import non_zeros
 from lmgp.saving.output import whole_file
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import single_threaded_blas
-
-Floats = NDArray[np.float64]
 
 # The largest distance of the norm of a row from 1.
 UNIT = 1e-6

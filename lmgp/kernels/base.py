@@ -7,10 +7,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from lmgp.data import as_tensor, checked_scales
+from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.columns import checked_table
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lmgp.kernels.composite import ScaledKernel, SumKernel
     from lmgp.kernels.stationary import GaussianKernel
 
-Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
 # Bytes of a block of kernel values, which stays in the processor's cache while it is computed, and its most columns.

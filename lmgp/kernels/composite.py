@@ -6,11 +6,11 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.data import as_tensor, checked_scales
+from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel, Parameter, require, unsupported
 from lmgp.kernels.derivatives import Pullback
@@ -20,7 +20,6 @@ from lmgp.utils.lazy import Tensor, torch
 if TYPE_CHECKING:
     from lmgp.kernels.stationary import GaussianKernel
 
-Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]
 
 

@@ -6,18 +6,16 @@ from numbers import Real
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, kve
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.data import checked_scales
+from lmgp.data import Floats, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Bounds, Kernel, check_bounds, require, unsupported
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36

@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.grids import with_names
 
-Floats = NDArray[np.float64]
 AxesArray = NDArray[Any]  # of Axes
 
 _LOG = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.metrics.gaussian import checked_level
 from lmgp.plots.canvas import (
@@ -23,7 +24,6 @@ from lmgp.plots.canvas import (
     PALE,
     STD_MAP,
     AxesArray,
-    Floats,
     axes_for,
     checked_rows,
     column_names,

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.grids import predicted
 from lmgp.plots import html
-from lmgp.plots.canvas import HEIGHT, WIDTH, Floats, final_step, new_figure, render
+from lmgp.plots.canvas import HEIGHT, WIDTH, final_step, new_figure, render
 from lmgp.plots.fields import band, centroids, map
 from lmgp.plots.learned import allocation, kl_height, kl_over_size, relevance, short
 from lmgp.plots.scores import calibration, prediction
