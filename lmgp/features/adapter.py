@@ -17,7 +17,7 @@ gets the model's whole kernel, and a map with a kernel keeps it.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -54,9 +54,6 @@ class TransformerFeatures(KernelMap):
     transformer_ : scikit-learn transformer
         The fitted clone.
     """
-
-    # The columns are the transformer's, and so are the seeds.
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"kernel": [Kernel, None]}
 
     needs = "prior_variance"
     transformer_: Any

@@ -78,7 +78,12 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
 
     __array_ufunc__ = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # Of those of these parameters that a map has.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [Kernel, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
     _accepts_sparse: ClassVar[bool] = False
 
     n_features: int
@@ -278,11 +283,6 @@ class KernelMap(FeatureMap):
         The kernel that is approximated: a copy, which fits the rows and can do what the map needs.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [Kernel, None],
-        "random_state": ["random_state", np.random.Generator],
-    }
     # The capability of a kernel without which this map cannot serve it; None for a map that serves every kernel.
     needs: ClassVar[str | None] = "metric"
     # Whether k − φᵀφ is positive semi-definite.

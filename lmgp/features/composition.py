@@ -1,13 +1,12 @@
 """Feature maps made from feature maps: one for each construction of a kernel, and projections to fewer columns."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from lmgp.data import Floats, RandomState, as_tensor
 from lmgp.errors import InputError
@@ -331,10 +330,9 @@ class CraftFeatures(FeatureMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeatureMap._parameter_constraints,
         "features": [HasMethods(["fit", "transform"])],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
         "projection": [StrOptions({"gaussian", "srht"})],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     larger_: TransformerFeatures  # with checks of what it makes

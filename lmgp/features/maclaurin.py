@@ -280,11 +280,10 @@ class PolynomialMaclaurinFeatures(FeatureMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_features": [Interval(Integral, 1, None, closed="left")],
+        **FeatureMap._parameter_constraints,
         "degree": [Interval(Integral, 1, None, closed="left")],
         "gamma": [Real],
         "coef0": [Real],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     degree_counts_: NDArray[np.int64]
