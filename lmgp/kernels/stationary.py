@@ -138,8 +138,8 @@ class StationaryKernel(Kernel):
         learned = correlation.requires_grad or variance.requires_grad
         return variance * correlation if learned else correlation.mul_(variance)
 
-    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:  # noqa: D102
-        pullback = StationaryPullback(self, X, values)
+    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
+        pullback = StationaryPullback(self, X, theta)
         return pullback.covariance, pullback
 
     def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102
