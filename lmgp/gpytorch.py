@@ -114,7 +114,6 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         super().__init__(ard_num_dims=ard_num_dims, **kwargs)
         self.double()
         self.feature_map = feature_map
-        self._is_fitted = _is_fitted(feature_map)
         given = None if center is None else torch.from_numpy(np.array(center, dtype=np.float64).ravel())
         self.register_buffer("center", given)
         shape = (1, ard_num_dims or 1)
@@ -150,7 +149,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         """
         if x.device.type != "cpu":
             raise InputError(f"Features are computed on the CPU; got rows on {x.device}. Use x.cpu() and model.cpu().")
-        if not self._is_fitted:
+        if not _is_fitted(self.feature_map):
             self._fit(x.detach().to(torch.float64).flatten(end_dim=-2))
         known = getattr(self.feature_map, "n_features_in_", x.shape[-1])
         if x.shape[-1] != known:
@@ -181,7 +180,6 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         if self.center is None and isinstance(features, KernelMap):
             self.center = torch.from_numpy(np.array(features.centre_of(X, None)))
         self.feature_map = features.fit(X if self.center is None else X - self.center.numpy())
-        self._is_fitted = True
 
 
 def columns_at(features: Any, X: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:

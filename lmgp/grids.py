@@ -8,10 +8,11 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.sphere import LATITUDES, LONGITUDES
 from lmgp.saving.output import PathLike, whole_file
@@ -19,7 +20,6 @@ from lmgp.saving.output import PathLike, whole_file
 if TYPE_CHECKING:
     import xarray
 
-Floats = NDArray[np.float64]
 Axis = float | tuple[float, float, int] | ArrayLike
 
 # Points of a grid. More are more than a prediction is wanted of, and a mistake.

@@ -22,7 +22,7 @@ def compare(arguments: argparse.Namespace) -> None:
     from lmgp.experiments import report
     from lmgp.experiments.compare import PROTOCOLS, ComparisonSettings, check, check_writable
     from lmgp.experiments.compare import compare as compared
-    from lmgp.experiments.user_methods import register_user_methods
+    from lmgp.experiments.user_methods import user_method
 
     protocol = PROTOCOLS[arguments.protocol]
     options: dict[str, Any] = {"n_features": protocol.n_features, "max_test_rows": protocol.max_test_rows}
@@ -30,7 +30,9 @@ def compare(arguments: argparse.Namespace) -> None:
         if (value := getattr(arguments, name)) is not None:
             options[name] = tuple(value) if isinstance(value, list) else value
     options["further"] = tuple(arguments.method or ())
-    register_user_methods((*options.get("methods", ()), *options["further"]))
+    for name in dict.fromkeys((*options.get("methods", ()), *options["further"])):
+        if ":" in name:
+            user_method(name)
     if arguments.standardise is not None:
         options["standardise"] = arguments.standardise == "yes"
     settings = ComparisonSettings(protocol, ard=arguments.ard, **options)

@@ -11,8 +11,10 @@ from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import DatasetError, InputError, nearest_names
 
 if TYPE_CHECKING:
-    from numpy import bool_, float64
+    from numpy import bool_
     from numpy.typing import NDArray
+
+    from lmgp.data import Floats
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ def table_source(table: str) -> Path | BinaryIO:
 
 def read_for_model(
     model: Any, arguments: argparse.Namespace, targets: Sequence[str] = ()
-) -> "tuple[NDArray[float64], NDArray[bool_]]":
+) -> "tuple[Floats, NDArray[bool_]]":
     """Read the columns of a model from a table, and then the targets; see `lmgp.io.tables.read_table`."""
     from lmgp.io.tables import read_table
 
@@ -73,7 +75,7 @@ def read_for_model(
     return read_table(source, choose, dialect, incomplete=arguments.drop, least=1)
 
 
-def complete_rows(values: "NDArray[float64]", complete: "NDArray[bool_]") -> "NDArray[float64]":
+def complete_rows(values: "Floats", complete: "NDArray[bool_]") -> "Floats":
     """Return the rows without missing values, and say how many are left out."""
     if not complete.all():
         _LOG.info("%d of %d rows have missing values and are left out", (~complete).sum(), len(complete))

@@ -2,22 +2,13 @@
 
 import argparse
 import logging
-import sys
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from lmgp.errors import LmgpError, ModelFileError
-
-
-class _Handler(logging.Handler):
-    """Writes messages to standard error without breaking a progress bar."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        from tqdm import tqdm
-
-        tqdm.write(f"lmgp: {self.format(record)}", file=sys.stderr)
+from lmgp.utils.progress import Lines, handled
 
 
 @contextmanager
@@ -31,23 +22,15 @@ def messages(quiet: bool, silent: Collection[str] = ()) -> Iterator[None]:
     silent : collection of str
         Names of loggers whose messages are not shown.
     """
-    package, handler = logging.getLogger("lmgp"), _Handler()
-    handler.addFilter(lambda record: record.name not in silent)
-    before = package.level, package.propagate
+    lines = Lines("lmgp: {}".format)
+    lines.addFilter(lambda record: record.name not in silent)
+    with handled(lines, logging.CRITICAL if quiet else logging.INFO) as package, warnings.catch_warnings():
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        package.warning("%s", message)
+        def show(message: Warning | str, *_: Any, **__: Any) -> None:
+            package.warning("%s", message)
 
-    package.addHandler(handler)
-    package.setLevel(logging.CRITICAL if quiet else logging.INFO)
-    package.propagate = False
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = show
-            yield
-    finally:
-        package.removeHandler(handler)
-        package.level, package.propagate = before
+        warnings.showwarning = show
+        yield
 
 
 # What parts of a model that do not fit together raise.

@@ -13,12 +13,8 @@ from lmgp.errors import InputError, OutputError
 from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
-
+    from lmgp.data import Floats
     from lmgp.grids import Axis
-
-    Floats = NDArray[float64]
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,10 +13,8 @@ from lmgp.errors import InputError, OutputError
 from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
-    from numpy import float64
-    from numpy.typing import NDArray
+    from lmgp.data import Floats
 
-    Floats = NDArray[float64]
     Scores = Mapping[str, Any]
 
 _LOG = logging.getLogger(__name__)
@@ -75,7 +73,7 @@ def plot(arguments: argparse.Namespace) -> None:
 
 def _scored(
     model: Any, notes: dict[str, Any], arguments: argparse.Namespace
-) -> "tuple[list[str], tuple[Floats, ...], Scores]":
+) -> "tuple[list[str], tuple[Floats, Floats, Floats, Floats], Scores]":
     """Return the targets of a table, its X, y and their predicted means and deviations, and the scores of each."""
     import numpy as np
 
@@ -171,25 +169,24 @@ def _write_report(
     notes: dict[str, Any],
     arguments: argparse.Namespace,
     target: str,
-    predicted: "tuple[Floats, ...] | None",
+    predictions: "tuple[Floats, Floats, Floats, Floats] | None",
     scores: dict[str, str],
 ) -> None:
     """Write the page about a model: whole, or not at all."""
     from lmgp.cli.info import facts, tables
-    from lmgp.plots.report import About, Predicted, page
+    from lmgp.plots.report import page
 
-    about = About(
-        model=model,
+    content = page(
+        model,
         title=arguments.model.name,
         target=target,
+        level=arguments.level,
         facts=facts(model, notes),
         scores=scores,
-        predicted=None if predicted is None else Predicted(*predicted),
-        ranges=_ranges(notes, model.n_features_in_),
         tables=tables(model),
-        level=arguments.level,
+        predictions=predictions,
+        ranges=_ranges(notes, model.n_features_in_),
     )
-    content = page(about)
     with whole_file(out) as stream:
         stream.write(content)
 

@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from lmgp import ExactGPRegressor, GaussianKernel
-from lmgp.data import Rows, warn_of_scales
+from lmgp.data import Floats, Rows, warn_of_scales
 from lmgp.errors import (
     ImplausibleMeanWarning,
     InputError,
@@ -44,7 +44,6 @@ from lmgp.saving.output import whole_file
 from lmgp.selection.methods import BUILT_IN, EXACT, METHODS, NEAREST_ROWS, SPECTRAL, Allocation
 from lmgp.utils.memory import is_out_of_memory
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _LOG = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_diabetes
 
-from lmgp.data import RandomState, generator
+from lmgp.data import Floats, RandomState, generator
 from lmgp.errors import DatasetError, InputError, nearest_names
 from lmgp.io.tables import Dialect, choose_inputs, read_targets
 from lmgp.saving.output import as_path
@@ -29,7 +29,6 @@ from lmgp.saving.output import as_path
 __all__ = ["DATA_DIR_VARIABLE", "Dataset", "available", "fetch", "load_csv", "load_dataset", "make_sinc", "split"]
 
 PathLike = str | os.PathLike[str]
-Floats = NDArray[np.float64]
 Masks = tuple[NDArray[np.bool_], ...]
 DATA_DIR_VARIABLE = "LMGP_DATA_DIR"
 _ELSEWHERE = f"put it into the folder named by data_dir (--data-dir) or {DATA_DIR_VARIABLE}"

@@ -5,14 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.special import gammaincc
 
 from lmgp import GaussianKernel, TaylorFeatures
+from lmgp.data import Floats
 from lmgp.experiments.page import Section, section, table
 from lmgp.plots.canvas import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure
-
-Floats = NDArray[np.float64]
 
 NAME = "figure-1-kernel"
 KERNEL = GaussianKernel(lengthscale=1.0, variance=1.0)

@@ -1,13 +1,10 @@
 """Figure 2: a Gaussian process of a sinc in one dimension, and three approximations of it with 10 columns."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 
 from lmgp import (
@@ -17,15 +14,14 @@ from lmgp import (
     RandomFourierFeatures,
     TaylorFeatures,
 )
+from lmgp.data import Floats
 from lmgp.experiments.compare import Protocol
 from lmgp.experiments.datasets import make_sinc
 from lmgp.experiments.figure_4 import MEDIAN_DISTANCES
-from lmgp.experiments.page import ReportTable, Section, section, table
+from lmgp.experiments.page import Section, section, table
 from lmgp.experiments.report import span
 from lmgp.metrics import kl_divergence
 from lmgp.plots.canvas import BLACK, BLUE, GREEN, ORANGE, new_figure
-
-Floats = NDArray[np.float64]
 
 NAME = "figure-2-sinc"
 N_ROWS, N_FEATURES = 50, 10
@@ -37,47 +33,7 @@ ENDS = [0, -1]  # the test rows furthest from the training rows, which lie in [-
 APPROXIMATIONS = {"RFF": BLUE, "Maclaurin at the mean": ORANGE, "Maclaurin at each row": GREEN}
 
 
-@dataclass(frozen=True)
-class Draw:
-    """One draw of the rows with its models.
-
-    Attributes
-    ----------
-    X, y : ndarray of shape (n, 1) and (n,)
-    lengthscale, variance, noise_variance : float
-        Learned; the noise variance given where the protocol says so.
-    exact : ndarray of shape (2, 400)
-        The mean and the standard deviation of the latent function at the test rows.
-    approximations : ndarray of shape (3, 2, 400)
-        The same of the three `APPROXIMATIONS`, in their order.
-    """
-
-    X: Floats
-    y: Floats
-    lengthscale: float
-    variance: float
-    noise_variance: float
-    exact: Floats
-    approximations: Floats
-
-    def divergences(self) -> Floats:
-        """KL(approximation ‖ exact) with noise at each test row, in nats, shape (3, 400)."""
-        (mean, std), noise = self.exact, self.noise_variance
-        return np.array([kl_divergence(m, s**2 + noise, mean, std**2 + noise) for m, s in self.approximations])
-
-    def from_prior(self) -> Floats:
-        """How far each method is from the prior where |x| = 2.25: the s.d. that differs most, and the greatest offset.
-
-        Both in prior standard deviations, shape (3, 2); the prior itself gives 1 and 0.
-        """
-        prior = self.variance**0.5
-        ratios = self.approximations[:, 1, ENDS] / prior
-        offsets = np.abs(self.approximations[:, 0, ENDS] - self.y.mean()) / prior
-        furthest = np.abs(ratios - 1.0).argmax(axis=1)
-        return np.column_stack([ratios[range(3), furthest], offsets.max(axis=1)])
-
-
-def draw(protocol: Protocol, seed: int) -> Draw:
+def draw(protocol: Protocol, seed: int) -> tuple[Floats, Floats, Any, Floats]:
     """Draw the rows, learn the reference, and fit the approximations with its hyper-parameters.
 
     Parameters
@@ -89,7 +45,12 @@ def draw(protocol: Protocol, seed: int) -> Draw:
 
     Returns
     -------
-    Draw
+    X, y : ndarray of shape (n, 1) and (n,)
+    reference : ExactGPRegressor
+        Fitted to these.
+    predictions : ndarray of shape (4, 2, 400)
+        The mean and the standard deviation of the latent function at the test rows: of the reference, and of the three
+        `APPROXIMATIONS` in their order.
     """
     X, y = make_sinc(N_ROWS, NOISE_VARIANCE, random_state=seed)
     reference: Any = ExactGPRegressor(noise_variance=NOISE_VARIANCE if protocol.published else None, random_state=0)
@@ -99,20 +60,47 @@ def draw(protocol: Protocol, seed: int) -> Draw:
         "noise_variance": reference.noise_variance_,
         "approximation": protocol.approximation,
     }
-    models: tuple[Any, ...] = (
+    approximations: tuple[Any, ...] = (
         FeaturizedGPRegressor(RandomFourierFeatures(N_FEATURES, random_state=seed), **shared),
         FeaturizedGPRegressor(TaylorFeatures(N_FEATURES), **shared),
         LocalizedGPRegressor(TaylorFeatures(N_FEATURES), centroids="test_rows", **shared),
     )
-    return Draw(
-        X=X,
-        y=y,
-        lengthscale=float(reference.kernel_.lengthscale),
-        variance=float(reference.kernel_.variance),
-        noise_variance=reference.noise_variance_,
-        exact=np.array(reference.predict(X_TEST, return_std=True)),
-        approximations=np.array([model.fit(X, y).predict(X_TEST, return_std=True) for model in models]),
-    )
+    models = [reference, *(model.fit(X, y) for model in approximations)]
+    return X, y, reference, np.array([model.predict(X_TEST, return_std=True) for model in models])
+
+
+def divergences(predictions: Floats, noise_variance: float) -> Floats:
+    """KL(approximation ‖ exact) with noise at each test row, in nats, shape (3, 400)."""
+    exact, *approximations = ((mean, std**2 + noise_variance) for mean, std in predictions)
+    return np.array([kl_divergence(*approximate, *exact) for approximate in approximations])
+
+
+def measures(X: Floats, y: Floats, reference: Any, predictions: Floats) -> dict[str, float]:
+    """Return the numbers of one draw, by the columns of the table and of what is said about it.
+
+    Among them is how far each method is from the prior where |x| = 2.25, in prior standard deviations: the s.d. that
+    differs most from 1, and the greatest offset of the mean.
+    """
+    variance, noise = float(reference.kernel_.variance), reference.noise_variance_
+    kl, median = divergences(predictions, noise), np.median(pdist(X))
+    ratios = predictions[1:, 1, ENDS] / variance**0.5
+    offsets = np.abs(predictions[1:, 0, ENDS] - y.mean()).max(axis=1) / variance**0.5
+    furthest = np.take_along_axis(ratios, np.abs(ratios - 1.0).argmax(axis=1)[:, None], axis=1)[:, 0]
+    of_methods = {"KL/row": kl.mean(axis=1), "KL sum": kl.sum(axis=1), "s.d.": furthest, "offset": offsets}
+    return {
+        "lengthscale": float(reference.kernel_.lengthscale),
+        "published lengthscale": PUBLISHED_LENGTHSCALE,
+        "lengthscale ratio": float(reference.kernel_.lengthscale) / PUBLISHED_LENGTHSCALE,
+        "median distance": median,
+        "published median distance": MEDIAN_DISTANCES["sinc"],
+        "median distance ratio": median / MEDIAN_DISTANCES["sinc"],
+        "variance": variance,
+        "noise variance": noise,
+    } | {
+        f"{what}, {name}": value
+        for what, values in of_methods.items()
+        for name, value in zip(APPROXIMATIONS, values, strict=True)
+    }
 
 
 def sinc_section(protocol: Protocol, seeds: int) -> Section:
@@ -134,9 +122,8 @@ def sinc_section(protocol: Protocol, seeds: int) -> Section:
     Figure 2.
     """
     draws = [draw(protocol, seed) for seed in range(seeds)]
-    lengthscales = [sample.lengthscale for sample in draws]
-    kl = np.array([sample.divergences().mean(axis=1) for sample in draws])
-    stds, offsets = np.array([sample.from_prior() for sample in draws]).T
+    frame = pd.DataFrame([measures(*drawn) for drawn in draws])
+    kl, stds, offsets = (frame.filter(like=f"{what}, ").to_numpy() for what in ("KL/row", "s.d.", "offset"))
     values = {
         "n_rows": N_ROWS,
         "noise_variance": NOISE_VARIANCE,
@@ -144,64 +131,46 @@ def sinc_section(protocol: Protocol, seeds: int) -> Section:
         "n_features": N_FEATURES,
         "degree": N_FEATURES - 1,
         "n_test": len(X_TEST),
-        "n_seeds": len(draws),
-        "lengthscales": (min(lengthscales), max(lengthscales)),
+        "n_seeds": seeds,
+        "lengthscales": (frame.lengthscale.min(), frame.lengthscale.max()),
         "published": PUBLISHED_LENGTHSCALE,
+        "low": LENGTHSCALES[0],
+        "high": LENGTHSCALES[1],
         "n_nearest": int((kl.argmin(axis=1) == 2).sum()),
         "kl": kl.mean(axis=0),
         "end": X_TEST[-1, 0],
-        "std_offset": np.abs(stds[2] - 1.0).max(),
-        "mean_offset": offsets[2].max(),
-        "stds": [span(of_method.round(6), 2) for of_method in stds],
+        "std_offset": np.abs(stds[:, 2] - 1.0).max(),
+        "mean_offset": offsets[:, 2].max(),
+        "stds": [span(of_method.round(6), 2) for of_method in stds.T],
     }
     prior = pd.DataFrame(
         {
             "method": list(APPROXIMATIONS),
-            "least s.d.": stds.min(axis=1),
-            "greatest s.d.": stds.max(axis=1),
-            "greatest |mean − centre|": offsets.max(axis=1),
+            "least s.d.": stds.min(axis=0),
+            "greatest s.d.": stds.max(axis=0),
+            "greatest |mean − centre|": offsets.max(axis=0),
         }
     )
-    return section(NAME, values, (_table(draws), table(f"{NAME}-prior", prior, values)), _figure(draws[0]))
+    numbers = frame.loc[:, : f"KL sum, {list(APPROXIMATIONS)[-1]}"]
+    outside = ~frame.lengthscale.between(*LENGTHSCALES) & (seeds > 1)  # one seed is not enough to tell
+    numbers.loc["mean"] = numbers.mean()
+    marked = frozenset(np.flatnonzero(outside).tolist())
+    tables = (
+        table(NAME, numbers.reset_index(names="seed"), values, marked=marked),
+        table(f"{NAME}-prior", prior, values),
+    )
+    return section(NAME, values, tables, _figure(*draws[0]))
 
 
-def _table(draws: Sequence[Draw]) -> ReportTable:
-    rows = []
-    for sample in draws:
-        median, kl = np.median(pdist(sample.X)), sample.divergences()
-        rows.append(
-            {
-                "lengthscale": sample.lengthscale,
-                "published lengthscale": PUBLISHED_LENGTHSCALE,
-                "lengthscale ratio": sample.lengthscale / PUBLISHED_LENGTHSCALE,
-                "median distance": median,
-                "published median distance": MEDIAN_DISTANCES["sinc"],
-                "median distance ratio": median / MEDIAN_DISTANCES["sinc"],
-                "variance": sample.variance,
-                "noise variance": sample.noise_variance,
-                **{f"KL/row, {name}": of_name.mean() for name, of_name in zip(APPROXIMATIONS, kl, strict=True)},
-                **{f"KL sum, {name}": of_name.sum() for name, of_name in zip(APPROXIMATIONS, kl, strict=True)},
-            }
-        )
-    frame = pd.DataFrame(rows)
-    # One seed is not enough to tell.
-    outside = ~frame.lengthscale.between(*LENGTHSCALES) & (len(frame) > 1)
-    frame.loc["mean"] = frame.mean()
-    values = {"n_test": len(X_TEST), "low": LENGTHSCALES[0], "high": LENGTHSCALES[1]}
-    return table(NAME, frame.reset_index(names="seed"), values, marked=frozenset(np.flatnonzero(outside).tolist()))
-
-
-def _figure(sample: Draw) -> Figure:
+def _figure(X: Floats, y: Floats, reference: Any, predictions: Floats) -> Figure:
     figure = new_figure(13.0, 4.6)
-    x, (mean, std) = X_TEST[:, 0], sample.exact
-    panels = zip(
-        figure.subplots(1, 3, sharey=True), APPROXIMATIONS.items(), sample.approximations, sample.divergences(),
-        strict=True,
-    )  # fmt: skip
+    x, (mean, std) = X_TEST[:, 0], predictions[0]
+    kls = divergences(predictions, reference.noise_variance_)
+    panels = zip(figure.subplots(1, 3, sharey=True), APPROXIMATIONS.items(), predictions[1:], kls, strict=True)
     for axes, (method, colour), (m, s), kl in panels:
         axes.fill_between(x, mean - 2 * std, mean + 2 * std, color="0.88", linewidth=0, label="exact GP, ± 2 s.d.")
         axes.plot(x, mean, color="0.65", linewidth=4, label="exact GP, mean")
-        axes.plot(sample.X[:, 0], sample.y, "o", color=BLACK, markersize=3, label="training rows")
+        axes.plot(X[:, 0], y, "o", color=BLACK, markersize=3, label="training rows")
         axes.plot(x, m, "--", color=colour, linewidth=1.8, label="approximation, mean")
         for sign, label in ((-2, "approximation, ± 2 s.d."), (2, None)):
             axes.plot(x, m + sign * s, color=colour, linewidth=0.9, label=label)

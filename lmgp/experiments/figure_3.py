@@ -4,16 +4,16 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp import GaussianKernel
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.experiments.compare import (
     ComparisonCell,
@@ -32,8 +32,6 @@ from lmgp.plots.canvas import new_figure, plain
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
 
-Floats = NDArray[np.float64]
-
 NAME = "figure-3-uk-map"
 LATITUDES, LONGITUDES = (50.0, 55.0), (-6.0, 2.0)  # the edges of the map, in degrees
 MIDDLE = 52.5  # the latitude at which a degree of longitude is drawn to scale
@@ -49,28 +47,11 @@ TITLES = {
 _NAMES = {method: title.replace("\n", " ") for method, title in TITLES.items()}
 
 
-class MapPrediction(NamedTuple):
-    """What one method predicts on the lattice.
-
-    Attributes
-    ----------
-    mean, std : ndarray of shape (grid²,)
-        Of the latent function, in units of the target; row by row from the south, each from the west.
-    seconds : float
-        To fit, with the learning of hyper-parameters, and predict.
-    n_columns : float
-        Of the feature map; NaN for the reference.
-    lengthscale, variance, noise_variance : float
-        The reference's.
-    """
-
-    mean: Floats
-    std: Floats
-    seconds: float
-    n_columns: float
-    lengthscale: float
-    variance: float
-    noise_variance: float
+# What one method predicts on the lattice: the mean and the standard deviation of the latent function, in units of the
+# target, row by row from the south, each from the west, shape (grid²,). The seconds to fit, with the learning of
+# hyper-parameters, and predict; the columns of the map, NaN for the reference; and the reference's hyper-parameters.
+KEPT = ("mean", "std", "seconds", "n_columns", "lengthscale", "variance", "noise_variance")
+Prediction = dict[str, Any]
 
 
 def lattice(grid: int, feature_names: Sequence[str]) -> Floats:
@@ -140,7 +121,7 @@ def uk_map_section(
     points = lattice(grid, dataset.feature_names)
     settings = ComparisonSettings(protocol=protocol, n_features=(n_features,))
     rows = prepare(dataset, settings, SEED)
-    mark, predictions = fingerprint(dataset, settings), dict[str, MapPrediction]()
+    mark, predictions = fingerprint(dataset, settings), dict[str, Prediction]()
     try:
         with progress_bar(len(TITLES) * len(points), NAME, "point", quiet=quiet) as bar:
             for method, name in _NAMES.items():
@@ -158,7 +139,7 @@ def uk_map_section(
                     prediction = _predict(model, points, start, bar.update)
                     cache.mkdir(parents=True, exist_ok=True)
                     with whole_file(path) as file:
-                        np.savez(file, **prediction._asdict())
+                        np.savez(file, **prediction)
                 else:
                     bar.update(len(points))
                 predictions[method] = prediction
@@ -169,7 +150,7 @@ def uk_map_section(
     values = _values(dataset, rows, points, predictions, scores["KL/row"])
     columns = {name: points[:, dataset.feature_names.index(name)] for name in ("lat", "lon")}
     for method, prediction in predictions.items():
-        columns |= {f"mean, {_NAMES[method]}": prediction.mean, f"s.d., {_NAMES[method]}": prediction.std}
+        columns |= {f"mean, {_NAMES[method]}": prediction["mean"], f"s.d., {_NAMES[method]}": prediction["std"]}
     tables = (
         table(NAME, scores.rename(index=_NAMES).reset_index(), values),
         table(f"{NAME}-grid", pd.DataFrame(columns), values, folded=True),
@@ -177,52 +158,53 @@ def uk_map_section(
     return section(NAME, values, tables, _figure(dataset, rows, grid, predictions, scores))
 
 
-def _model(method: str, reference: MapPrediction, settings: ComparisonSettings) -> Any:
+def _model(method: str, reference: Prediction, settings: ComparisonSettings) -> Any:
     localized = METHODS[method].localized
     # The threshold is of the centroids that the grid points take the place of.
     cell = ComparisonCell(SEED, method, settings.n_features[0], 1.0 if localized else None)
-    model = settings.protocol.model(
-        cell, GaussianKernel(reference.lengthscale, reference.variance), reference.noise_variance
-    )
+    kernel = GaussianKernel(float(reference["lengthscale"]), float(reference["variance"]))
+    model = settings.protocol.model(cell, kernel, float(reference["noise_variance"]))
     return model.set_params(centroids="test_rows") if localized else model
 
 
-def _predict(model: Any, points: Floats, start: float, advance: Callable[[int], object]) -> MapPrediction:
+def _predict(model: Any, points: Floats, start: float, advance: Callable[[int], object]) -> Prediction:
     parts = []
     for part in np.array_split(points, min(N_PARTS, len(points))):
         parts.append(model.predict(part, return_std=True))
         advance(len(part))
     mean, std = np.concatenate(parts, axis=1)
-    return MapPrediction(
-        mean,
-        std,
-        seconds=perf_counter() - start,
-        n_columns=model.features_.n_features_out_ if hasattr(model, "features_") else np.nan,
-        lengthscale=float(model.kernel_.lengthscale),
-        variance=float(model.kernel_.variance),
-        noise_variance=float(model.noise_variance_),
-    )
+    return {
+        "mean": mean,
+        "std": std,
+        "seconds": perf_counter() - start,
+        "n_columns": model.features_.n_features_out_ if hasattr(model, "features_") else np.nan,
+        "lengthscale": float(model.kernel_.lengthscale),
+        "variance": float(model.kernel_.variance),
+        "noise_variance": float(model.noise_variance_),
+    }
 
 
-def _read(path: Path, n_points: int) -> MapPrediction | None:
+def _read(path: Path, n_points: int) -> Prediction | None:
     """Read a prediction back; None where there is none, or a damaged one."""
     try:
         with np.load(path) as file:
-            prediction = MapPrediction(**{name: file[name][()] for name in file.files})
+            prediction = {name: file[name][()] for name in file.files}
     except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile):
         return None
-    return prediction if np.shape(prediction.mean) == np.shape(prediction.std) == (n_points,) else None
+    whole = set(prediction) == set(KEPT) and np.shape(prediction["mean"]) == np.shape(prediction["std"]) == (n_points,)
+    return prediction if whole else None
 
 
-def _scores(predictions: Mapping[str, MapPrediction]) -> pd.DataFrame:
+def _scores(predictions: Mapping[str, Prediction]) -> pd.DataFrame:
     """Compare with the reference, with noise: KL, its mean and sum over the grid points, and the RMSE of the mean."""
     reference, rows = predictions[EXACT], []
-    exact = reference.mean, reference.std**2 + reference.noise_variance
+    noise = reference["noise_variance"]
+    exact = reference["mean"], reference["std"] ** 2 + noise
     for prediction in predictions.values():
-        approximate = prediction.mean, prediction.std**2 + reference.noise_variance
+        approximate = prediction["mean"], prediction["std"] ** 2 + noise
         kl = kl_divergence(*approximate, *exact)
-        reverse, error = kl_divergence(*exact, *approximate).mean(), rmse(reference.mean, prediction.mean)
-        rows.append((prediction.n_columns, kl.mean(), kl.sum(), reverse, error, prediction.seconds))
+        reverse, error = kl_divergence(*exact, *approximate).mean(), rmse(exact[0], approximate[0])
+        rows.append((prediction["n_columns"], kl.mean(), kl.sum(), reverse, error, prediction["seconds"]))
     columns = ["columns", "KL/row", "KL sum", "reverse KL/row", "RMSE to the exact mean", "seconds"]
     frame = pd.DataFrame(rows, index=pd.Index(predictions, name="method"), columns=columns).astype({"columns": "Int64"})
     frame.loc[EXACT, columns[1:5]] = np.nan
@@ -230,17 +212,17 @@ def _scores(predictions: Mapping[str, MapPrediction]) -> pd.DataFrame:
 
 
 def _values(
-    dataset: Dataset, rows: Prepared, points: Floats, predictions: Mapping[str, MapPrediction], kl: "pd.Series[float]"
+    dataset: Dataset, rows: Prepared, points: Floats, predictions: Mapping[str, Prediction], kl: "pd.Series[float]"
 ) -> dict[str, Any]:
     """Return what the text and the captions name."""
     reference = predictions[EXACT]
     lon, lat = (rows.X_train[:, dataset.feature_names.index(name)].mean() for name in ("lon", "lat"))
     distances, _ = KDTree(rows.X_train).query(points)
     far = int(distances.argmax())
-    prior, centre = reference.variance**0.5, rows.y_train.mean()
+    prior, centre = reference["variance"] ** 0.5, rows.y_train.mean()
     returns = (
-        f"{_NAMES[method]} {prediction.std[far] / prior:.3f} and {abs(prediction.mean[far] - centre) / prior:.3f}"
-        for method, prediction in predictions.items()
+        f"{_NAMES[method]} {at['std'][far] / prior:.3f} and {abs(at['mean'][far] - centre) / prior:.3f}"
+        for method, at in predictions.items()
     )
     ranked = kl.dropna().sort_values().items()
     return {
@@ -251,7 +233,7 @@ def _values(
         "reference": reference,
         "middle": f"{_degrees(lat, 'NS')}, {_degrees(lon, 'EW')}",
         "ranked": ", ".join(f"{_NAMES[method]} {value:.2g}" for method, value in ranked),
-        "distance": distances[far] / reference.lengthscale,
+        "distance": distances[far] / reference["lengthscale"],
         "returns": "; ".join(returns),
     }
 
@@ -264,7 +246,7 @@ def _figure(
     dataset: Dataset,
     rows: Prepared,
     grid: int,
-    predictions: Mapping[str, MapPrediction],
+    predictions: Mapping[str, Prediction],
     scores: pd.DataFrame,
 ) -> Figure:
     figure = new_figure(13.0, 5.8)
@@ -272,13 +254,13 @@ def _figure(
     unit = "log price, ln(GBP)" if dataset.target_name == "log_price" else plain(dataset.target_name)
     reference = predictions[EXACT]
     # Not the range of all predictions: that of random features would leave the others one colour.
-    low, high = np.percentile(reference.mean, (1, 99))
-    scales = (("mean", "mean", low, high, "both"), ("std", "s.d.", 0.0, reference.variance**0.5, "max"))
+    low, high = np.percentile(reference["mean"], (1, 99))
+    scales = (("mean", "mean", low, high, "both"), ("std", "s.d.", 0.0, reference["variance"] ** 0.5, "max"))
     for of_row, (field, label, low, high, extend) in zip(panels, scales, strict=True):
         for axes, prediction in zip(of_row, predictions.values(), strict=True):
             image = axes.pcolormesh(
                 np.linspace(*LONGITUDES, grid), np.linspace(*LATITUDES, grid),
-                getattr(prediction, field).reshape(grid, grid),
+                prediction[field].reshape(grid, grid),
                 vmin=low, vmax=high, cmap="cividis", shading="nearest", rasterized=True,
             )  # fmt: skip
         figure.colorbar(image, ax=of_row, label=f"{label}, {unit}", extend=extend, pad=0.01, fraction=0.02)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,12 @@ from sklearn.isotonic import isotonic_regression
 
 from lmgp.experiments.compare import MEAN_ERROR, TEXT, Comparison, iterates, prepare
 from lmgp.metrics import nlpd
-from lmgp.plots.canvas import BLACK, LOOK, new_figure, plain, render
+from lmgp.plots.canvas import BLACK, COLOURS, DASHES, MARKERS, new_figure, plain, render
 from lmgp.plots.learned import LEAST, line_label
 from lmgp.posteriors.iterative import LANDMARKS, NEIGHBORS
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
+from lmgp.utils.trials import aligned
 
 LEGEND = (
     "KL in nats, approximation to exact GP, noise included. Means over seeds; s.d. of KL/row over seeds.\n"
@@ -89,12 +90,9 @@ def table(comparison: Comparison) -> str:
         for number, (_, line) in enumerate(group.iterrows()):
             best = number == 0 and not math.isnan(size)
             cells.append([f"{'*' if best else ' '} {line.method}", *_shown(line)])
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     body = []
-    for number, (first, *others) in enumerate(cells):
-        if number in breaks:
-            body.append(breaks[number])
-        body.append("  ".join((first.ljust(widths[0]), *map(str.rjust, others, widths[1:]))))
+    for number, line in enumerate(aligned(cells, 1)):
+        body += [breaks[number], line] if number in breaks else [line]
     exact = comparison.rows[comparison.rows.method == EXACT]
     template = Environment(
         loader=PackageLoader("lmgp.experiments"),
@@ -184,36 +182,8 @@ def span(values: Iterable[float], digits: int = 4) -> str:
 # --------------------------------------------------------------------------------------------------------- the figure
 
 _PANELS = ("Fourier", "Maclaurin, global", "Maclaurin, local", "Taylor", "training rows", "others")
+_KEYS = ["method", "threshold"]  # of a line
 _GAP = 0.085  # the least distance of two labels, as a share of a panel's height
-
-
-class Line(NamedTuple):
-    """One method at one threshold: its rows size by size, and how it is drawn.
-
-    Of a method without a size, the same rows are drawn at every size.
-    """
-
-    method: str
-    threshold: float
-    panel: str
-    rows: dict[int, pd.DataFrame]
-    colour: str
-    marker: str
-    dashes: str
-
-    @property
-    def label(self) -> str:
-        """What the line is called."""
-        return line_label(self.method, self.threshold)
-
-    @property
-    def filled(self) -> str:
-        """The colour within its markers: hollow are those of a method without a size."""
-        return self.colour if METHODS[self.method].sized else "white"
-
-    def divergences(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean for each size, and the distances to the least and greatest seed, shape (2, n)."""
-        return _middle([np.maximum(rows.kl.to_numpy(), LEAST) for rows in self.rows.values()])
 
 
 def figure(comparison: Comparison) -> Figure:
@@ -230,8 +200,9 @@ def figure(comparison: Comparison) -> Figure:
     matplotlib.figure.Figure
         With an Agg canvas: no global state of matplotlib is touched.
     """
-    lines = _lines(comparison)
-    panels = [panel for panel in _PANELS if any(line.panel == panel for line in lines)]
+    rows = _drawn_rows(comparison)
+    lines = [line for _, line in rows.groupby(_KEYS, sort=False, dropna=False)]
+    panels = [panel for panel in _PANELS if panel in set(rows.panel)]
     n_rows = 1 if len(panels) < 3 else 2
     n_columns = max(1, -(-len(panels) // n_rows))
     fig = new_figure(4.4 * n_columns + 5.0, 3.6 * n_rows + 1.0)
@@ -244,9 +215,9 @@ def figure(comparison: Comparison) -> Figure:
             axes.set_ylabel("KL(approximation ‖ exact)\nnats per row")
         first = first or axes
     for axes, panel in zip(fig.axes, panels, strict=True):  # after all lines, which set the limits of the shared axes
-        _label_ends(axes, [line for line in lines if line.panel == panel])
-    _draw_errors(fig.add_subplot(grid[:, n_columns]), comparison, lines)
-    fig.suptitle(_title(comparison, lines))
+        _label_ends(axes, [line for line in lines if line.panel.iloc[0] == panel])
+    _draw_errors(fig.add_subplot(grid[:, n_columns]), comparison, rows)
+    fig.suptitle(_title(comparison, rows))
     return fig
 
 
@@ -264,44 +235,41 @@ def save(comparison: Comparison, path: Path) -> None:
         file.write(content)
 
 
-def _title(comparison: Comparison, lines: Sequence[Line]) -> str:
+def _title(comparison: Comparison, rows: pd.DataFrame) -> str:
     settings = comparison.settings
     title = f"{plain(comparison.dataset.name)}: protocol {settings.protocol.name}"
     title += f", mean and range over {settings.seeds} seeds" if settings.seeds > 1 else ", one seed"
-    if not all(math.isnan(line.threshold) for line in lines):
+    if rows.threshold.notna().any():
         title += ". T: threshold, in lengthscales"
-    if not all(METHODS[line.method].sized for line in lines):
+    if not rows.sized.all():
         title += ". Hollow: without n_features"
     if (comparison.rows.kl < LEAST).any():
         title += f". {LEAST:g}: or less"
     return title
 
 
-def _lines(comparison: Comparison) -> list[Line]:
-    """Return the lines, panel by panel, in the order of the registry."""
-    order = {name: number for number, name in enumerate(METHODS)}
+def _drawn_rows(comparison: Comparison) -> pd.DataFrame:
+    """Return the rows line by line, in the order of the registry, each with the look of its line.
+
+    Those of a method without a size are there once for every size.
+    """
     rows = comparison.rows[comparison.rows.method != EXACT]
-    groups = {key: group for key, group in rows.groupby(["method", "threshold"], dropna=False)}
-    thresholds = sorted(rows.threshold.dropna().unique())
-    lines: list[Line] = []
-    for method, threshold in sorted(groups, key=lambda key: (order[key[0]], key[1])):
-        panel = _panel(method)
-        methods = list(dict.fromkeys([*(line.method for line in lines if line.panel == panel), method]))
-        number = methods.index(method)
-        of_sizes = {int(size): group for size, group in groups[method, threshold].groupby("n_features")}
-        whole = dict.fromkeys(sorted(set(comparison.settings.n_features)), groups[method, threshold])
-        lines.append(
-            Line(
-                method,
-                threshold,
-                panel,
-                of_sizes or whole,
-                LOOK.colours[number % len(LOOK.colours)],
-                LOOK.markers[number % len(LOOK.markers)],
-                LOOK.dashes[0 if math.isnan(threshold) else thresholds.index(threshold) % len(LOOK.dashes)],
-            )
-        )
-    return lines
+    sized = rows.method.map(lambda method: METHODS[method].sized).astype(bool)
+    rows = rows.assign(kl=rows.kl.clip(lower=LEAST), sized=sized)
+    sizes = pd.Series(sorted(set(comparison.settings.n_features)), name="n_features", dtype=float)
+    everywhere = rows[~sized].drop(columns="n_features").merge(sizes, how="cross")
+    rows = pd.concat([rows[sized], everywhere])
+    order = {name: number for number, name in enumerate(METHODS)}
+    rows = rows.sort_values(_KEYS, kind="stable", key=lambda keys: keys.map(order) if keys.name == "method" else keys)
+    rows["panel"] = rows.method.map(_panel)
+    of_panel = rows.groupby("panel").method.transform(lambda methods: pd.factorize(methods)[0])
+    of_threshold = pd.factorize(rows.threshold, sort=True)[0].clip(min=0)
+    return rows.assign(
+        label=list(map(line_label, rows.method, rows.threshold)),
+        colour=[COLOURS[number % len(COLOURS)] for number in of_panel],
+        marker=[MARKERS[number % len(MARKERS)] for number in of_panel],
+        dashes=[DASHES[number % len(DASHES)] for number in of_threshold],
+    )
 
 
 def _panel(name: str) -> str:
@@ -311,15 +279,16 @@ def _panel(name: str) -> str:
     return panel if panel in _PANELS else "others"
 
 
-def _draw_panel(axes: Axes, panel: str, lines: Sequence[Line], n_features: Sequence[int]) -> None:
+def _draw_panel(axes: Axes, panel: str, lines: Sequence[pd.DataFrame], n_features: Sequence[int]) -> None:
     for line in lines:
-        middle, bars = line.divergences()
-        if line.panel != panel:
-            axes.plot(list(line.rows), middle, color="#dddddd", linewidth=1.0, zorder=1)
+        look, middle = line.iloc[0], line.groupby("n_features").kl.mean()
+        if look.panel != panel:
+            axes.plot(middle, color="#dddddd", linewidth=1.0, zorder=1)
             continue
         axes.errorbar(
-            list(line.rows), middle, bars, color=line.colour, marker=line.marker, linestyle=line.dashes, markersize=5,
-            linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3, label=line.label, markerfacecolor=line.filled,
+            middle.index, middle.to_numpy(), _bars(line.groupby("n_features").kl), color=look.colour,
+            marker=look.marker, linestyle=look.dashes, markersize=5, linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
+            label=look.label, markerfacecolor=look.colour if look.sized else "white",
         )  # fmt: skip
     ticks = sorted(set(n_features))
     axes.set(xscale="log", yscale="log", title=panel, xlabel="n_features")
@@ -328,21 +297,22 @@ def _draw_panel(axes: Axes, panel: str, lines: Sequence[Line], n_features: Seque
     axes.grid(axis="y", alpha=0.25)
 
 
-def _label_ends(axes: Axes, lines: Sequence[Line]) -> None:
+def _label_ends(axes: Axes, lines: Sequence[pd.DataFrame]) -> None:
     """Write each line's name beside its last point, moved up or down where two would overlap."""
     axes.autoscale_view()  # brings the limits up to date, which the transformation needs
     to_axes = axes.transData + axes.transAxes.inverted()
     ends = []
     for line in lines:
-        height = float(to_axes.transform((list(line.rows)[-1], line.divergences()[0][-1]))[1])
-        ends.append((height if np.isfinite(height) else 1.0, line))
+        last = line[line.n_features == line.n_features.max()]
+        height = float(to_axes.transform((last.n_features.iloc[0], last.kl.mean()))[1])
+        ends.append((height if np.isfinite(height) else 1.0, line.iloc[0]))
     ends.sort(key=lambda end: end[0])
-    for (height, line), place in zip(ends, spread([height for height, _ in ends], _GAP), strict=True):
+    for (height, look), place in zip(ends, spread([height for height, _ in ends], _GAP), strict=True):
         axes.annotate(
-            line.label.removeprefix("global Maclaurin, ").removeprefix("local Maclaurin, "), (1.0, height),
-            (1.06, place), xycoords="axes fraction", textcoords="axes fraction", color=line.colour, fontsize="small",
+            look.label.removeprefix("global Maclaurin, ").removeprefix("local Maclaurin, "), (1.0, height),
+            (1.06, place), xycoords="axes fraction", textcoords="axes fraction", color=look.colour, fontsize="small",
             va="center", arrowprops={
-                "arrowstyle": "-", "color": line.colour, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 0,
+                "arrowstyle": "-", "color": look.colour, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 0,
                 "shrinkB": 0,
             },
         )  # fmt: skip
@@ -354,32 +324,31 @@ def spread(places: Sequence[float], gap: float) -> np.ndarray:
     return isotonic_regression(np.asarray(places) - gaps) + gaps if len(places) else gaps
 
 
-def _draw_errors(axes: Axes, comparison: Comparison, lines: Sequence[Line]) -> None:
+def _draw_errors(axes: Axes, comparison: Comparison, rows: pd.DataFrame) -> None:
     """Draw the RMSE at the largest size as dots, the least on top."""
     largest = max(comparison.settings.n_features)
-    errors = [(line.rows[largest].rmse.to_numpy(), line) for line in lines if largest in line.rows]
-    errors.sort(key=lambda pair: float(pair[0].mean()), reverse=True)
-    for height, (values, line) in enumerate(errors):
-        (middle,), bars = _middle([values])
+    lines = [line for _, line in rows[rows.n_features == largest].groupby(_KEYS, sort=False, dropna=False)]
+    lines.sort(key=lambda line: float(line.rmse.mean()), reverse=True)
+    for height, line in enumerate(lines):
         axes.errorbar(
-            middle, height, xerr=bars, color=BLACK, marker="o", markersize=5, elinewidth=1.0, capsize=2,
-            linestyle="none", markerfacecolor=BLACK if METHODS[line.method].sized else "white",
+            line.rmse.mean(), height, xerr=_bars(line.groupby("n_features").rmse), color=BLACK, marker="o",
+            markersize=5, elinewidth=1.0, capsize=2, linestyle="none",
+            markerfacecolor=BLACK if line.sized.iloc[0] else "white",
         )  # fmt: skip
     exact = comparison.rows[comparison.rows.method == EXACT].rmse.mean()
     axes.axvline(exact, color=BLACK, linewidth=2.5, alpha=0.4, zorder=1)
     axes.annotate("exact GP", (exact, 1.0), (0, 3), xycoords=("data", "axes fraction"), textcoords="offset points",
                   ha="center", va="bottom", fontsize="small")  # fmt: skip
-    if errors and errors[0][0].mean() > 10.0 * errors[-1][0].mean() > 0.0:
+    if lines and lines[0].rmse.mean() > 10.0 * lines[-1].rmse.mean() > 0.0:
         axes.set_xscale("log")
-    axes.set_yticks(range(len(errors)), [line.label for _, line in errors], fontsize="small")
-    axes.set_ylim(-0.6, max(len(errors), 1) - 0.4)
+    axes.set_yticks(range(len(lines)), [line.label.iloc[0] for line in lines], fontsize="small")
+    axes.set_ylim(-0.6, max(len(lines), 1) - 0.4)
     axes.set_title(f"RMSE at n_features = {largest}", pad=18, loc="right")
     axes.set_xlabel(f"units of {plain(comparison.dataset.target_name)}")
     axes.grid(axis="both", alpha=0.25)
 
 
-def _middle(groups: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean of each group, and the distances to its least and greatest value, shape (2, n)."""
-    middle = np.array([values.mean() for values in groups])
-    with np.errstate(invalid="ignore"):  # of infinite divergences
-        return middle, np.abs([[of(values) for values in groups] - middle for of in (np.min, np.max)])
+def _bars(groups: Any) -> np.ndarray:
+    """Return the distances from the mean of each group to its least and greatest value, shape (2, n)."""
+    at = groups.agg(["mean", "min", "max"])
+    return np.abs(at[["min", "max"]].sub(at["mean"], axis=0)).to_numpy().T

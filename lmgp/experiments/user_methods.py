@@ -4,7 +4,6 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,13 +14,6 @@ from lmgp.selection.methods import Allocation, Method, register
 
 # A factory is called once with this number of features, to see what it makes.
 TRIED_SIZE = 8
-
-
-def register_user_methods(names: Iterable[str]) -> None:
-    """Register those of some names that are ``module:object``, see `user_method`."""
-    for name in dict.fromkeys(names):
-        if ":" in name:
-            user_method(name)
 
 
 def user_method(name: str) -> Method:

@@ -17,24 +17,21 @@ gets the model's whole kernel, and a map with a kernel keeps it.
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from lmgp.data import as_tensor
+from lmgp.data import Floats, as_tensor
 from lmgp.errors import InputError, KernelWarning
 from lmgp.features.base import FeatureMap, KernelMap, Work, names_of
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor
-
-Floats = NDArray[np.float64]
 
 # Columns that are counted for a transformer that does not say how many it makes.
 UNSAID_COLUMNS = 512
@@ -57,9 +54,6 @@ class TransformerFeatures(KernelMap):
     transformer_ : scikit-learn transformer
         The fitted clone.
     """
-
-    # The columns are the transformer's, and so are the seeds.
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"kernel": [Kernel, None]}
 
     needs = "prior_variance"
     transformer_: Any

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.special import gammainc, gammainccinv, gammaln
 
+from lmgp.data import Floats
 from lmgp.features.sketches import Sketch, padded_size, variance_terms, within_blocks
 from lmgp.neighbours.clustering import nearest_centroids
-
-Floats = NDArray[np.float64]
-
 
 # Rows around one of several centroids; a row is within reach of a centroid if a map of the highest degree keeps more
 # than this share of its variance.

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Noise, RandomState, Rows, Source, as_tensor, generator, validated
+from lmgp.data import Floats, Noise, RandomState, Rows, Source, as_tensor, generator, validated
 from lmgp.errors import InputError
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel, unsupported
@@ -26,7 +26,6 @@ from lmgp.utils.memory import check_memory
 if TYPE_CHECKING:
     from lmgp.features.composition import ProductFeatures, ScaledFeatures, SumFeatures
 
-Floats = NDArray[np.float64]
 
 # Which maps serve a kernel that has a capability.
 SERVING = (
@@ -79,7 +78,12 @@ class FeatureMap(Fitted, TransformerMixin, BaseEstimator):
 
     __array_ufunc__ = None
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # Of those of these parameters that a map has.
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [Kernel, None],
+        "random_state": ["random_state", np.random.Generator],
+    }
     _accepts_sparse: ClassVar[bool] = False
 
     n_features: int
@@ -279,11 +283,6 @@ class KernelMap(FeatureMap):
         The kernel that is approximated: a copy, which fits the rows and can do what the map needs.
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "kernel": [Kernel, None],
-        "random_state": ["random_state", np.random.Generator],
-    }
     # The capability of a kernel without which this map cannot serve it; None for a map that serves every kernel.
     needs: ClassVar[str | None] = "metric"
     # Whether k − φᵀφ is positive semi-definite.

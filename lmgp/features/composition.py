@@ -1,15 +1,14 @@
 """Feature maps made from feature maps: one for each construction of a kernel, and projections to fewer columns."""
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from lmgp.data import RandomState, as_tensor
+from lmgp.data import Floats, RandomState, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.adapter import TransformerFeatures, fitted, mapped, seeded_clone, work_of
 from lmgp.features.base import FeatureMap, Work, indexed, names_of
@@ -27,8 +26,6 @@ from lmgp.kernels.composite import (
     row_values,
 )
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 
 class LinearFeatures(FeatureMap):
@@ -333,10 +330,9 @@ class CraftFeatures(FeatureMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeatureMap._parameter_constraints,
         "features": [HasMethods(["fit", "transform"])],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
         "projection": [StrOptions({"gaussian", "srht"})],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     larger_: TransformerFeatures  # with checks of what it makes

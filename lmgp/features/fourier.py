@@ -4,18 +4,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import as_tensor, validated
+from lmgp.data import Floats, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, indexed
 from lmgp.features.sketches import hadamard, padded_size
 from lmgp.features.sparse import non_zeros
 from lmgp.utils.arithmetic import Arithmetic, Written
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 
 class FourierMap(KernelMap):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp, xlogy
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import RandomState, as_tensor, spawn
+from lmgp.data import Floats, RandomState, as_tensor, spawn
 from lmgp.errors import InputError
 from lmgp.features.allocation import ErrorTerms, allocate, sample_groups
 from lmgp.features.base import FeatureMap, KernelMap, Work, by_degree
@@ -19,8 +19,6 @@ from lmgp.features.sketches import SKETCHES, Sketch, draw_sketch
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 
 class MaclaurinMap(SeriesMap):
@@ -282,11 +280,10 @@ class PolynomialMaclaurinFeatures(FeatureMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_features": [Interval(Integral, 1, None, closed="left")],
+        **FeatureMap._parameter_constraints,
         "degree": [Interval(Integral, 1, None, closed="left")],
         "gamma": [Real],
         "coef0": [Real],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     degree_counts_: NDArray[np.int64]

@@ -277,10 +277,7 @@ class MomentSums:
     cross: Tensor
     rest: GramSums | None = None
 
-    def add_rows(
-        self, scaled: Tensor, squares: Tensor, Y: Tensor, precision: Tensor | None,
-        *, weighted: bool = False,
-    ) -> None:  # fmt: skip
+    def add_rows(self, scaled: Tensor, squares: Tensor, Y: Tensor, precision: Tensor | None) -> None:
         """Add the sums over some rows, in place.
 
         Parameters
@@ -292,14 +289,12 @@ class MomentSums:
         Y : Tensor of shape (n, t)
         precision : Tensor of shape (n,) or None
             ρ; None where it is 1 for all rows.
-        weighted : bool, default=False
-            Whether Y is ρY: ρ may be 0 then.
         """
         (left, right), (own_left, own_right) = self.plan.of_rows(scaled)
         self.gram.addmm_(left if precision is None else left * precision, right.T)
         # Features fall half as fast as their products.
         factor = torch.exp(squares / 2.0)
-        if precision is not None and not weighted:
+        if precision is not None:
             factor *= precision
         right_sides = factor[:, None] * Y
         left_place, right_place = (as_tensor(half.place) for half in self.plan._halves)

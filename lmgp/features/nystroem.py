@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpstrf
 from sklearn.cluster import kmeans_plusplus
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
-from lmgp.data import RandomState, as_tensor
+from lmgp.data import Floats, RandomState, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, Work, indexed
 from lmgp.kernels.base import Kernel
@@ -19,9 +19,6 @@ from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.lazy import Tensor
 from lmgp.utils.linalg import solve_lower
 from lmgp.utils.parallel import single_threaded_blas
-
-Floats = NDArray[np.float64]
-
 
 # A landmark is left out if it adds less than this share of the prior variance to those before it. What it adds is a
 # difference of larger numbers, rounded at 1e-16: its column would be wrong from the fifth digit on, and k − φᵀφ

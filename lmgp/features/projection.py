@@ -1,12 +1,13 @@
 """Sums over the columns of a map, φ(x)ᵀw: without the columns where they are products of few others."""
 
-from typing import NamedTuple
+import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.features.base import KernelMap
-from lmgp.features.moments import Exponents, Step, monomials, plan
+from lmgp.features.moments import Step, monomials, plan
 from lmgp.features.series import vanishing
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.utils.lazy import Tensor, torch
@@ -17,32 +18,6 @@ BATCH_BYTES = 2**19
 
 # Products of two halves pay up to this number for each column: they take part in one matrix product.
 WORTH = 16.0
-
-
-class Half(NamedTuple):
-    """The parts of multi-indices in half of the inputs.
-
-    Attributes
-    ----------
-    inputs : slice
-    steps : list of (parents, powers)
-        How the distinct parts follow from each other, see `lmgp.features.moments.plan`.
-    place : ndarray of shape (D,)
-        Which of them each column has.
-    size : int
-        The number of distinct parts.
-    """
-
-    inputs: slice
-    steps: list[Step]
-    place: NDArray[np.intp]
-    size: int
-
-    @classmethod
-    def of(cls, exponents: Exponents, inputs: slice) -> "Half":
-        """Take the parts in some inputs."""
-        parts, place = np.unique(exponents[:, inputs], axis=0, return_inverse=True)
-        return cls(inputs, plan(parts), place.ravel(), len(parts))
 
 
 class Projection:
@@ -58,34 +33,36 @@ class Projection:
     """
 
     def __init__(self, features: KernelMap) -> None:
-        self._features = features
-        self._halves: tuple[Half, Half] | None = None
+        self._features: Any = features
+        # Of each half of the inputs, how the distinct parts of the multi-indices follow from each other, and which of
+        # these each column has; none where the sums are by columns.
+        self._halves: list[tuple[list[Step], NDArray[np.intp]]] = []
         exponents = getattr(features, "exponents_", None)
         if not isinstance(features, TaylorFeatures) or exponents is None or features.coef0_ is not None:
             return
         n_columns, n_inputs = exponents.shape
         if n_inputs < 2:
             return
-        half = (n_inputs + 1) // 2
-        halves = Half.of(exponents, slice(half)), Half.of(exponents, slice(half, n_inputs))
-        if halves[0].size * halves[1].size <= WORTH * n_columns:
-            self._halves = halves
+        parts = [np.unique(half, axis=0, return_inverse=True) for half in np.array_split(exponents, 2, axis=1)]
+        self._sizes = [len(distinct) for distinct, _ in parts]
+        if math.prod(self._sizes) <= WORTH * n_columns:
+            self._halves = [(plan(distinct), place.ravel()) for distinct, place in parts]
 
     def __call__(self, X: Tensor, weights: Tensor) -> Tensor:
         """Return Φ(X) w, shape (n,), for X of shape (n, d) less the centre of the map."""
         found = torch.empty(len(X), dtype=torch.float64)
-        if self._halves is None:
+        if not self._halves:
             for part in chunks(len(X), self._features.n_features_out_):
                 found[part] = self._features.evaluate(X[part]) @ weights
             return found
-        for part in chunks(len(X), self._halves[0].size + self._halves[1].size, BATCH_BYTES):
+        for part in chunks(len(X), sum(self._sizes), BATCH_BYTES):
             found[part] = self.of_groups(X[part], [weights], [len(X[part])])
         return found
 
     @property
     def by_halves(self) -> bool:
         """Whether sums are by halves of the inputs."""
-        return self._halves is not None
+        return bool(self._halves)
 
     def of_groups(self, X: Tensor, weights: list[Tensor], sizes: list[int]) -> Tensor:
         """Return Φ(X) w of groups of rows by halves of the inputs, each with its own weights, shape (n,).
@@ -98,17 +75,16 @@ class Projection:
         sizes : list of int
             The numbers of rows of the groups, in their order.
         """
-        assert self._halves is not None  # for the type checker
-        series = self._features
-        assert isinstance(series, TaylorFeatures)
-        scaled, (left, right) = series.in_lengthscales(X), self._halves
-        one, other = (monomials(scaled[:, half.inputs], half.steps, 0.5) for half in self._halves)
+        scaled = self._features.in_lengthscales(X)
+        halves = scaled.tensor_split([len(self._halves[0][0])], dim=1)
+        one, other = (monomials(half, steps, 0.5) for half, (steps, _) in zip(halves, self._halves, strict=True))
+        left, right = (place for _, place in self._halves)
         products, start = torch.empty_like(one), 0
-        form = torch.zeros((left.size, right.size), dtype=torch.float64)
+        form = torch.zeros(self._sizes, dtype=torch.float64)
         for own, size in zip(weights, sizes, strict=True):
-            form[left.place, right.place] = own  # the same places every time
+            form[left, right] = own  # the same places every time
             products[:, start : start + size] = form @ other[:, start : start + size]
             start += size
-        found = products.mul_(one).sum(dim=0).mul_(float(series.component_.variance) ** 0.5)
-        found[vanishing(scaled.square().sum(dim=1), series.degree_)] = 0.0
+        found = products.mul_(one).sum(dim=0).mul_(float(self._features.component_.variance) ** 0.5)
+        found[vanishing(scaled.square().sum(dim=1), self._features.degree_)] = 0.0
         return found

@@ -6,20 +6,18 @@ from functools import partial
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammainccinv
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.data import as_tensor
+from lmgp.data import Floats, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap, Work
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 
 class SeriesMap(KernelMap):

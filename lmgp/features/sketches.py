@@ -19,10 +19,11 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.data import Floats
+
 Sketch = Literal["gaussian", "rademacher", "tensor_srht"]
 SKETCHES: tuple[Sketch, ...] = ("gaussian", "rademacher", "tensor_srht")
 
-Floats = NDArray[np.float64]
 Counts = TypeVar("Counts", int, NDArray[np.int64])
 
 

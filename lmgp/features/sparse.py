@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.utils.memory import check_memory
 
-Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 # The number of monomials that are made at a time: they stay in the processor's cache.

@@ -20,17 +20,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.integrate import cumulative_trapezoid
 from scipy.linalg import eigh_tridiagonal
-from scipy.optimize import minimize, nnls
+from scipy.optimize import minimize
 from scipy.special import gammaln, xlogy
 from scipy.stats import chi, ortho_group
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import RandomState, as_tensor, validated
+from lmgp.data import Floats, RandomState, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.base import FeatureMap
 from lmgp.features.fourier import wave_names, write_waves
@@ -38,8 +38,6 @@ from lmgp.features.sparse import non_zeros
 from lmgp.saving.output import whole_file
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import single_threaded_blas
-
-Floats = NDArray[np.float64]
 
 # The largest distance of the norm of a row from 1.
 UNIT = 1e-6
@@ -111,13 +109,13 @@ class SphericalFourierFeatures(FeatureMap):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FeatureMap._parameter_constraints,
         "n_features": [Interval(Integral, 2, None, closed="left")],
         "degree": [Interval(Integral, 1, None, closed="left")],
         "a": [Interval(Real, 2, None, closed="left")],
         "n_gaussians": [Interval(Integral, 1, None, closed="left")],
         "orthogonal": ["boolean"],
         "normalize": ["boolean"],
-        "random_state": ["random_state", np.random.Generator],
     }
 
     frequencies_: Floats
@@ -318,7 +316,7 @@ class RadialFit:
 
     def target(self, z: ArrayLike) -> Floats:
         """Return K(z) = (1 − z²/a²)ᵖ for distances in [0, 2] of any shape."""
-        return _target(np.asarray(z, dtype=np.float64), self.degree, self.a)
+        return (1.0 - (np.asarray(z, dtype=np.float64) / self.a) ** 2) ** self.degree
 
     def kernel(self, z: ArrayLike) -> Floats:
         """Return K̂(z) = ∫ p(w) Λ(wz) dw for distances in [0, 2] of any shape."""
@@ -373,7 +371,13 @@ def fit_radial(degree: int, a: float, n_inputs: int, n_gaussians: int = 10) -> R
     >>> bool(abs(fit.kernel(1.0) - fit.target(1.0)) < 0.01)
     True
     """
-    _check_radial(a, degree=degree, n_inputs=n_inputs, n_gaussians=n_gaussians)
+    for name, count in {"degree": degree, "n_inputs": n_inputs, "n_gaussians": n_gaussians}.items():
+        if not isinstance(count, Integral) or count < 1:
+            raise InputError(f"{name} must be an integer of at least 1; got {count!r}.")
+    if not isinstance(a, Real) or not 2 <= a < np.inf:
+        raise InputError(
+            f"a must be a finite number of at least 2, the largest distance on the unit sphere; got {a!r}."
+        )
     parameters = int(degree), float(a), int(n_inputs)
     path = _path(*parameters, int(n_gaussians))
     fitted = _read(path, parameters, n_gaussians)
@@ -384,49 +388,6 @@ def fit_radial(degree: int, a: float, n_inputs: int, n_gaussians: int = 10) -> R
         with suppress(OSError):
             _write(path, fitted)
     return fitted
-
-
-def least_loss(degree: int, a: float, n_inputs: int) -> float:
-    """Return the least loss L of any non-negative radial distribution on the grid of `fit_radial`: a lower bound.
-
-    K̂ is linear in the distribution: this is a non-negative least-squares problem. Its solution has few atoms, often a
-    single radius.
-
-    Parameters
-    ----------
-    degree, a, n_inputs
-        As `fit_radial`.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of its range.
-
-    Examples
-    --------
-    >>> fit_radial(3, 2.0, 64).loss / least_loss(3, 2.0, 64) < 1.1
-    True
-    """
-    _check_radial(a, degree=degree, n_inputs=n_inputs)
-    z, weights = _distances()
-    target = _target(z, degree, a)
-    matrix = sphere_cosine(np.outer(z, _radii(degree, a, n_inputs)), n_inputs)
-    residual = nnls(np.sqrt(weights)[:, None] * matrix, np.sqrt(weights) * target, maxiter=10 * N_RADII)[1]
-    return float(residual**2 / 2)
-
-
-def _check_radial(a: float, **counts: int) -> None:
-    for name, count in counts.items():
-        if not isinstance(count, Integral) or count < 1:
-            raise InputError(f"{name} must be an integer of at least 1; got {count!r}.")
-    if not isinstance(a, Real) or not 2 <= a < np.inf:
-        raise InputError(
-            f"a must be a finite number of at least 2, the largest distance on the unit sphere; got {a!r}."
-        )
-
-
-def _target(z: Floats, degree: int, a: float) -> Floats:
-    return (1.0 - (z / a) ** 2) ** degree
 
 
 def _distances() -> tuple[Floats, Floats]:
@@ -460,7 +421,7 @@ def _fit(degree: int, a: float, n_inputs: int, n_gaussians: int) -> RadialFit:
     radii = _radii(degree, a, n_inputs)
     matrix = sphere_cosine(np.outer(z, radii), n_inputs) * (radii[1] - radii[0])
     matrix[:, [0, -1]] /= 2  # the trapezoidal rule
-    target = _target(z, degree, a)
+    target = (1.0 - (z / a) ** 2) ** degree
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
         c, sigma = parameters[:n_gaussians], np.exp(parameters[n_gaussians:])

@@ -8,9 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
 from lmgp.data import Rows, Source, TargetSums, as_tensor
 from lmgp.utils.arithmetic import USUAL, Arithmetic, Columns, Products
 from lmgp.utils.lazy import Tensor, torch
@@ -18,7 +15,6 @@ from lmgp.utils.lazy import Tensor, torch
 if TYPE_CHECKING:
     from lmgp.features.moments import MomentSums
 
-Floats = NDArray[np.float64]
 
 # Sums over rows that involve the features φ, shape (D,) each: of products of columns, or of moments.
 FeatureSums: TypeAlias = "GramSums | MomentSums"

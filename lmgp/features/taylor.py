@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lmgp.data import RandomState, Rows, Source, TargetSums, as_tensor, validated
+from lmgp.data import Floats, RandomState, Rows, Source, TargetSums, as_tensor, validated
 from lmgp.errors import InputError
 from lmgp.features.allocation import sample_groups
 from lmgp.features.base import Work, numbered
@@ -36,8 +36,6 @@ from lmgp.neighbours.placement import distinct_places
 from lmgp.utils.arithmetic import USUAL, Arithmetic
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory
-
-Floats = NDArray[np.float64]
 
 # Index sets are grown by energy on this number of rows, within reach of a map of this degree at least.
 SAMPLE_ROWS, REACH_DEGREE = 500, 15

@@ -7,10 +7,10 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from lmgp.data import as_tensor, checked_scales
+from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.columns import checked_table
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lmgp.kernels.composite import ScaledKernel, SumKernel
     from lmgp.kernels.stationary import GaussianKernel
 
-Floats = NDArray[np.float64]
 Bounds = tuple[float, float] | Literal["fixed"] | None
 
 # Bytes of a block of kernel values, which stays in the processor's cache while it is computed, and its most columns.
@@ -195,24 +194,23 @@ class Kernel(BaseEstimator, ABC):
         """
         return self.evaluate_at(X, Z, self.values(theta, X.device))
 
-    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:
-        """Evaluate k(X, X), and prepare derivatives of it.
+    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:
+        """Evaluate k(X, X), and prepare derivatives of it by `theta`.
 
         For several weighted sums of one matrix: what their derivatives share is computed once.
 
         Parameters
         ----------
         X : Tensor of shape (n, d) or (b, n, d)
-        values : mapping of str to Tensor
-            By the names of `parameters`, without a gradient; see `evaluate_at`. With b sets of rows, of shape
-            (b, 1, 1) or (b, 1, d).
+        theta : Tensor of shape (n_free,) or (b, n_free)
+            See `evaluate`.
 
         Returns
         -------
         covariance : Tensor of shape (n, n) or (b, n, n)
         pullback : Pullback
         """
-        pullback = Pullback(self, X, values)
+        pullback = Pullback(self, X, theta)
         return pullback.covariance.detach(), pullback
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:

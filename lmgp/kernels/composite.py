@@ -6,21 +6,20 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.data import as_tensor, checked_scales
+from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel, Parameter, require, unsupported
-from lmgp.kernels.derivatives import Pullback
+from lmgp.kernels.derivatives import Pullback, SumPullback
 from lmgp.utils.columns import checked_table
 from lmgp.utils.lazy import Tensor, torch
 
 if TYPE_CHECKING:
     from lmgp.kernels.stationary import GaussianKernel
 
-Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]
 
 
@@ -97,13 +96,11 @@ class SumKernel(ComposedKernel):
         left, right = self._part_values(X, Z, values)
         return left + right
 
-    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:  # noqa: D102
-        parts = {
-            name: part.with_pullback(X, _of_part(name, values))
-            for name, part in zip(self._part_names, self.parts, strict=True)
-        }
-        left, right = (covariance for covariance, _ in parts.values())
-        return left + right, SumPullback({name: pullback for name, (_, pullback) in parts.items()})
+    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
+        of_parts = theta.split([len(part.theta) for part in self.parts], dim=-1)
+        made = [part.with_pullback(X, own) for part, own in zip(self.parts, of_parts, strict=True)]
+        (left, one), (right, other) = made
+        return left + right, SumPullback(one, other)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.minimum.reduce(self._metrics(n_inputs))
@@ -126,22 +123,6 @@ class SumKernel(ComposedKernel):
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
         require(self, "gaussian_components", "This")
         return tuple(component for part in self.parts for component in part.gaussian_components())
-
-
-class SumPullback(Pullback):
-    """Derivatives of a sum of kernels, from those of its parts, by their names."""
-
-    def __init__(self, parts: Mapping[str, Pullback]) -> None:
-        self._parts = parts
-
-    def of_matrix(self, weights: Tensor) -> dict[str, Tensor]:  # noqa: D102
-        return self._named({name: part.of_matrix(weights) for name, part in self._parts.items()})
-
-    def of_products(self, u: Tensor, V: Tensor) -> dict[str, Tensor]:  # noqa: D102
-        return self._named({name: part.of_products(u, V) for name, part in self._parts.items()})
-
-    def _named(self, found: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-        return {f"{part}__{name}": slope for part, slopes in found.items() for name, slope in slopes.items()}
 
 
 class ProductKernel(ComposedKernel):

@@ -1,7 +1,5 @@
 """Squared distances between rows, and derivatives of weighted sums of a kernel matrix: what they share is done once."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +10,6 @@ from lmgp.utils.lazy import Tensor, torch
 if TYPE_CHECKING:
     from lmgp.kernels.base import Kernel
     from lmgp.kernels.stationary import StationaryKernel
-
-Values = Mapping[str, Tensor]
 
 # The gradient of a squared distance below this multiple of the mean square of a row is made of differences.
 CLOSE = 1e-10
@@ -124,7 +120,7 @@ def squared_distances(X: Tensor, Z: Tensor) -> Tensor:
 
 
 class Pullback:
-    """Derivatives of weighted sums of the entries of a matrix k(X, X), by the logarithm of each parameter.
+    """Derivatives of weighted sums of the entries of a matrix k(X, X), by the logarithms of the free parameters.
 
     Of any kernel, by automatic differentiation; subclasses have closed forms.
 
@@ -132,7 +128,7 @@ class Pullback:
     ----------
     kernel : Kernel
     X : Tensor of shape (n, d) or (b, n, d)
-    values : mapping of str to Tensor
+    theta : Tensor of shape (n_free,) or (b, n_free)
         See `Kernel.with_pullback`.
 
     Attributes
@@ -141,13 +137,12 @@ class Pullback:
         k(X, X).
     """
 
-    def __init__(self, kernel: "Kernel", X: Tensor, values: Values) -> None:
-        self._values = values
-        self._leaves = {name: value.detach().clone().requires_grad_() for name, value in values.items()}
+    def __init__(self, kernel: "Kernel", X: Tensor, theta: Tensor) -> None:
+        self._theta = theta.detach().clone().requires_grad_()
         with torch.enable_grad():
-            self.covariance = kernel.covariance(X, X, self._leaves)
+            self.covariance = kernel.covariance(X, X, kernel.values(self._theta, X.device))
 
-    def of_matrix(self, weights: Tensor) -> dict[str, Tensor]:
+    def of_matrix(self, weights: Tensor) -> Tensor:
         """Differentiate Σ G ∘ k(X, X).
 
         Parameters
@@ -157,16 +152,14 @@ class Pullback:
 
         Returns
         -------
-        dict of str to Tensor
-            Of the shape of each parameter's values.
+        Tensor of shape (..., n_free)
         """
-        if not self._leaves:
-            return {}
-        leaves = list(self._leaves.values())
-        slopes = torch.autograd.grad(self.covariance, leaves, weights, retain_graph=True, materialize_grads=True)
-        return {name: slope * self._values[name] for name, slope in zip(self._leaves, slopes, strict=True)}
+        if not self.covariance.requires_grad:
+            return torch.zeros_like(self._theta)
+        slopes: Tensor = torch.autograd.grad(self.covariance, self._theta, weights, retain_graph=True)[0]
+        return slopes
 
-    def of_products(self, u: Tensor, V: Tensor) -> dict[str, Tensor]:
+    def of_products(self, u: Tensor, V: Tensor) -> Tensor:
         """Differentiate uᵀ k(X, X) v for several v.
 
         Parameters
@@ -176,70 +169,35 @@ class Pullback:
 
         Returns
         -------
-        dict of str to Tensor
-            Of shape (c, ...): for each v what `of_matrix` returns, but for axes of length 1.
+        Tensor of shape (c, ..., n_free)
+            For each v what `of_matrix` returns.
         """
         products = (u[..., :, None] * v[..., None, :] for v in V)
-        found = [self.of_matrix(0.5 * (product + product.mT)) for product in products]
-        return {name: torch.stack([one[name] for one in found]) for name in found[0]}
+        return torch.stack([self.of_matrix(0.5 * (product + product.mT)) for product in products])
 
 
-@dataclass(frozen=True)
-class Gradient:
-    """Derivatives of weighted sums of the entries of a matrix k(X, X), by `Kernel.theta`.
+class SumPullback(Pullback):
+    """Derivatives of a sum of kernels, from those of its parts, in their order."""
 
-    Attributes
-    ----------
-    pullback : Pullback
-    names : list of str
-        The free parameters, in the order of theta.
-    theta : Tensor of shape (n_free,) or (b, n_free)
-    """
+    def __init__(self, *parts: Pullback) -> None:
+        self._parts = parts
 
-    pullback: Pullback
-    names: list[str]
-    theta: Tensor
+    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
+        return torch.cat([part.of_matrix(weights) for part in self._parts], dim=-1)
 
-    def of_matrix(self, weights: Tensor) -> Tensor:
-        """Differentiate Σ G ∘ k(X, X) for symmetric weights G of its shape: the result has the shape of theta."""
-        return self._joined(self.pullback.of_matrix(weights))
-
-    def of_products(self, u: Tensor, V: Tensor) -> Tensor:
-        """Differentiate uᵀ k(X, X) v for c vectors v, see `Pullback`: shape (c, n_free) or (c, b, n_free)."""
-        return self._joined(self.pullback.of_products(u, V), len(V))
-
-    def _joined(self, found: Values, *first: int) -> Tensor:
-        shape = (*first, *self.theta.shape[:-1])
-        return torch.cat(
-            [self.theta.new_empty(*shape, 0), *(found[name].reshape(*shape, -1) for name in self.names)], -1
-        )
-
-
-def with_gradient(kernel: "Kernel", X: Tensor, theta: Tensor) -> tuple[Tensor, Gradient]:
-    """Evaluate k(X, X), and prepare derivatives of it by `theta`.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : Tensor of shape (n, d) or (b, n, d)
-    theta : Tensor of shape (n_free,) or (b, n_free)
-        See `Kernel.evaluate`.
-
-    Returns
-    -------
-    covariance : Tensor of shape (n, n) or (b, n, n)
-    gradient : Gradient
-    """
-    covariance, pullback = kernel.with_pullback(X, kernel.values(theta, X.device))
-    return covariance, Gradient(pullback, [one.name for one in kernel.parameters if not one.fixed], theta)
+    def of_products(self, u: Tensor, V: Tensor) -> Tensor:  # noqa: D102
+        return torch.cat([part.of_products(u, V) for part in self._parts], dim=-1)
 
 
 class StationaryPullback(Pullback):
     """Derivatives of a function of the distance in lengthscales: by products of matrices."""
 
-    def __init__(self, kernel: "StationaryKernel", X: Tensor, values: Values) -> None:
-        self._batched, lengthscale = X.ndim > 2, values["lengthscale"]
+    def __init__(self, kernel: "StationaryKernel", X: Tensor, theta: Tensor) -> None:
+        values = kernel.values(theta, X.device)
+        lengthscale = values["lengthscale"]
         self._shared = lengthscale.ndim == 0 or lengthscale.shape[-1] < X.shape[-1]
+        # Derivatives are by all parameters at first.
+        self._free = [not one.fixed for one in kernel.parameters for _ in range(one.value.size)]
         scaled = X / lengthscale
         squares = squared_distances(scaled, scaled)
         correlation, slope, others = kernel.correlation_and_slopes(squares, values)
@@ -253,21 +211,16 @@ class StationaryPullback(Pullback):
         nearest = CLOSE * self._centred.square().sum(dim=-1).mean()
         if squares.amin() < nearest:
             self._slope.masked_fill_(squares < nearest, 0.0)
-        self._linear = {"variance": self.covariance}
-        for name, other in others.items():
-            self._linear[name] = values["variance"] * values[name] * other
+        self._linear = [self.covariance]
+        self._linear += [values["variance"] * values[name] * other for name, other in others.items()]
 
-    def of_matrix(self, weights: Tensor) -> dict[str, Tensor]:  # noqa: D102
-        batched, centred = self._batched, self._centred
-        pulled = weights * self._slope
+    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
+        centred, pulled = self._centred, weights * self._slope
         by_column = centred.square() * pulled.sum(dim=-1, keepdim=True) - centred * (pulled @ centred)
-        by_lengthscale = 2.0 * by_column.sum(dim=-2, keepdim=batched)
-        found = {"lengthscale": by_lengthscale.sum(dim=-1, keepdim=batched) if self._shared else by_lengthscale}
-        for name, slope in self._linear.items():
-            found[name] = (weights * slope).sum(dim=(-2, -1), keepdim=batched)
-        return found
+        linear = [(weights * slope).sum(dim=(-2, -1)).unsqueeze(-1) for slope in self._linear]
+        return self._joined(2.0 * by_column.sum(dim=-2), linear)
 
-    def of_products(self, u: Tensor, V: Tensor) -> dict[str, Tensor]:
+    def of_products(self, u: Tensor, V: Tensor) -> Tensor:
         """Differentiate uᵀ k(X, X) v for several v, without matrices of weights; see `Pullback.of_products`."""
         centred, left, right = self._centred, u.unsqueeze(-1), V.movedim(0, -1)
         # Σᵢⱼ uᵢ Sᵢⱼ vⱼ (xᵢ − xⱼ)² of each column, with the square multiplied out.
@@ -276,7 +229,10 @@ class StationaryPullback(Pullback):
         of_u, of_each, of_moved = products.tensor_split((1, 1 + len(V)), dim=-1)
         crossed = (left * of_moved).unflatten(-1, (len(V), -1)) * centred.unsqueeze(-2)
         by_column = (left * of_each + right * of_u).mT @ centred.square() - 2.0 * crossed.sum(dim=-3)
-        found = {"lengthscale": by_column.sum(dim=-1, keepdim=True) if self._shared else by_column}
-        for name, slope in self._linear.items():
-            found[name] = (left * (slope @ right)).sum(dim=-2).unsqueeze(-1)
-        return {name: slopes.movedim(-2, 0) for name, slopes in found.items()}
+        linear = [(left * (slope @ right)).sum(dim=-2).unsqueeze(-1) for slope in self._linear]
+        return self._joined(by_column, linear).movedim(-2, 0)
+
+    def _joined(self, by_column: Tensor, linear: list[Tensor]) -> Tensor:
+        """Put the derivatives by the lengthscales, of each column, beside those by the other parameters."""
+        by_lengthscale = by_column.sum(dim=-1, keepdim=True) if self._shared else by_column
+        return torch.cat((by_lengthscale, *linear), dim=-1)[..., self._free]

@@ -15,11 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import validated
+from lmgp.data import Floats, validated
 from lmgp.errors import InputError
 from lmgp.saving.files import Savable
 
-Floats = NDArray[np.float64]
 Metric = Literal["sphere"] | None
 
 

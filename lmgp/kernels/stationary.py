@@ -6,18 +6,16 @@ from numbers import Real
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, kve
 from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
-from lmgp.data import checked_scales
+from lmgp.data import Floats, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Bounds, Kernel, check_bounds, require, unsupported
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 # Added as a floor below a root, to keep its derivative finite at equal rows; far below the rounding of any distance.
 TINY = 1e-36
@@ -140,8 +138,8 @@ class StationaryKernel(Kernel):
         learned = correlation.requires_grad or variance.requires_grad
         return variance * correlation if learned else correlation.mul_(variance)
 
-    def with_pullback(self, X: Tensor, values: Mapping[str, Tensor]) -> tuple[Tensor, Pullback]:  # noqa: D102
-        pullback = StationaryPullback(self, X, values)
+    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
+        pullback = StationaryPullback(self, X, theta)
         return pullback.covariance, pullback
 
     def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102

@@ -5,7 +5,6 @@ import logging
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.grids import with_names
 
-Floats = NDArray[np.float64]
 AxesArray = NDArray[Any]  # of Axes
 
 _LOG = logging.getLogger(__name__)
@@ -40,45 +39,23 @@ FONTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Look:
-    """How the figures look.
+# Of one panel, in inches. Text of the default size is then read at a width of 390 pixels.
+WIDTH, HEIGHT = 4.4, 3.4
 
-    Attributes
-    ----------
-    width, height : float
-        Of one panel, in inches. Text of the default size is then read at a width of 390 pixels.
-    line, fill, mark : str
-        The colours of a curve, of a range around it, and of what stands out.
-    colours, markers, dashes : tuple
-        In the order of several lines, which differ in all three.
-    mean_map, std_map : str
-        Colour maps whose lightness rises or falls throughout.
-    grey : str
-        Of what is beside the point: diagonals, grids.
-    pale : str
-        Of rows behind what stands out.
-    most_points, most_bars : int
-        Of more rows than this, a random sample of this size is drawn; as points, and as points with bars.
-    """
+# A curve, a range around it, and what stands out; what is beside the point, and rows behind what stands out.
+LINE, FILL, MARK = BLUE, SKY, ORANGE
+GREY, PALE = "#767676", "#a8a8a8"
 
-    width: float = 4.4
-    height: float = 3.4
-    line: str = BLUE
-    fill: str = SKY
-    mark: str = ORANGE
-    colours: tuple[str, ...] = (BLUE, ORANGE, BLACK, GREEN, PINK)
-    markers: tuple[str, ...] = ("o", "s", "^", "D", "v", "P", "X")
-    dashes: tuple[str, ...] = ("-", "--", ":", "-.")
-    mean_map: str = "cividis"
-    std_map: str = "Purples"
-    grey: str = "#767676"
-    pale: str = "#a8a8a8"
-    most_points: int = 1000
-    most_bars: int = 300
+# Of several lines, in their order; they differ in all three.
+COLOURS = (BLUE, ORANGE, BLACK, GREEN, PINK)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", "--", ":", "-.")
 
+# Colour maps whose lightness rises or falls throughout.
+MEAN_MAP, STD_MAP = "cividis", "Purples"
 
-LOOK = Look()
+# Of more rows than this, a random sample of this size is drawn: as points, and as points with bars.
+MOST_POINTS, MOST_BARS = 1000, 300
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -138,10 +115,10 @@ def _saved(figure: Figure, form: str, options: dict[str, Any]) -> tuple[bytes, s
     return buffer.getvalue(), "".join(map(chr, sorted(glyphs)))
 
 
-def axes_for(ax: Axes | None, height: float = LOOK.height) -> Axes:
+def axes_for(ax: Axes | None, height: float = HEIGHT) -> Axes:
     """Return the axes given, or those of a new figure of pyplot, which a notebook then shows."""
     if ax is None:
-        _, ax = pyplot.subplots(figsize=(LOOK.width, height), layout="constrained")
+        _, ax = pyplot.subplots(figsize=(WIDTH, height), layout="constrained")
     elif not isinstance(ax, Axes):
         raise InputError(f"ax must be Matplotlib axes, such as those of plt.subplots(); got {type(ax).__name__}.")
     return ax
@@ -150,7 +127,7 @@ def axes_for(ax: Axes | None, height: float = LOOK.height) -> Axes:
 def two_axes_for(ax: Sequence[Axes] | AxesArray | None) -> AxesArray:
     """Return the two axes given, or those of a new figure, one below the other; shape (2,)."""
     if ax is None:
-        _, made = pyplot.subplots(2, 1, figsize=(LOOK.width, 1.8 * LOOK.height), layout="constrained")
+        _, made = pyplot.subplots(2, 1, figsize=(WIDTH, 1.8 * HEIGHT), layout="constrained")
         return np.asarray(made)
     found = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
     if len(found) != 2 or not all(isinstance(one, Axes) for one in found):
@@ -280,7 +257,7 @@ def extent(values: Floats, margin: float) -> tuple[float, float]:
     return low - width, high + width
 
 
-def sample(n: int, most: int = LOOK.most_points) -> NDArray[np.intp]:
+def sample(n: int, most: int = MOST_POINTS) -> NDArray[np.intp]:
     """Return the rows that are drawn: all, or a random sample, always the same, in ascending order."""
     if n <= most:
         return np.arange(n)

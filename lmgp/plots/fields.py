@@ -11,12 +11,19 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.metrics.gaussian import checked_level
 from lmgp.plots.canvas import (
-    LOOK,
+    DASHES,
+    FILL,
+    HEIGHT,
+    LINE,
+    MARK,
+    MEAN_MAP,
+    PALE,
+    STD_MAP,
     AxesArray,
-    Floats,
     axes_for,
     checked_rows,
     column_names,
@@ -89,8 +96,8 @@ def band(
     ax = axes_for(ax)
     of = "new observations" if include_noise else "the function"
     ends, label = (mean - z * std, mean + z * std), f"{100 * level:g}% of {of}"
-    ax.fill_between(places, *ends, color=LOOK.fill, alpha=0.45, linewidth=0, label=label)
-    ax.plot(places, mean, color=LOOK.line, label="mean")
+    ax.fill_between(places, *ends, color=FILL, alpha=0.45, linewidth=0, label=label)
+    ax.plot(places, mean, color=LINE, label="mean")
     if targets is not None:
         drawn = sample(len(rows))
         some = "" if len(drawn) == len(rows) else f", {len(drawn):,} of {len(rows):,}"
@@ -153,14 +160,14 @@ def map(
     axes = two_axes_for(ax)
     names = column_names(model, X, 2)
     titles = "mean", f"s.d. of {'new observations' if include_noise else 'the function'}"
-    for one, values, title, colours in zip(axes, (mean, std), titles, (LOOK.mean_map, LOOK.std_map), strict=True):
+    for one, values, title, colours in zip(axes, (mean, std), titles, (MEAN_MAP, STD_MAP), strict=True):
         drawn = one.pcolormesh(right, up, values.reshape(len(up), len(right)), cmap=colours, rasterized=True)
         one.figure.colorbar(drawn, ax=one)
         one.set(title=title, xlabel=names[0], ylabel=names[1])
         one.xaxis.set_major_locator(MaxNLocator(TICKS))
     if show_rows:
         shown = rows[sample(len(rows))]
-        axes[1].plot(shown[:, 0], shown[:, 1], ".", color=LOOK.mark, markersize=2.5, label="rows")
+        axes[1].plot(shown[:, 0], shown[:, 1], ".", color=MARK, markersize=2.5, label="rows")
     return axes
 
 
@@ -202,25 +209,25 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     rows = None if X is None else checked_rows(model, X, n_columns, "This figure of centroids")
     if n_reaches < 0:
         raise InputError(f"n_reaches must not be negative; got {n_reaches}.")
-    ax = axes_for(ax, 1.15 * LOOK.height)
+    ax = axes_for(ax, 1.15 * HEIGHT)
     if rows is not None:
-        ax.plot(*_on_figure(rows[sample(len(rows))]), ".", color=LOOK.pale, markersize=3, label="rows", zorder=1)
+        ax.plot(*_on_figure(rows[sample(len(rows))]), ".", color=PALE, markersize=3, label="rows", zorder=1)
     ax.plot(
-        *_on_figure(places), "o", color=LOOK.line, markersize=4.5, label=f"{len(places):,} centroids", zorder=2,
+        *_on_figure(places), "o", color=LINE, markersize=4.5, label=f"{len(places):,} centroids", zorder=2,
         markeredgecolor="white", markeredgewidth=0.5,
     )  # fmt: skip
     for number, center in enumerate(places[:n_reaches]):
-        dashes = LOOK.dashes[number % len(LOOK.dashes)]
+        dashes = DASHES[number % len(DASHES)]
         if n_columns == 2:
             ax.add_patch(
                 Ellipse(
-                    center, 2.0 * radii[0], 2.0 * radii[1], fill=False, edgecolor=LOOK.mark, linestyle=dashes,
+                    center, 2.0 * radii[0], 2.0 * radii[1], fill=False, edgecolor=MARK, linestyle=dashes,
                     linewidth=1.5, zorder=3,
                 )
             )  # fmt: skip
         else:
             ends = center[0] - radii[0], center[0] + radii[0]
-            ax.plot(ends, [number + 1] * 2, color=LOOK.mark, linestyle=dashes, marker="|")
+            ax.plot(ends, [number + 1] * 2, color=MARK, linestyle=dashes, marker="|")
     names = column_names(model, X, n_columns)
     ax.set_xlabel(names[0])
     ax.xaxis.set_major_locator(MaxNLocator(TICKS))
@@ -233,7 +240,7 @@ def centroids(model: Any, X: ArrayLike | None = None, *, n_reaches: int = 3, ax:
     if n_reaches:
         some = "of each" if n_reaches >= len(places) else "of one" if n_reaches == 1 else f"of {n_reaches}"
         seen = "" if n_columns == 1 or any(_seen(ax, center, radii) for center in places[:n_reaches]) else ", beyond"
-        handles, labels = [*handles, Line2D([], [], color=LOOK.mark)], [*labels, f"reach {some}{seen}"]
+        handles, labels = [*handles, Line2D([], [], color=MARK)], [*labels, f"reach {some}{seen}"]
     legend_below(ax, handles, labels)
     return ax
 

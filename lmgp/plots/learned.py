@@ -13,7 +13,19 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
 from lmgp.errors import InputError
-from lmgp.plots.canvas import LOOK, axes_for, final_step, legend_below, legend_columns, plain
+from lmgp.plots.canvas import (
+    COLOURS,
+    DASHES,
+    GREY,
+    HEIGHT,
+    LINE,
+    MARKERS,
+    axes_for,
+    final_step,
+    legend_below,
+    legend_columns,
+    plain,
+)
 from lmgp.selection.methods import METHODS
 from lmgp.selection.search import RecipeTrial, Selection
 
@@ -68,7 +80,7 @@ def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     names = [f"column {j}" for j in range(len(values))] if known is None else [short(str(name)) for name in known]
     order = np.argsort(-values, kind="stable")[:most][::-1]
     ax = axes_for(ax)
-    ax.barh(np.arange(len(order)), values[order], color=LOOK.line)
+    ax.barh(np.arange(len(order)), values[order], color=LINE)
     ax.set_yticks(np.arange(len(order)), [names[j] for j in order])
     middle, half = 0.5 * (len(order) - 1), max(0.5 * len(order), 2.0)
     ax.set_ylim(middle - half, middle + half)
@@ -116,7 +128,7 @@ def allocation(model: Any, *, ax: Axes | None = None) -> Axes:
     for number, of_component in enumerate(counts):
         heights = np.pad(of_component, (0, highest - len(of_component)))
         ax.bar(
-            np.arange(highest), heights, bottom=below, color=LOOK.colours[number % len(LOOK.colours)],
+            np.arange(highest), heights, bottom=below, color=COLOURS[number % len(COLOURS)],
             edgecolor="white", hatch=("", "///", "...", "\\\\\\")[number % 4],
             label=f"component {number + 1}" if len(counts) > 1 else None,
         )  # fmt: skip
@@ -183,17 +195,17 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     ('log', 'log')
     """
     measured, selection = _measured(results)
-    ax = axes_for(ax, LOOK.height * kl_height(results))
+    ax = axes_for(ax, HEIGHT * kl_height(results))
     for number, (label, line) in enumerate(measured.groupby("label", sort=False)):
         at = line.groupby("size").agg(kl=("kl", "mean"), low=("kl", "min"), high=("kl", "max"), bound=("bound", "any"))
         look: dict[str, Any] = {
-            "color": LOOK.colours[number % len(LOOK.colours)],
-            "marker": LOOK.markers[number % len(LOOK.markers)],
+            "color": COLOURS[number % len(COLOURS)],
+            "marker": MARKERS[number % len(MARKERS)],
             "markersize": 5,
         }
         ax.errorbar(
             at.index, at.kl, [at.kl - at.low, at.high - at.kl] if (at.low < at.high).any() else None, label=label,
-            linestyle=LOOK.dashes[number % len(LOOK.dashes)], linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
+            linestyle=DASHES[number % len(DASHES)], linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
             **look,
         )  # fmt: skip
         if at.bound.any():
@@ -216,7 +228,7 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     ax.grid(axis="y", alpha=0.25)
     handles, labels = ax.get_legend_handles_labels()
     if measured.bound.any():
-        handles.append(Line2D([], [], marker="o", color=LOOK.grey, markerfacecolor="white", linestyle="none"))
+        handles.append(Line2D([], [], marker="o", color=GREY, markerfacecolor="white", linestyle="none"))
         labels.append("hollow: at least")
     legend_below(ax, handles, labels)
     return ax

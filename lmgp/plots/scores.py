@@ -10,7 +10,10 @@ from scipy.stats import binom
 
 from lmgp.errors import InputError
 from lmgp.plots.canvas import (
-    LOOK,
+    FILL,
+    GREY,
+    LINE,
+    MOST_BARS,
     AxesArray,
     axes_for,
     checked_predictions,
@@ -91,16 +94,16 @@ def calibration(
     # The level at which an interval's end reaches the target.
     reached = np.sort(erf(np.abs(z) / np.sqrt(2.0)))
     low, high = binom.interval(CHANCE, n, wanted)
-    axes[0].fill_between(wanted, low / n, high / n, color=LOOK.fill, alpha=0.45, linewidth=0, label="by chance, 95%")
-    axes[0].plot([0, 1], [0, 1], "--", color=LOOK.grey, linewidth=1.0, label="calibrated")
-    axes[0].plot(wanted, np.searchsorted(reached, wanted, side="right") / n, color=LOOK.line, label=f"{n:,} rows")
+    axes[0].fill_between(wanted, low / n, high / n, color=FILL, alpha=0.45, linewidth=0, label="by chance, 95%")
+    axes[0].plot([0, 1], [0, 1], "--", color=GREY, linewidth=1.0, label="calibrated")
+    axes[0].plot(wanted, np.searchsorted(reached, wanted, side="right") / n, color=LINE, label=f"{n:,} rows")
     axes[0].set(xlabel="level of the interval", ylabel="share of rows within it", xlim=(0, 1), ylim=(0, 1))
     axes[0].legend(fontsize="small", loc="upper left")
 
     counts, edges = np.histogram(ndtr(z), bins=bins, range=(0.0, 1.0))
     low, high = (float(end) * bins / n for end in binom.interval(CHANCE, n, 1.0 / bins))
     axes[1].bar(
-        edges[:-1], counts * bins / n, np.diff(edges), align="edge", color=LOOK.fill, edgecolor="white", label="rows"
+        edges[:-1], counts * bins / n, np.diff(edges), align="edge", color=FILL, edgecolor="white", label="rows"
     )
     axes[1].fill_between([0, 1], low, high, color="black", alpha=0.15, linewidth=0, zorder=2, label="by chance, 95%")
     axes[1].axhline(1.0, color="black", linestyle="--", linewidth=1.0, zorder=3)
@@ -143,9 +146,9 @@ def prediction(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None
     name = target_name(y)
     y, mean, std = checked_predictions(y, mean, std)
     ax = axes_for(ax)
-    drawn = sample(len(y), LOOK.most_bars)
+    drawn = sample(len(y), MOST_BARS)
     ax.errorbar(
-        y[drawn], mean[drawn], std[drawn], fmt="o", color=LOOK.line, ecolor=LOOK.fill, markersize=2.5, elinewidth=0.8,
+        y[drawn], mean[drawn], std[drawn], fmt="o", color=LINE, ecolor=FILL, markersize=2.5, elinewidth=0.8,
         label="rows",
     )  # fmt: skip
     ends = [min(y.min(), mean.min()), max(y.max(), mean.max())]

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.derivatives import with_gradient
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import cholesky, solve_lower
 
@@ -120,7 +119,7 @@ class ExactLikelihood:
         n_targets, by_noise = self._rows.n_targets, 0.0
         noise, _ = noise_and_weights(self._rows, math.exp(free[-1]))
         with torch.no_grad():
-            covariance, gradient = with_gradient(kernel, self.X, logarithms[:-1])
+            covariance, gradient = kernel.with_pullback(self.X, logarithms[:-1])
             value, by_covariance = log_density(covariance, noise / self.weights, as_tensor(self._rows.Y))
             if self._learns_noise:
                 by_noise = float(by_covariance.diagonal() @ (noise / self.weights))

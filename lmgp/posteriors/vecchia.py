@@ -10,7 +10,7 @@ from scipy.spatial import KDTree
 
 from lmgp.data import Rows, as_tensor
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.derivatives import Gradient, with_gradient
+from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
@@ -206,7 +206,7 @@ class VecchiaLikelihood:
         def evaluate(part: slice) -> tuple[Tensor, Tensor, Tensor]:
             # A copy of the parameters for each position: its derivatives come apart from those of the others.
             own = theta[:-1].expand(len(self._sets[part]), -1)
-            covariance, gradient = with_gradient(kernel, self._sets[part], own)
+            covariance, gradient = kernel.with_pullback(self._sets[part], own)
             terms, score, information = self._of_targets(covariance, gradient, float(free[-1]), part)
             share = shares[part, None]
             return terms, (share * score).sum(dim=0), information
@@ -216,7 +216,7 @@ class VecchiaLikelihood:
         return self._with_repetitions(value, float(free[-1]))
 
     def _of_targets(
-        self, covariance: Tensor, gradient: Gradient, log_noise: float, part: slice
+        self, covariance: Tensor, gradient: Pullback, log_noise: float, part: slice
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the terms of all targets, their score at each position, and the information."""
         mean, variance, u, v = self._conditional(covariance, log_noise, part)
@@ -297,7 +297,7 @@ class VecchiaLikelihood:
         v = torch.where(present[..., None], torch.nn.functional.pad(coefficients, (0, 0, 0, 1)), 0.0)
         return mean, variance, u, v
 
-    def _slopes(self, gradient: Gradient, u: Tensor, others: Sequence[Tensor], log_noise: float, part: slice) -> Tensor:
+    def _slopes(self, gradient: Pullback, u: Tensor, others: Sequence[Tensor], log_noise: float, part: slice) -> Tensor:
         """Return the derivatives of uᵀCv of each set for each v by all logarithms, shape (c, n_sets, n_free + 1)."""
         V = torch.stack(tuple(others))
         by_noise = torch.zeros(*V.shape[:-1], 1, dtype=torch.float64)

@@ -23,13 +23,13 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import as_tensor, validated
+from lmgp.data import Floats, as_tensor, validated
 from lmgp.errors import InputError, ValidityWarning
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
 from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
 from lmgp.rbf.estimators import check_kind, rbf_expansion
-from lmgp.rbf.expansion import Classification, Floats, OneClass, RBFExpansion, Readout
+from lmgp.rbf.expansion import Classification, OneClass, RBFExpansion, Readout
 from lmgp.rbf.validity import PAPER_TOLERANCE, check_degree, largest_distance, largest_exponent, resolve_center
 from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, forget

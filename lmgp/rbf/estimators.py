@@ -6,7 +6,6 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,13 +16,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.rbf.expansion import Classification, OneClass, RBFExpansion, Regression, one_vs_one
 from lmgp.rbf.libsvm import read_libsvm
 
-Floats = NDArray[np.float64]
 SUPPORTED = (
     "SVC, NuSVC, SVR, NuSVR, OneClassSVM and KernelRidge with kernel='rbf'; GaussianProcessRegressor with an RBF "
     "kernel (times a constant, plus white noise); ExactGPRegressor with a GaussianKernel and a constant trend; "

@@ -11,11 +11,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_array
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.kernels.stationary import GaussianKernel
 from lmgp.utils.memory import chunks
-
-Floats = NDArray[np.float64]
 
 # Bytes of one chunk's kernel matrix, between rows and all support vectors.
 KERNEL_BYTES = 64 * 2**20

@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.rbf.expansion import Classification, Floats, OneClass, RBFExpansion, Readout, Regression, one_vs_one
+from lmgp.rbf.expansion import Classification, OneClass, RBFExpansion, Readout, Regression, one_vs_one
 from lmgp.utils.memory import check_memory
 
 CLASSIFIERS = ("c_svc", "nu_svc")

@@ -5,15 +5,14 @@ from functools import lru_cache
 from numbers import Integral
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import gammainc, gammaln, hyp1f1
 from sklearn.utils.validation import check_array
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.utils.columns import checked_table
-
-Floats = NDArray[np.float64]
 
 # The relative error of 1 + t + t²/2 at t = −1/2, 3.05%: what the bound of the paper allows (eq. A.2).
 PAPER_TOLERANCE = 0.625 * math.exp(0.5) - 1.0

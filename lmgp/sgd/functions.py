@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse, vstack
 
-from lmgp.data import as_tensor
+from lmgp.data import Floats, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.adapter import checked_transformer, fill_kernels, seeded_clone
 from lmgp.features.base import FeatureMap, KernelMap
@@ -37,7 +37,6 @@ from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.utils.memory import check_memory, chunks
 
-Floats = NDArray[np.float64]
 # The columns of a row whose entries are not zero, and these entries.
 Entries = tuple[slice | NDArray[np.integer[Any]], Floats]
 # Makes rows, dense or CSR, of the inputs in a slice.

@@ -20,10 +20,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from lmgp.data import RandomState, generator, spawn, validated, validated_pair
+from lmgp.data import Floats, RandomState, generator, spawn, validated, validated_pair
 from lmgp.errors import InputError, NumericalError
 from lmgp.kernels.stationary import GaussianKernel
-from lmgp.sgd.functions import STRATEGIES, Floats, KernelFunctions, Strategy, make_source, outputs
+from lmgp.sgd.functions import STRATEGIES, KernelFunctions, Strategy, make_source, outputs
 from lmgp.utils.fitted import Fitted, forget, unchanged_on_failure
 from lmgp.utils.parallel import single_threaded
 

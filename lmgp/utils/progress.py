@@ -7,8 +7,8 @@ both, for all models; `shown` does for one call.
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -40,33 +40,46 @@ def tried_model(trial: Line) -> Line:
     return trial
 
 
-class _Lines(logging.Handler):
-    """Writes messages to standard error, with the seconds since it was made."""
+class Lines(logging.Handler):
+    """Writes messages to standard error without breaking a progress bar.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    line : callable
+        Makes the line of a message.
+    """
+
+    def __init__(self, line: Callable[[str], str]) -> None:
         super().__init__(logging.INFO)
-        self._start = perf_counter()
+        self._line = line
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a message."""
         from tqdm import tqdm
 
-        tqdm.write(f"[lmgp {perf_counter() - self._start:6.1f} s] {record.getMessage()}", file=sys.stderr)
+        tqdm.write(self._line(self.format(record)), file=sys.stderr)
 
 
 @contextmanager
-def shown(verbose: object) -> Iterator[None]:
-    """Show on standard error what is done inside; where `verbose` is false, change nothing."""
-    if not verbose:
-        yield
-        return
-    package, handler = logging.getLogger("lmgp"), _Lines()
+def handled(handler: logging.Handler, level: int = logging.INFO) -> Iterator[logging.Logger]:
+    """Let one handler alone have what the package logs inside, from a level on; the logger of the package is given."""
+    package = logging.getLogger("lmgp")
     before = package.level, package.propagate
     package.addHandler(handler)
     package.propagate = False
-    package.setLevel(logging.INFO)
+    package.setLevel(level)
     try:
-        yield
+        yield package
     finally:
         package.removeHandler(handler)
         package.propagate = before[1]
         package.setLevel(before[0])
+
+
+@contextmanager
+def shown(verbose: object) -> Iterator[None]:
+    """Show on standard error what is done inside, with the seconds; where `verbose` is false, change nothing."""
+    start = perf_counter()
+    lines = Lines(lambda text: f"[lmgp {perf_counter() - start:6.1f} s] {text}")
+    with handled(lines) if verbose else nullcontext():
+        yield

@@ -1,4 +1,5 @@
 from math import factorial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,11 +8,18 @@ from numpy.typing import NDArray
 from lmgp.experiments import figure_2 as sinc
 from lmgp.experiments.compare import PROTOCOLS, Protocol
 from lmgp.experiments.datasets import make_sinc
-from lmgp.experiments.figure_2 import Draw
 from lmgp.experiments.page import Section
 
 Floats = NDArray[np.float64]
 SEEDS = 3
+
+Draw = tuple[Floats, Floats, Any, Floats]
+
+
+def parameters(one: Draw) -> tuple[float, float, float]:
+    """The lengthscale, the variance and the noise variance of the reference."""
+    kernel = one[2].kernel_
+    return float(kernel.lengthscale), float(kernel.variance), one[2].noise_variance_
 
 
 @pytest.fixture(scope="module")
@@ -42,46 +50,48 @@ def converged() -> Draw:
 
 def series(x: Floats, z: Floats, one: Draw, centre: float) -> Floats:
     """The Maclaurin series of the kernel up to degree 9 around a centre, shape (len(x), len(z))."""
-    x, z = (x - centre) / one.lengthscale, (z - centre) / one.lengthscale
+    lengthscale, variance, _ = parameters(one)
+    x, z = (x - centre) / lengthscale, (z - centre) / lengthscale
     total = sum(np.outer(x, z) ** n / factorial(n) for n in range(10))
-    return one.variance * np.exp(-np.add.outer(x**2, z**2) / 2) * total
+    return variance * np.exp(-np.add.outer(x**2, z**2) / 2) * total
 
 
 def dense(one: Draw, x: Floats, centre: float | None) -> tuple[Floats, Floats]:
     """Eq. 1 of the paper with the n × n matrix: of the exact kernel, or of its series around a centre."""
+    (X, y, *_), (lengthscale, variance, noise) = one, parameters(one)
 
     def kernel(a: Floats, b: Floats) -> Floats:
         if centre is not None:
             return series(a, b, one, centre)
-        return one.variance * np.exp(-(np.subtract.outer(a, b) ** 2) / (2 * one.lengthscale**2))
+        return variance * np.exp(-(np.subtract.outer(a, b) ** 2) / (2 * lengthscale**2))
 
-    rows = one.X[:, 0]
+    rows = X[:, 0]
     cross = kernel(rows, x)
-    solved = np.linalg.solve(kernel(rows, rows) + one.noise_variance * np.eye(len(rows)), cross)
-    variance = kernel(x, x).diagonal() - (cross * solved).sum(axis=0)
-    return solved.T @ (one.y - one.y.mean()) + one.y.mean(), np.sqrt(np.maximum(variance, 0.0))
+    solved = np.linalg.solve(kernel(rows, rows) + noise * np.eye(len(rows)), cross)
+    left = kernel(x, x).diagonal() - (cross * solved).sum(axis=0)
+    return solved.T @ (y - y.mean()) + y.mean(), np.sqrt(np.maximum(left, 0.0))
 
 
 def test_the_rows_are_those_of_the_paper(one: Draw) -> None:
     X, y = make_sinc(50, 0.01, random_state=0)
-    np.testing.assert_array_equal(one.X, X)
-    np.testing.assert_array_equal(one.y, y)
+    np.testing.assert_array_equal(one[0], X)
+    np.testing.assert_array_equal(one[1], y)
     assert sinc.X_TEST.shape == (400, 1)
     assert (sinc.X_TEST.min(), sinc.X_TEST.max()) == (-2.25, 2.25)
 
 
 def test_the_reference_is_the_dense_exact_gp(one: Draw) -> None:
-    for got, wanted in zip(one.exact, dense(one, sinc.X_TEST[:, 0], None), strict=True):
+    for got, wanted in zip(one[3][0], dense(one, sinc.X_TEST[:, 0], None), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-7)
 
 
 def test_the_series_at_the_mean_is_the_dense_one(one: Draw) -> None:
-    for got, wanted in zip(one.approximations[1], dense(one, sinc.X_TEST[:, 0], one.X.mean()), strict=True):
+    for got, wanted in zip(one[3][2], dense(one, sinc.X_TEST[:, 0], one[0].mean()), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-6)
 
 
 def test_the_series_at_each_row_is_the_dense_one(one: Draw) -> None:
-    mean, std = one.approximations[2]
+    mean, std = one[3][3]
     for at in range(0, 400, 21):
         x = sinc.X_TEST[at]
         wanted_mean, wanted_std = dense(one, x, x[0])
@@ -91,21 +101,21 @@ def test_the_series_at_each_row_is_the_dense_one(one: Draw) -> None:
 
 
 def test_the_noise_variance_is_given_in_the_paper_and_learned_otherwise(one: Draw, converged: Draw) -> None:
-    assert one.noise_variance == pytest.approx(0.01, rel=1e-12)
-    assert converged.noise_variance != 0.01
-    assert converged.noise_variance == pytest.approx(0.01, rel=0.5)
+    assert one[2].noise_variance_ == pytest.approx(0.01, rel=1e-12)
+    assert converged[2].noise_variance_ != 0.01
+    assert converged[2].noise_variance_ == pytest.approx(0.01, rel=0.5)
 
 
 def test_missing_variance_is_the_protocols(one: Draw, converged: Draw) -> None:
-    prior = converged.variance**0.5
-    np.testing.assert_allclose(converged.approximations[1][1][sinc.ENDS], prior, rtol=1e-9)
-    assert one.approximations[1][1][sinc.ENDS].max() < 1e-6
+    prior = parameters(converged)[1] ** 0.5
+    np.testing.assert_allclose(converged[3][2, 1][sinc.ENDS], prior, rtol=1e-9)
+    assert one[3][2, 1][sinc.ENDS].max() < 1e-6
 
 
 def test_divergences_are_with_noise_and_from_the_approximation(one: Draw) -> None:
-    mean_q, std_q = one.exact
-    for kl, (mean_p, std_p) in zip(one.divergences(), one.approximations, strict=True):
-        p, q = std_p**2 + one.noise_variance, std_q**2 + one.noise_variance
+    noise, (mean_q, std_q) = one[2].noise_variance_, one[3][0]
+    for kl, (mean_p, std_p) in zip(sinc.divergences(one[3], noise), one[3][1:], strict=True):
+        p, q = std_p**2 + noise, std_q**2 + noise
         wanted = 0.5 * (p / q + (mean_p - mean_q) ** 2 / q - 1 + np.log(q / p))
         np.testing.assert_allclose(kl, wanted, atol=1e-12)
 
@@ -135,11 +145,13 @@ def test_lengthscales_are_near_the_published_one(section: Section) -> None:
 
 
 def test_lengthscales_out_of_range_are_marked(draws: list[Draw], monkeypatch: pytest.MonkeyPatch) -> None:
-    lengthscales = [sample.lengthscale for sample in draws]
+    lengthscales = [parameters(sample)[0] for sample in draws]
+    monkeypatch.setattr(sinc, "draw", lambda protocol, seed: draws[seed])
     monkeypatch.setattr(sinc, "LENGTHSCALES", (0.09, sorted(lengthscales)[1]))
-    assert sinc._table(draws).marked == {int(np.argmax(lengthscales))}
+    assert sinc.sinc_section(PROTOCOLS["paper"], SEEDS).tables[0].marked == {int(np.argmax(lengthscales))}
     # One seed is not enough to tell.
-    assert sinc._table([draws[int(np.argmax(lengthscales))]]).marked == frozenset()
+    monkeypatch.setattr(sinc, "draw", lambda protocol, seed: draws[int(np.argmax(lengthscales))])
+    assert sinc.sinc_section(PROTOCOLS["paper"], 1).tables[0].marked == frozenset()
 
 
 def test_only_centring_at_each_row_returns_to_the_prior(section: Section) -> None:
@@ -151,27 +163,28 @@ def test_only_centring_at_each_row_returns_to_the_prior(section: Section) -> Non
 
 
 def test_the_distance_from_the_prior_is_that_of_the_worse_end(one: Draw) -> None:
-    prior = one.variance**0.5
-    mean, std = one.approximations[0]
-    std_ratio, offset = one.from_prior()[0]
-    assert abs(std_ratio - 1.0) == max(abs(std[[0, 399]] / prior - 1.0))
-    assert offset == pytest.approx(max(abs(mean[0] - one.y.mean()), abs(mean[399] - one.y.mean())) / prior)
+    prior, y = parameters(one)[1] ** 0.5, one[1]
+    mean, std = one[3][1]
+    found = sinc.measures(*one)
+    assert abs(found["s.d., RFF"] - 1.0) == max(abs(std[[0, 399]] / prior - 1.0))
+    assert found["offset, RFF"] == pytest.approx(max(abs(mean[0] - y.mean()), abs(mean[399] - y.mean())) / prior)
 
 
 def test_panels_draw_seed_0(section: Section, one: Draw) -> None:
-    axes = section.figure.axes
+    axes, (_, y, reference_model, (exact, *approximations)) = section.figure.axes, one
     assert len(axes) == 3
-    for panel, (mean, std), kl in zip(axes, one.approximations, one.divergences(), strict=True):
+    kls = sinc.divergences(one[3], reference_model.noise_variance_)
+    for panel, (mean, std), kl in zip(axes, approximations, kls, strict=True):
         reference, rows, dashed, low, high = panel.get_lines()
-        np.testing.assert_allclose(reference.get_ydata(), one.exact[0])
-        np.testing.assert_array_equal(rows.get_ydata(), one.y)
+        np.testing.assert_allclose(reference.get_ydata(), exact[0])
+        np.testing.assert_array_equal(rows.get_ydata(), y)
         np.testing.assert_allclose(dashed.get_ydata(), mean)
         assert dashed.get_linestyle() == "--"
         np.testing.assert_allclose(low.get_ydata(), mean - 2 * std)
         np.testing.assert_allclose(high.get_ydata(), mean + 2 * std)
         (band,) = panel.collections
         vertices = band.get_paths()[0].vertices[:, 1]
-        assert vertices.max() == pytest.approx((one.exact[0] + 2 * one.exact[1]).max())
+        assert vertices.max() == pytest.approx((exact[0] + 2 * exact[1]).max())
         assert f"KL {kl.mean():.3g} nats/row, sum {kl.sum():.3g}" in panel.get_title()
         assert panel.get_ylim() == axes[0].get_ylim()
     (legend,) = section.figure.legends
