@@ -562,8 +562,8 @@ def sums_over_rows(
     -------
     ndarray of shape (b, *half_shape(counts))
     """
-    # Two real sums are the two parts of one complex sum: F(a + ib) has F(a) and F(b) as its symmetric parts. Errors of a
-    # transform are relative to its larger part, so that both get about the size of 1: powers of 2 round nothing.
+    # Two real sums are the two parts of one complex sum: F(a + ib) has F(a) and F(b) as its symmetric parts. Errors of
+    # a transform are relative to its larger part, so that both get about the size of 1: powers of 2 round nothing.
     largest = np.maximum(np.abs(strengths.sum(axis=1)), np.sqrt(np.einsum("bn,bn->b", strengths, strengths)))
     sizes = np.ldexp(1.0, np.frexp(largest)[1])[:, None]
     paired = np.zeros((len(strengths[::2]), strengths.shape[1]), dtype=np.complex128)

@@ -320,7 +320,7 @@ class SpectralPosterior(Posterior):
 
     @property
     def _most(self) -> float:
-        """The largest eigenvalue of C, at most: HᵀC⁻¹H, of which all but a small part cancels, is at least HᵀPH / it."""
+        """A bound of C: HᵀC⁻¹H, of which all but a small part cancels, is at least HᵀPH over this."""
         rows = float(self.statistics.generator.flat[0].real)
         return self.kernel.prior_variance() * rows + self.noise.variance
 
