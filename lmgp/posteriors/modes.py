@@ -578,7 +578,8 @@ def sums_over_rows(
     result = np.empty((len(strengths), *half_shape(counts)), dtype=np.complex128)
     result[::2] = 0.5 * (both + mirrored)[..., :last]
     result[1::2] = -0.5j * (both - mirrored)[: len(strengths) // 2, ..., :last]
-    return result * sizes.reshape(-1, *[1] * len(counts))
+    result *= sizes.reshape(-1, *[1] * len(counts))
+    return result
 
 
 def sums_over_modes(angles: Sequence[Floats], coefficients: Complexes, counts: Indices, tolerance: float) -> Floats:
