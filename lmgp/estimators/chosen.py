@@ -93,7 +93,8 @@ class GPRegressor(GaussianProcess):
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
-        The memory for the matrices of a model, in GiB. Models that need more are no candidates.
+        The memory for the matrices of a model, in GiB. Models that need more are no candidates. The rows, their copies
+        and the trials of the choice are not counted: see ``docs/choosing.md``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Draws the rows that are held out, and seeds the maps.
 

@@ -57,6 +57,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     A prediction depends on the training rows and its own row alone, not on the rows that are predicted beside it: see
     `lmgp.posteriors.nearest.NearestPosterior`.
 
+    A row with a `sample_weight` of w takes one place among the nearest, and w copies of it take w: predictions are from
+    fewer different rows then.
+
     References
     ----------
     A. V. Vecchia, *Estimation and Model Identification for Continuous Spatial Processes*, JRSS B 50, 1988.

@@ -62,6 +62,9 @@ class ResidualGPRegressor(GaussianProcess):
     With f = φᵀw + g, g has the covariance r = k − φᵀφ, which is positive semi-definite for Nyström maps. Maps whose
     columns are random, or that add up to more than the kernel, have no such residual: give Nyström or Taylor maps.
 
+    A row with a `sample_weight` of w takes one place among near rows, and w copies of it take w: predictions are from
+    fewer different rows then.
+
     References
     ----------
     E. Snelson and Z. Ghahramani, *Local and Global Sparse Gaussian Process Approximations*, AISTATS 2007.

@@ -32,8 +32,8 @@ class TargetFits:
 class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
     """A regressor for each of several targets, with hyper-parameters of its own: y of shape (n, t).
 
-    Every regressor of this package takes y of shape (n, t) itself, and learns one kernel for all targets, which share
-    its factorisations. This one learns a kernel for each, at t times the cost.
+    Every Gaussian process of this package but `TransformedTargetGPRegressor` takes y of shape (n, t) itself, and learns
+    one kernel for all targets, which share its factorisations. This one learns a kernel for each, at t times the cost.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from lmgp.data import refuse_no_targets
+from lmgp.data import RandomState, refuse_no_targets
 from lmgp.errors import InputError
 from lmgp.estimators.base import checked_level, checked_probabilities, exceedance
 from lmgp.estimators.chosen import GPRegressor
@@ -206,8 +206,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             Whether to return an estimate of the divergence from the exact prediction as well, see `ExactGPRegressor`.
             That of y is that of z.
         **options
-            All else that `predict` of the regressor takes. `return_cov` gives the covariance of z with its noise, not
-            that of y, which has no closed form.
+            All else that `predict` of the regressor takes, but `return_cov`: see `sample_y`.
 
         Returns
         -------
@@ -222,11 +221,16 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         Raises
         ------
         ValueError
-            As `ExactGPRegressor.predict`.
+            As `ExactGPRegressor.predict`; `lmgp.errors.InputError`, which is one, with `return_cov`.
         NumericalError
             If y has no mean: the inverse of the transformer is not finite where the model holds z possible.
         """
         check_is_fitted(self)
+        if options.get("return_cov"):
+            raise InputError(
+                "return_cov=True is for Gaussian predictions; got it for a transformed target, which is not Gaussian. "
+                "Take numpy.cov of draws at all rows, sample_y(X, n_samples=1000), or ask regressor_, for that of z."
+            )
         scale, with_error = self.scale_, {"return_error": True} if return_error else {}
         mean, latent, *errors = self.regressor_.predict(X, return_std=True, **with_error, **options)
         std = self._with_noise(latent)
@@ -350,6 +354,38 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         mean, std = self.regressor_.predict(X, return_std=True, **options)
         limits = self.scale_.limit_of_mean(float(threshold), mean, std, self._noise_std(mean))
         return exceedance(mean - limits if self.scale_.increasing else limits - mean, std)
+
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
+    ) -> Floats:
+        """Draw from the posterior, at rows: g⁻¹ of draws of z, or E[y | f] of draws of f.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        n_samples : int, default=1
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
+        include_noise : bool, default=False
+            Whether to draw new observations y, or their expectation E[y | f].
+
+        Returns
+        -------
+        ndarray of shape (n, n_samples)
+            In units of y. A column is one draw, with the mean and the standard deviation of `predict`.
+
+        Raises
+        ------
+        ValueError
+            As `ExactGPRegressor.sample_y`.
+        NumericalError
+            As `predict`.
+        """
+        check_is_fitted(self)
+        model, rows = last_step(self.regressor_, X)
+        drawn = model.sample_y(rows, n_samples, random_state, include_noise)
+        if include_noise:
+            return self.scale_.inverse(drawn)
+        return self.scale_.mean(drawn.ravel(), self._noise_std(drawn.ravel())).reshape(drawn.shape)
 
     def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
         """Return −log p(y) of each row: that of z, less log |g′(y)|. `lmgp.metrics.nlpd_scorer` takes it.

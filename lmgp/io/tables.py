@@ -146,8 +146,8 @@ def read_table(
         counts = zip(used, (~finite).sum(axis=0), (~finite).argmax(axis=0), strict=True)
         told = [f"{name!r} ({count} rows, first {place} {lines[int(first)]})" for name, count, first in counts if count]
         raise DatasetError(
-            f"{where}: missing or infinite values in {', '.join(told)}; fill them in or drop these rows (lmgp fit "
-            "--drop)."
+            f"{where}: missing or infinite values in {', '.join(told)}; fill them in or drop these rows "
+            "(--drop of lmgp fit, predict, score and plot)."
         )
     if complete.sum() < least:
         rows = "complete rows" if incomplete else "rows of data below its header"

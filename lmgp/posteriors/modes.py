@@ -562,10 +562,13 @@ def sums_over_rows(
     -------
     ndarray of shape (b, *half_shape(counts))
     """
-    # Two real sums are the two parts of one complex sum: F(a + ib) has F(a) and F(b) as its symmetric parts.
+    # Two real sums are the two parts of one complex sum: F(a + ib) has F(a) and F(b) as its symmetric parts. Errors of
+    # a transform are relative to its larger part, so that both get about the size of 1: powers of 2 round nothing.
+    largest = np.maximum(np.abs(strengths.sum(axis=1)), np.sqrt(np.einsum("bn,bn->b", strengths, strengths)))
+    sizes = np.ldexp(1.0, np.frexp(largest)[1])[:, None]
     paired = np.zeros((len(strengths[::2]), strengths.shape[1]), dtype=np.complex128)
-    paired.real = strengths[::2]
-    paired.imag[: len(strengths) // 2] = strengths[1::2]
+    paired.real = strengths[::2] / sizes[::2]
+    paired.imag[: len(strengths) // 2] = strengths[1::2] / sizes[1::2]
     shape = tuple(2 * int(m) + 1 for m in counts)
     # A transform of one component has that as its number.
     both = _transform(1, angles, paired, tolerance, upsampling, shape if len(angles) > 1 else shape[0])
@@ -575,6 +578,7 @@ def sums_over_rows(
     result = np.empty((len(strengths), *half_shape(counts)), dtype=np.complex128)
     result[::2] = 0.5 * (both + mirrored)[..., :last]
     result[1::2] = -0.5j * (both - mirrored)[: len(strengths) // 2, ..., :last]
+    result *= sizes.reshape(-1, *[1] * len(counts))
     return result
 
 

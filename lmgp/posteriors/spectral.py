@@ -118,9 +118,7 @@ class ModeStatistics:
     def combined(self, combination: Floats) -> Self:
         """Return the sums of the targets Y @ combination, for a combination of shape (t, s)."""
         cross = np.tensordot(combination.T, self.cross, axes=1)
-        # Two sums are one transform, and the rounding of the larger one is that of both.
-        peaks = np.square(np.abs(combination).sum(axis=0)) * self.targets.peaks.max(initial=0.0)
-        return replace(self, cross=cross, targets=replace(self.targets.combined(combination), peaks=peaks))
+        return replace(self, cross=cross, targets=self.targets.combined(combination))
 
     def centred(self) -> Self:
         """Return the sums of the targets less their means, or less the least-squares fits of a trend.
@@ -312,15 +310,19 @@ class SpectralPosterior(Posterior):
         """
         n, variance, tolerance = self.statistics.targets.n, self.noise.variance, min(tolerance, self.plan.tolerance)
         enough = np.full(len(squares), tolerance**2 * n * variance)
-        # HᵀC⁻¹H, of which all but a small part cancels, is at least HᵀPH over this.
-        most = self.kernel.prior_variance() * float(self.statistics.generator.flat[0].real) + variance
         # Of HᵀC⁻¹y, the error is that of both: their geometric mean.
         share = TREND / max(1.0, tolerance**2 * n)
         first = len(squares) - n_trend
         # As closely as the targets, in proportion to their size, and as their coefficients ask for.
         of_mean = enough[0] / max(float(squares[:first].max()), 1e-300)
-        enough[first:] = np.minimum(of_mean, share * variance / most) * squares[first:]
+        enough[first:] = np.minimum(of_mean, share * variance / self._most) * squares[first:]
         return np.maximum(enough, 1e-300)
+
+    @property
+    def _most(self) -> float:
+        """A bound of C: HᵀC⁻¹H, of which all but a small part cancels, is at least HᵀPH over this."""
+        rows = float(self.statistics.generator.flat[0].real)
+        return self.kernel.prior_variance() * rows + self.noise.variance
 
     def _solve(self, cross: Complexes, enough: Floats, start: Complexes | None = None) -> Solution:
         """Return the solutions of right sides, all at once as far as memory allows."""
@@ -382,6 +384,8 @@ class SpectralPosterior(Posterior):
         # The rounding of a sum is that of its largest value, whatever was taken out since. It is a perturbation of the
         # targets, which smoothing contracts.
         rounding = 0.5 * plan.rounding**2 * targets.peaks / scale
+        if self._n_trend:  # it changes coefficients by more, in proportion to HᵀPH over HᵀC⁻¹H
+            rounding *= self._most / variance
         # See `choose_modes`.
         n_near = max(1.0, plan.modes.n_near * self.statistics.precision / plan.n_chosen)
         modes = 0.5 * n_near * (plan.left_out / variance) ** 2

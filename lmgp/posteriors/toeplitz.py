@@ -187,7 +187,8 @@ def conjugate_gradients(
         direction += towards
         squares = after
         n_iterations += 1
-    return Solution(x, radau * squares, n_iterations)
+    # Rounding may leave less than zero of the squares: it is an error of that size.
+    return Solution(x, radau * np.abs(squares), n_iterations)
 
 
 class RealModes:

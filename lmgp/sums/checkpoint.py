@@ -32,7 +32,7 @@ class Checkpoint:
     fit : Fit or None
         The model, after the first pass, with the sums of the last one.
     covered : bool
-        Whether the sums have seen where all rows are, where they need that.
+        Whether the present pass is that of the sums, which have seen where all rows are, where they need that.
     n_chunks, n_rows : int
         That the present pass has finished.
     mark : str

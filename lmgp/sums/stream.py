@@ -160,7 +160,8 @@ class StreamFit:
         if path is not None:
             check_place(path)
             state = read_checkpoint(path, self.name, parameters)
-        if state is None:
+        # What is read once has no passes before that of the sums, and goes on with none.
+        if state is None or not (source.again or state.covered):
             rng = generator(model.random_state)
             rngs = spawn(rng, 2)
             (sampling,) = spawn(rng, 1)
@@ -215,15 +216,16 @@ class StreamFit:
         assert state.sample is not None  # until now
         state.fit = self.model._begun(state.sample, state.rngs, self.center)
         state.sample = None
+        # Where all rows are, sums can see of chunks that are read again.
+        state.covered = not (state.fit.sums.covers and self.source.again)
         self._begin_pass()
         if self.source.again:
             self._write()
 
     def _cover(self) -> None:
-        """Let the sums see where all rows are, where they need that and the rows can be read again."""
-        if self.state.fit.sums.covers and self.source.again:
-            self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
-            self._begin_pass()
+        """Let the sums see where all rows are."""
+        self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
+        self._begin_pass()
         self.state.covered = True
 
     def _sample(self, rows: Rows) -> None:

@@ -92,7 +92,10 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "two uses of the comma": (to_fit("a,y\n1,2\n3,4\n", "--decimal", ","), "not what separates columns"),
     "text": (to_fit("a,y\nx,2\n3,4\n"), "'a' (line 2: 'x'); encode them as numbers"),
     "dates": (to_fit("a,y\n2020-01-31,2\n2020-02-01,4\n"), "dates as the days since the first one"),
-    "missing values": (to_fit("a,y\n1,2\n,4\n5,6\n"), "'a' (1 rows, first line 3); fill them in or drop"),
+    "missing values": (
+        to_fit("a,y\n1,2\n,4\n5,6\n"),
+        "'a' (1 rows, first line 3); fill them in or drop these rows (--drop of lmgp fit, predict",
+    ),
     "nothing but missing values": (to_fit("a,y\n1,\n,4\n5,\n", "--drop"), "has 0 complete rows; at least 2"),
     "names that repeat": (to_fit("a,a,y\n1,2,3\n4,5,6\n"), "the header has a more than once"),
     "an index": (to_fit(",a,y\n0,1,2\n1,3,5\n"), "column 1 has no name in the header; give it one or remove it, or"),

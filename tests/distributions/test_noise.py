@@ -58,7 +58,7 @@ def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
 
 
 def test_a_scale_that_varies_is_found() -> None:
-    X, log_scale, errors = varying(3000, 4.0)
+    X, _log_scale, errors = varying(3000, 4.0)
     noise = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
     assert noise.name == "varying"
     assert noise.degrees == pytest.approx(4.0, rel=0.2)
@@ -122,7 +122,7 @@ def test_conformal_widths_are_ranks() -> None:
     noise = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
     distances = np.sort(np.abs(errors)) / noise.student.scale
     assert noise.conformal_width(0.9) == pytest.approx(distances[int(np.ceil(102 * 0.9)) - 1], rel=1e-6)
-    with pytest.raises(InputError, match="of level 0.995 take 199 rows left out; this model has 101"):
+    with pytest.raises(InputError, match=r"of level 0\.995 take 199 rows left out; this model has 101"):
         noise.conformal_width(0.995)
     with pytest.raises(InputError, match=r"this model has 0\. Fit with noise='auto'"):
         ObservationNoise().conformal_width(0.5)

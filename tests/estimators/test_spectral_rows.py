@@ -153,6 +153,22 @@ class TestUpdate:
         assert not model.error_.converged
 
 
+class TestForgotten:
+    @pytest.mark.parametrize("large", [1e8, 1e12])
+    @pytest.mark.parametrize("targets", [np.ones(50), np.random.default_rng(1).normal(size=50)], ids=["equal", "drawn"])
+    @pytest.mark.parametrize("trend", ["constant", "linear"])
+    def test_the_stated_error_has_what_large_targets_leave(self, trend: str, targets: Any, large: float) -> None:
+        X, y, _ = drawn()
+        given = {**GIVEN, "trend": trend, "box": [[0.0, 0.0], [5.0, 4.0]]}
+        gone = X[10:60] + 0.01, large * targets
+        # The first rows: the model holds all others less what these have as their trend.
+        model = SpectralGPRegressor(**given).fit([gone]).partial_fit(X, y).forget(*gone)
+        off = model.predict(X) - SpectralGPRegressor(TIGHT, **given).fit(X, y).predict(X)
+        assert 0.5 * np.mean(off**2) / 0.05 <= model.error_.divergence
+        if large == 1e8:
+            np.testing.assert_allclose(off, 0.0, rtol=0.0, atol=1e-3)
+
+
 class TestOutgrown:
     def test_many_more_rows_than_the_modes_were_chosen_for(self) -> None:
         rng = np.random.default_rng(0)

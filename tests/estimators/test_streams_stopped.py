@@ -14,13 +14,17 @@ import lmgp
 from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
+    LocalizedGPRegressor,
     RandomFourierFeatures,
+    TaylorFeatures,
 )
-from lmgp.errors import InputError, OutputError, StreamError
+from lmgp.errors import EmptyChunkWarning, InputError, ModelFileError, OutputError, StreamError
 from lmgp.sums.checkpoint import Checkpoint
 from tests.estimators.streams import MODELS, both, chunks, drawn, every_model, of_chunks
 
 ROOT = Path(__file__).parents[2]
+# Of four columns, whose centroids take a pass of their own.
+FOUR: dict[str, Any] = {"kernel": GaussianKernel(1.0), "noise_variance": 0.05}
 
 
 class StopError(Exception):
@@ -82,11 +86,77 @@ class TestCheckpoints:
         expected = clone(MODELS["localized"]).fit(iter(chunks(X, y)))
         np.testing.assert_array_equal(both(model, T), both(expected, T))
 
+    @pytest.mark.parametrize("last", [1, 3, 6])
+    @pytest.mark.parametrize("name", ["featurized", "featurized_nystroem", "spectral_trend"])
+    def test_an_iterator_goes_on_as_one_that_was_not_stopped_or_as_what_is_read_again(
+        self, name: str, last: int, tmp_path: Path
+    ) -> None:
+        X, y, T = drawn()
+        path = tmp_path / "state"
+        with pytest.raises(StopError):
+            clone(MODELS[name]).fit(Stopping(chunks(X, y), last), checkpoint=path)
+        model = clone(MODELS[name]).fit(iter(chunks(X, y)), checkpoint=path)
+        expected = of_chunks(name) if last == 6 else both(clone(MODELS[name]).fit(iter(chunks(X, y))), T)
+        np.testing.assert_array_equal(both(model, T), expected)
+
+    def test_an_iterator_does_not_go_on_with_a_pass_over_places(self, tmp_path: Path) -> None:
+        X, y = np.tile(np.random.default_rng(0).uniform(0.0, 2.0, (40, 4)), (6, 1)), drawn()[1]
+        given, path = LocalizedGPRegressor(TaylorFeatures(15), random_state=0, **FOUR), tmp_path / "state"
+        with pytest.raises(StopError):
+            clone(given).fit(Stopping(chunks(X, y), 4), checkpoint=path)  # in the first of two passes
+        model = clone(given).fit(iter(chunks(X, y)), checkpoint=path)
+        assert model.center_ == pytest.approx(y.mean(), rel=1e-12)
+        np.testing.assert_array_equal(both(model, X[:9]), both(clone(given).fit(iter(chunks(X, y))), X[:9]))
+
     def stopped(self, path: Path, name: str = "localized") -> tuple[Any, list[Any]]:
         X, y, _ = drawn()
         with pytest.raises(StopError):
             clone(MODELS[name]).fit(Stopping(chunks(X, y), 4), checkpoint=path)
         return MODELS[name], chunks(X, y)
+
+    @pytest.mark.parametrize("at", [0, 1, 3])
+    @pytest.mark.parametrize("part", [0, 1])
+    @pytest.mark.parametrize("name", ["featurized_nystroem", "localized", "spectral"])
+    def test_a_change_of_any_chunk_before_is_refused(self, name: str, part: int, at: int, tmp_path: Path) -> None:
+        model, made = self.stopped(tmp_path / "state", name)
+        before = (tmp_path / "state").read_bytes()
+        changed = [tuple(one.copy() for one in chunk) for chunk in made]
+        changed[at][part][-1] += 1e-12
+        swapped = [made[1], made[0], *made[2:]]
+        for others in (changed, swapped, made[:3]):
+            with pytest.raises(ModelFileError, match="checkpoint of another stream: the first 4 chunks of this one"):
+                clone(model).fit(others, checkpoint=tmp_path / "state")
+            assert (tmp_path / "state").read_bytes() == before
+        changed = [*made[:4], (made[4][0] + 0.01, made[4][1]), made[5]]
+        model = clone(model).fit(changed, checkpoint=tmp_path / "state")
+        np.testing.assert_array_equal(model.predict(made[0][0]), clone(model).fit(changed).predict(made[0][0]))
+
+    def test_chunks_without_rows_are_no_change(self, tmp_path: Path) -> None:
+        X, y, T = drawn()
+        made, none = chunks(X, y), (X[:0], y[:0])
+        with pytest.raises(StopError), pytest.warns(EmptyChunkWarning):
+            clone(MODELS["localized"]).fit(Stopping([made[0], none, *made[1:]], 4), checkpoint=tmp_path / "state")
+        with pytest.warns(EmptyChunkWarning):
+            model = clone(MODELS["localized"]).fit([made[0], none, *made[1:], none], checkpoint=tmp_path / "state")
+        np.testing.assert_array_equal(both(model, T), of_chunks("localized"))
+
+    def test_checkpoints_of_others_are_refused(self, tmp_path: Path) -> None:
+        path = tmp_path / "state"
+        model, made = self.stopped(path)
+        before = path.read_bytes()
+        for other, told in (
+            (clone(model).set_params(threshold=1.5), "a checkpoint of a LocalizedGPRegressor with other parameters"),
+            (MODELS["featurized"], "a checkpoint of LocalizedGPRegressor, not of FeaturizedGPRegressor"),
+        ):
+            with pytest.raises(ModelFileError, match=f"{told}.*remove the file"):
+                clone(other).fit(made, checkpoint=path)
+            assert path.read_bytes() == before
+        clone(model).fit(made).save(path)
+        with pytest.raises(ModelFileError, match="is a model of LocalizedGPRegressor, and no checkpoint"):
+            clone(model).fit(made, checkpoint=path)
+        path.write_bytes(before[:-9])
+        with pytest.raises(ModelFileError):
+            clone(model).fit(made, checkpoint=path)
 
     def test_a_place_that_cannot_be_written_is_refused_before_rows_are_read(self, tmp_path: Path) -> None:
         def made() -> Iterator[Any]:

@@ -54,6 +54,18 @@ def test_the_tolerance_is_kept(counts: np.ndarray, tolerance: float) -> None:
     assert np.linalg.norm(found - expected) < 10.0 * tolerance * np.linalg.norm(expected)
 
 
+@every_dimension
+@pytest.mark.parametrize("large", [1e-200, 1e8, 1e100])
+def test_each_of_two_sums_keeps_its_own_digits(counts: np.ndarray, large: float) -> None:
+    rng, angles = np.random.default_rng(4), angles_of(200, counts)
+    strengths = np.stack((np.ones(200), rng.normal(size=200), np.zeros(200)))
+    expected = strengths @ np.exp(-1j * angles @ every_mode(counts).T)
+    found = mirrored(sums_over_rows(columns(angles), [[1.0], [large], [1.0]] * strengths, counts, 1e-14), counts)
+    np.testing.assert_allclose(found[0], expected[0], rtol=0.0, atol=1e-11)
+    np.testing.assert_allclose(found[1] / large, expected[1], rtol=0.0, atol=1e-11)
+    assert not found[2].any()
+
+
 def test_no_more_threads_than_openmp_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modes.torch, "get_num_threads", lambda: 64)
     with threadpool_limits(1, user_api="openmp"):

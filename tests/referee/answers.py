@@ -343,6 +343,16 @@ def _trend(model: Any, name: str) -> Any:
     return getattr(model.trend_, name)
 
 
+def _covariance(model: Any, X: Floats) -> Floats:
+    """Return the covariance of rows; of transformed targets, that of the regressor, with its noise."""
+    if isinstance(model, public.MultiTargetGPRegressor):
+        return np.stack([_covariance(one, X) for one in model.estimators_], axis=-1)
+    transformed = isinstance(model, public.TransformedTargetGPRegressor)
+    gaussian = model.regressor_ if transformed else model
+    covariance: Floats = gaussian.predict(X, return_cov=True, include_noise=transformed)[1]
+    return covariance
+
+
 def quantities(model: Any, T: Floats) -> dict[str, Callable[[], Any]]:
     """Return all that a fitted Gaussian process may say, each to be asked for."""
     near = T[:6]
@@ -350,7 +360,7 @@ def quantities(model: Any, T: Floats) -> dict[str, Callable[[], Any]]:
         "mean": lambda: model.predict(T),
         "std": lambda: model.predict(T, return_std=True)[1],
         "std of observations": lambda: model.predict(T, return_std=True, include_noise=True)[1],
-        "covariance": lambda: _upper(model.predict(T[4:], return_cov=True)[1]),
+        "covariance": lambda: _upper(_covariance(model, T[4:])),
         "divergence": lambda: model.predict(T, return_error=True)[1],
         "interval": lambda: model.predict_interval(near, level=0.9),
         "quantiles": lambda: model.predict_quantile(near, [0.1, 0.6], include_noise=False),
