@@ -17,7 +17,6 @@ TAGS = {
     "summary": "data.Summary",
     "target-sums": "data.TargetSums",
     "gram-sums": "features.statistics.GramSums",
-    "checkpoint": "sums.checkpoint.Checkpoint",
     "sample": "sums.sample.Sample",
     "weight-sums": "sums.gram.WeightSums",
     "row-sums": "sums.kept.RowSums",
