@@ -2,17 +2,15 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel
-
-if TYPE_CHECKING:
-    from lmgp.posteriors.joint import NearErrors
+from lmgp.posteriors.joint import near_covariance, near_samples
 
 Floats = NDArray[np.float64]
 
@@ -106,18 +104,13 @@ class Posterior(ABC):
         """Return the covariance of the latent function at rows, shape (m, m).
 
         Unless a posterior has one of its own, it has its own variances, and the correlations of predictions from the
-        nearest rows, see `lmgp.posteriors.joint.NearErrors`.
+        nearest rows, see `lmgp.posteriors.joint.near_covariance`.
         """
-        return self._near_errors().covariance(X, self.variances(X))
+        return near_covariance(self.kernel, self._places(), self.noise, X, self.variances(X))
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw the latent functions less their means at rows, shape (m, n_samples): the same for all targets."""
-        return self._near_errors().samples(X, self.variances(X), n_samples, rng)
-
-    def _near_errors(self) -> "NearErrors":
-        from lmgp.posteriors.joint import NearErrors  # which is made of posteriors
-
-        return NearErrors(self.kernel, self._places(), self.noise)
+        return near_samples(self.kernel, self._places(), self.noise, X, self.variances(X), n_samples, rng)
 
     def _places(self) -> Rows:
         """Return rows that stand for the training rows where targets do not matter."""
@@ -209,6 +202,14 @@ def without_itself(Y: Floats, means: Floats, variances: Floats, noise: Floats) -
 def normal_log_density(squares: Floats, log_determinant: float, n: int) -> Floats:
     """Return log N(y | 0, C) of targets with yᵀC⁻¹y = `squares` and log det C = `log_determinant`, in nats."""
     return -0.5 * (squares + log_determinant + n * math.log(2.0 * math.pi))
+
+
+def repetitions(rows: Rows, noise: Noise) -> float:
+    """Return −2 times what w equal rows add to the log density of one row with the noise σ²/w, summed over rows."""
+    if rows.weights is None:
+        return 0.0
+    weights = as_tensor(rows.weights)
+    return float((weights - 1.0) @ (2.0 * math.pi * noise.of_rows(rows)).log() + weights.log().sum())
 
 
 def made_for_one_kernel(model: str, what: str) -> InputError:

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.exact import factorise
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
+from lmgp.utils.linalg import cholesky, factorise, solve_lower, solve_upper
 from lmgp.utils.parallel import parallel_map, single_threaded
 
 Floats = NDArray[np.float64]

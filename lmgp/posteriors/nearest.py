@@ -5,17 +5,17 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.data import Noise, Rows, as_tensor
-from lmgp.errors import InputError, NoEstimateError
+from lmgp.errors import NoEstimateError
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
+from lmgp.neighbours.trees import others, tree_of_rows, tree_points
 from lmgp.posteriors.base import Posterior, combine
-from lmgp.posteriors.exact import factorise, max_rows_within
+from lmgp.posteriors.exact import max_rows_within
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
@@ -24,9 +24,6 @@ Indices = NDArray[np.intp]
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20
-
-# Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
-FARTHEST = 1e100
 
 
 class NearestPosterior(Posterior):
@@ -138,7 +135,7 @@ class NearestPosterior(Posterior):
         variances = np.empty(len(X))
         if not len(X):
             return means, variances, surprises
-        points = np.clip(self.kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+        points = tree_points(self.kernel, X)
         prior = self.kernel.evaluate_diagonal(X) if variance else np.zeros(len(X))
         cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
 
@@ -212,48 +209,3 @@ class NearestPosterior(Posterior):
             f"return_error cannot say what the rows beyond the nearest {self.n_neighbors} would change. Compare with "
             "ExactGPRegressor on some rows instead."
         )
-
-
-def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
-    """Make the search tree of training rows, in the metric of the kernel.
-
-    Raises
-    ------
-    InputError
-        If squared distances overflow.
-    """
-    scaled = kernel.in_lengthscales(X)
-    with np.errstate(over="ignore"):
-        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
-    if overflows:
-        raise InputError(
-            "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
-            f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
-        )
-    return KDTree(scaled)
-
-
-def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
-    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
-
-    k is `n_neighbors`, or one less than the number of rows, if that is less.
-    """
-    k = min(n_neighbors, tree.n - 1)
-    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
-    own = found == rows[:, None]
-    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
-    return found[~own].reshape(len(found), k)
-
-
-def blocks_of(scaled: Floats, size: int) -> list[Indices]:
-    """Part rows into blocks of near rows: by halves, along the widest column."""
-    blocks, open_ = [], [np.arange(len(scaled))]
-    while open_:
-        block = open_.pop()
-        if len(block) <= size:
-            blocks.append(block)
-            continue
-        values = scaled[block, np.ptp(scaled[block], axis=0).argmax()]
-        order, half = np.argpartition(values, len(block) // 2), len(block) // 2
-        open_ += [block[order[:half]], block[order[half:]]]
-    return blocks

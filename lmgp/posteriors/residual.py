@@ -10,13 +10,11 @@ from lmgp.data import Noise, Rows, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
-from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density
+from lmgp.neighbours.trees import blocks_of, others, tree_of_rows, tree_points
+from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density, repetitions
 from lmgp.posteriors.blocks import BlockCovariance
-from lmgp.posteriors.exact import factorise
-from lmgp.posteriors.likelihood import noise_and_weights, repetitions
-from lmgp.posteriors.nearest import FARTHEST, blocks_of, others, tree_of_rows
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
@@ -133,7 +131,7 @@ class ResidualPosterior(Posterior):
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X)) if variance else None
-        points = np.clip(self.kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+        points = tree_points(self.kernel, X)
         k = np.arange(1, self.n_neighbors + 1)
 
         def solve(part: slice) -> None:
@@ -153,8 +151,7 @@ class ResidualPosterior(Posterior):
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102
         if kernel is not None or noise_variance is not None:
             raise made_for_one_kernel("ResidualGPRegressor", "its map and blocks")
-        repeated = float(repetitions(*noise_and_weights(self._rows, self.noise.variance)))
-        log_determinant = self.covariance_of_rows.log_determinant + repeated
+        log_determinant = self.covariance_of_rows.log_determinant + repetitions(self._rows, self.noise)
         return normal_log_density(self._products.diagonal(), log_determinant, self.n_rows)
 
     def leave_one_out(self) -> tuple[Floats, Floats]:

@@ -13,6 +13,7 @@ from lmgp.data import Noise, Rows, TargetSums
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
+from lmgp.posteriors.joint import ADVICE, normal_draws, with_variance
 from lmgp.posteriors.modes import ModePlan, white
 from lmgp.posteriors.toeplitz import (
     Block,
@@ -505,8 +506,6 @@ class SpectralPosterior(Posterior):
         return statistics.log_density(system.whole)
 
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
-        from lmgp.posteriors.joint import with_variance  # which is made of posteriors
-
         if not self._is_dense:
             return super().covariance(X)
         # Rows out of reach of all training rows are the prior's.
@@ -522,7 +521,7 @@ class SpectralPosterior(Posterior):
         check_memory(
             8.0 * (3.0 * m**2 + 3.0 * m * len(block.roots)),
             f"The covariance of {m:,} rows",
-            "Ask for fewer rows at a time.",
+            ADVICE,
         )
         angles = np.stack(self.plan.modes.angles(X), axis=1) @ block.real.index.T
         columns = np.concatenate((np.cos(angles), np.sin(angles[:, 1:])), axis=1)
@@ -546,8 +545,6 @@ class SpectralPosterior(Posterior):
         J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, *Efficiently Sampling Functions
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
-        from lmgp.posteriors.joint import normal_draws  # which is made of posteriors
-
         if not self.plan.keeps_rows:
             if self._is_dense:
                 return normal_draws(self.covariance(X), n_samples, rng)
