@@ -656,41 +656,14 @@ def _deviation(column: Floats, weights: Floats | None) -> float:
     return max(deviation * largest, np.finfo(np.float64).tiny) if deviation > CONSTANT else 0.0
 
 
-def far_apart(rows: Rows, names: Sequence[str] | None) -> str | None:
-    """Say which columns differ most in scale, if they differ a thousandfold; constant columns do not count.
+def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stacklevel: int) -> None:
+    """Warn where one lengthscale serves columns that differ a thousandfold in scale; constant columns do not count.
 
     Parameters
     ----------
     rows : Rows
     names : sequence of str or None
         Of the columns; None means by their numbers.
-
-    Returns
-    -------
-    str or None
-        The start of a sentence.
-    """
-    deviations = column_deviations(rows)
-    if not deviations.any():
-        return None
-    large, small = int(np.argmax(deviations)), int(np.argmin(np.where(deviations > 0.0, deviations, np.inf)))
-    if deviations[large] / FAR_APART < deviations[small]:
-        return None
-    labels = [f"column {names[j]!r}" if names is not None else f"column {j}" for j in (large, small)]
-    return (
-        f"The standard deviation of {labels[0]} of X is {deviations[large]:.3g}, that of {labels[1]} is "
-        f"{deviations[small]:.3g}"
-    )
-
-
-def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stacklevel: int) -> None:
-    """Warn where one lengthscale serves columns that differ a thousandfold in scale.
-
-    Parameters
-    ----------
-    rows : Rows
-    names : sequence of str or None
-        Of the columns.
     cure : str
         What to do, one sentence.
     stacklevel : int
@@ -700,13 +673,17 @@ def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stackleve
     -----
     ScaleWarning
     """
-    told = far_apart(rows, names)
-    if told is not None:
-        warnings.warn(
-            f"{told}. One lengthscale serves all columns: the second one will hardly count. {cure}",
-            ScaleWarning,
-            stacklevel=stacklevel + 1,
-        )
+    deviations = column_deviations(rows)
+    large, small = int(np.argmax(deviations)), int(np.argmin(np.where(deviations > 0.0, deviations, np.inf)))
+    if deviations[large] / FAR_APART < deviations[small] or not deviations.any():
+        return
+    labels = [f"column {names[j]!r}" if names is not None else f"column {j}" for j in (large, small)]
+    warnings.warn(
+        f"The standard deviation of {labels[0]} of X is {deviations[large]:.3g}, that of {labels[1]} is "
+        f"{deviations[small]:.3g}. One lengthscale serves all columns: the second one will hardly count. {cure}",
+        ScaleWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def checked_scales(scales: ArrayLike) -> Floats:

@@ -26,7 +26,7 @@ from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.iterative import IterativePosterior
 from lmgp.posteriors.local import LocalPlan, Solver, fitted_map, reach_of
 from lmgp.posteriors.modes import ModePlan
-from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.nearest import NearestPlan, NearestPosterior
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.posteriors.rounding import some_rows
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -214,25 +214,6 @@ class Weights(AdditiveRecipe):
         posterior = sums.posterior(combination)
         posterior.keep(rows.with_targets(rows.Y @ combination))
         return sums, posterior
-
-
-@dataclass(frozen=True)
-class NearestPlan:
-    """How a posterior of nearest rows is made again of other rows; see `lmgp.sums.kept.RowSums`."""
-
-    kernel: Kernel
-    noise: Noise
-    n_neighbors: int
-    max_memory_gib: float | None
-
-    @property
-    def name(self) -> str:
-        """A name that plans of as many neighbours share."""
-        return f"the nearest {self.n_neighbors}"
-
-    def __call__(self, rows: Rows, start: Posterior | None = None) -> NearestPosterior:
-        """Return the posterior of rows."""
-        return NearestPosterior(self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib)
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class LocalizedGPRegressor(StreamedGaussianProcess):
     def features_(self) -> KernelMap | None:
         """The fitted map, one for all centroids; None where rows take the place of features."""
         around = self._around("features_")
-        return None if around is None else around.source.features
+        return None if around is None else around.features
 
     @property
     def centroids_(self) -> Floats:

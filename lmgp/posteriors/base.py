@@ -53,15 +53,25 @@ class Posterior(ABC):
         variances : ndarray of shape (m,) or None
         """
 
-    @abstractmethod
+    def distribution(self, X: Floats) -> tuple[Floats, Floats]:
+        """Predict the means, shape (m, t), and the variances, shape (m,)."""
+        means, variances = self.predict(X)
+        assert variances is not None  # they were asked for
+        return means, variances
+
     def combined(self, combination: Floats) -> Self:
         """Return the posterior of targets that are linear combinations of these, with everything else shared.
+
+        What follows from the targets, beside the rows, each posterior combines itself.
 
         Parameters
         ----------
         combination : ndarray of shape (t, s)
             The new targets are Y @ combination.
         """
+        if "_rows" not in vars(self):
+            return self._changed()
+        return self._changed(_rows=self._rows.with_targets(self._rows.Y @ combination))
 
     @property
     def rows(self) -> Rows:
@@ -89,12 +99,16 @@ class Posterior(ABC):
         """
         return None
 
-    @abstractmethod
     def surprise(self, X: Floats) -> Floats:
         """Return yᵀC⁻¹y/n of the training rows of the posterior that predicts each row, shape (m, t).
 
-        With the right covariance C of these n targets it is 1 ± √(2/n).
+        With the right covariance C of these n targets it is 1 ± √(2/n). Unless a posterior has several, C is that of
+        all rows.
         """
+        products = self.products()
+        assert products is not None  # of one C
+        squares = products.diagonal() / max(1, self.n_rows)
+        return np.broadcast_to(squares, (len(X), len(squares)))
 
     def prior_variance(self, X: Floats) -> Floats:
         """Return the prior variance of each row, shape (m,)."""
@@ -118,9 +132,7 @@ class Posterior(ABC):
 
     def variances(self, X: Floats) -> Floats:
         """Return the variance of the latent function at each row, shape (m,)."""
-        variances = self.predict(X)[1]
-        assert variances is not None  # they were asked for
-        return variances
+        return self.distribution(X)[1]
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each training row from all others, at the same kernel and noise.
@@ -135,8 +147,7 @@ class Posterior(ABC):
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:
         """Predict some of the training rows, each without itself; see `leave_one_out`."""
-        means, variances = self.predict(rows.X)
-        assert variances is not None  # they were asked for
+        means, variances = self.distribution(rows.X)
         return without_itself(rows.Y, means, variances, self.noise.of_weighted_rows(rows).numpy())
 
     def at(self, kernel: Kernel, noise_variance: float) -> "Posterior | None":

@@ -114,8 +114,8 @@ class ExactPosterior(Posterior):
         return 8 * (n * n + 3 * n * t + n * d)
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        whitened = combine(self._whitened, combination)
-        other = self._changed(_rows=self._rows.with_targets(self._rows.Y @ combination), _whitened=whitened)
+        other = super().combined(combination)
+        other._whitened = combine(self._whitened, combination)
         vars(other).pop("coefficients", None)
         return other
 
@@ -141,10 +141,6 @@ class ExactPosterior(Posterior):
 
     def products(self) -> Floats:  # noqa: D102
         return (self._whitened.mT @ self._whitened).numpy()
-
-    def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        squares = self._whitened.square().sum(dim=0).numpy() / max(1, self.n_rows)
-        return np.broadcast_to(squares, (len(X), len(squares)))
 
     def covariance(self, X: Floats) -> Floats:
         """Return the covariance of rows given all training rows, shape (m, m)."""

@@ -214,8 +214,9 @@ class IterativePosterior(Posterior):
         vars(self).update(state, _device=place_of(state["_device"]))  # it may be solved elsewhere
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        rows = self._rows.with_targets(self._rows.Y @ combination)
-        return self._changed(_rows=rows, coefficients=combine(self.coefficients, combination))
+        other = super().combined(combination)
+        other.coefficients = combine(self.coefficients, combination)
+        return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         tests, rows = as_tensor(X).to(self._device), as_tensor(self._rows.X).to(self._device)
@@ -224,10 +225,6 @@ class IterativePosterior(Posterior):
 
     def products(self) -> Floats:  # noqa: D102
         return self._rows.Y.T @ self.coefficients.numpy()
-
-    def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        squares = self.products().diagonal() / self.n_rows
-        return np.broadcast_to(squares, (len(X), len(squares)))
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each training row from all others: with the variance of the nearest rows and the map without it."""

@@ -1,7 +1,7 @@
 """The posterior of nearest rows: each row is predicted from the training rows nearest to it."""
 
 from collections.abc import Callable
-from typing import Self
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from lmgp.errors import NoEstimateError
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
 from lmgp.neighbours.trees import others, tree_of_rows, tree_points
-from lmgp.posteriors.base import Posterior, combine
+from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
 from lmgp.utils.lazy import Tensor, no_grad, torch
@@ -97,7 +97,7 @@ class NearestPosterior(Posterior):
             "Use a smaller n_neighbors, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        self._X, self._targets = as_tensor(rows.X), as_tensor(rows.Y)
+        self._X = as_tensor(rows.X)
         self._noise_of_rows = noise.of_weighted_rows(rows)
         self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
         self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
@@ -105,10 +105,6 @@ class NearestPosterior(Posterior):
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
         shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
-
-    def combined(self, combination: Floats) -> Self:  # noqa: D102
-        rows = self._rows.with_targets(self._rows.Y @ combination)
-        return self._changed(_rows=rows, _targets=combine(self._targets, combination))
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each training row from the rows nearest to it without itself: each has its own."""
@@ -131,7 +127,7 @@ class NearestPosterior(Posterior):
 
     def _solve(self, X: Floats, variance: bool) -> tuple[Floats, Floats, Floats]:
         """Return the means and the surprise of the rows that make them, shape (m, t), and the variance, shape (m,)."""
-        means, surprises = np.empty((2, len(X), self._targets.shape[1]))
+        means, surprises = np.empty((2, len(X), self._rows.n_targets))
         variances = np.empty(len(X))
         if not len(X):
             return means, variances, surprises
@@ -186,8 +182,8 @@ class NearestPosterior(Posterior):
             By how much the rows reduce the variance; 0 where it is not asked for.
         surprise : ndarray of shape (number of tests, t)
         """
-        place, n, t = self._arithmetic.place, near.shape[-1], self._targets.shape[1]
-        X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, self._targets))
+        place, n, t = self._arithmetic.place, near.shape[-1], self._rows.n_targets
+        X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, as_tensor(self._rows.Y)))
         values = {name: value.to(place) for name, value in self._values.items()}
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
         joint = self.kernel.evaluate_at(torch.cat((X, tests.to(place)), dim=-2), X, values)
@@ -209,3 +205,22 @@ class NearestPosterior(Posterior):
             f"return_error cannot say what the rows beyond the nearest {self.n_neighbors} would change. Compare with "
             "ExactGPRegressor on some rows instead."
         )
+
+
+@dataclass(frozen=True)
+class NearestPlan:
+    """How a posterior of nearest rows is made again of other rows; see `lmgp.sums.kept.RowSums`."""
+
+    kernel: Kernel
+    noise: Noise
+    n_neighbors: int
+    max_memory_gib: float | None
+
+    @property
+    def name(self) -> str:
+        """A name that plans of as many neighbours share."""
+        return f"the nearest {self.n_neighbors}"
+
+    def __call__(self, rows: Rows, start: Posterior | None = None) -> NearestPosterior:
+        """Return the posterior of rows."""
+        return NearestPosterior(self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib)

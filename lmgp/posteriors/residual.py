@@ -92,11 +92,11 @@ class ResidualPosterior(Posterior):
         self.kernel, self.noise, self._rows, self.n_rows, self.n_neighbors = kernel, noise, rows, n, min(n_neighbors, n)
         self.features, self._centre, self._block_size = features, centre, block_size
         self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
-        self._X, self._targets, self._noise_of_rows = as_tensor(rows.X), as_tensor(rows.Y), noise.of_weighted_rows(rows)
+        self._X, self._noise_of_rows, targets = as_tensor(rows.X), noise.of_weighted_rows(rows), as_tensor(rows.Y)
         self._tree = tree_of_rows(kernel, rows.X)
         self._factor = self.covariance_of_rows.factor
-        self._weights = self.covariance_of_rows.weights(self._targets)
-        self._products = (self._targets.T @ self.covariance_of_rows.solve(self._targets)).numpy()
+        self._weights = self.covariance_of_rows.weights(targets)
+        self._products = (targets.T @ self.covariance_of_rows.solve(targets)).numpy()
 
     @cached_property
     def _mapped(self) -> Tensor:
@@ -122,15 +122,13 @@ class ResidualPosterior(Posterior):
         return self._changed(n_neighbors=min(n_neighbors, self.n_rows))
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        return self._changed(
-            _rows=self._rows.with_targets(self._rows.Y @ combination),
-            _targets=combine(self._targets, combination),
-            _weights=combine(self._weights, combination),
-            _products=combination.T @ self._products @ combination,
-        )
+        other = super().combined(combination)
+        other._weights = combine(self._weights, combination)
+        other._products = combination.T @ self._products @ combination
+        return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X)) if variance else None
+        means, variances = np.empty((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
         points = tree_points(self.kernel, X)
         k = np.arange(1, self.n_neighbors + 1)
 
@@ -161,7 +159,7 @@ class ResidualPosterior(Posterior):
         """
         n, k = self.n_rows, min(self.n_neighbors, self.n_rows - 1)
         means, variances, X = np.empty(self._rows.Y.shape), np.empty(n), self._rows.X
-        alpha = self.covariance_of_rows.solve(self._targets)
+        alpha = self.covariance_of_rows.solve(as_tensor(self._rows.Y))
         for block, diagonal, pulls in self.covariance_of_rows.of_each_row():
             # Without row i, the weights are w − gᵢαᵢ/[C⁻¹]ᵢᵢ, and have the variance gᵢgᵢᵀ/[C⁻¹]ᵢᵢ more; g = ΦᵀC⁻¹.
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
@@ -221,7 +219,7 @@ class ResidualPosterior(Posterior):
         solved = solve_lower(factor, joint[..., n:, :].mT)
         weights = solve_upper(factor.mT, solved)
         remaining = own - weights.mT @ mapped
-        means = remaining @ self._weights + weights.mT @ self._targets[near]
+        means = remaining @ self._weights + weights.mT @ as_tensor(self._rows.Y)[near]
         if not variance:
             return means, torch.empty(0), remaining
         prior = as_tensor(self.kernel.evaluate_diagonal(flat)).reshape(shape)

@@ -292,8 +292,7 @@ class Trended(Posterior):
         """Predict Y less its trend, with the uncertainty of the trend."""
         if not variance:
             return self._targets_alone.predict(X, False)
-        means, variances = self._posterior.predict(X)
-        assert variances is not None  # they were asked for
+        means, variances = self._posterior.distribution(X)
         return means[:, : self._t], variances + self._added(self.trend.columns(X) - means[:, self._t :])
 
     @cached_property

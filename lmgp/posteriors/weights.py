@@ -111,12 +111,10 @@ class WeightPosterior(Posterior):
         return self.factor.nbytes + 2 * self.coefficients.nbytes
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = self._changed(
-            coefficients=combine(self.coefficients, combination), targets=self.targets.combined(combination)
-        )
+        other = super().combined(combination)
+        other.coefficients = combine(self.coefficients, combination)
+        other.targets = self.targets.combined(combination)
         vars(other).pop("weights", None)
-        if "_rows" in vars(self):
-            other._rows = self._rows.with_targets(self._rows.Y @ combination)
         return other
 
     def evaluate(self, X: Floats) -> tuple[Tensor, Tensor | None]:

@@ -340,8 +340,7 @@ class _Trials:
         n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
         for look in (FIRST_LOOK, len(probes.X)):
             if kl <= FAR_OFF * target and n_probes < len(probes.X):
-                means, variance = model.predict(probes.X[:look])
-                assert variance is not None  # they were asked for
+                means, variance = model.distribution(probes.X[:look])
                 found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean[:look], expected[:look])
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
         family.seen[candidate.size] = kl, n_probes > 0

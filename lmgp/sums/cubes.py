@@ -11,7 +11,6 @@ its first row later has the sums of all earlier rows.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
@@ -28,7 +27,7 @@ from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.clustering import rows_within
 from lmgp.neighbours.lattice import Floats, Indices, Keys, Lattice, grouped, union
-from lmgp.posteriors.base import Posterior, rows_are_gone
+from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.sums.base import Sums, combined
@@ -664,40 +663,50 @@ class CubeSums(Sums):
             around=combined(self.around, other.around, sign),
         )
 
-    def posterior(self, combination: Floats, start: Posterior | None = None) -> LocalPosterior:  # noqa: D102
-        source = SumsAround(self.settled, combination)
-        return LocalPosterior(source, source.centroids, source.centroids, self.plan.lattice.threshold)
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> "SumsAround":  # noqa: D102
+        return SumsAround(self.settled, combination)
 
 
-class SumsAround:
-    """Solves around centroids from sums over rows.
+class SumsAround(LocalPosterior):
+    """The posteriors around centroids of sums over rows.
 
     Parameters
     ----------
     sums : CubeSums
     combination : ndarray of shape (s, t)
         The targets are those of the sums times this matrix.
-
-    Attributes
-    ----------
-    centroids : ndarray of shape (n_centroids, d)
-        In the units of X. All others are as `lmgp.posteriors.local.Around` says.
     """
+
+    is_primal = True
 
     def __init__(self, sums: CubeSums, combination: Floats) -> None:
         plan = sums.plan
         self._sums, self._combination = sums, combination
         self.kernel, self.noise, self.features, self.reach = plan.kernel, plan.noise, plan.features, plan.reach
-        self.n_rows, self.n_targets, self.is_primal = sums.n_rows, combination.shape[1], True
-        self.limit = np.inf if plan.max_memory_gib is None else plan.max_memory_gib * 2**30
-        keys = self._keys()
-        self.centroids = plan.lattice.centres(keys) if plan.given is None else plan.given
+        self.n_rows, keys = sums.n_rows, self._keys()
+        centroids = plan.lattice.centres(keys) if plan.given is None else plan.given
+        super().__init__(centroids, centroids, plan.lattice.threshold, combination.shape[1], plan.max_memory_gib)
         # Where the sums around each centroid are; −1 where no row was summed around it.
         self._numbers = np.full(len(keys), -1)
         if sums.around is not None:
             _, mine, theirs = union(keys, sums.around.keys)
             found, where = np.isin(mine, theirs), np.argsort(theirs)
             self._numbers[found] = where[np.searchsorted(theirs, mine[found], sorter=where)]
+        if sums.cubes is not None:
+            self._place(sums.cubes)
+
+    def _place(self, cubes: Cubes) -> None:
+        """Make what finds the cubes around a centroid."""
+        fine = self._fine = self._sums.plan.lattice.parted(cubes.nodes.parts)
+        self._cubes, self._centres = cubes, fine.centres(cubes.keys)
+        self._far = self.reach + 0.5 * fine.side * len(fine.metric) ** 0.5
+        self._tree = KDTree(self._centres / fine.metric)
+        # Where the rows of a cube begin, and where its moments are; −1 of a cube without moments.
+        self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
+        self._summed = np.full(len(cubes.keys), -1)
+        self._summed[cubes.summed] = np.arange(len(cubes.summed))
+        self._weights = cubes.nodes.weights(cubes.moments)
+        self._table: NodeTable | None = None
 
     def _keys(self) -> Keys:
         """Return the keys of the centroids: of cubes with rows, or of those that were given."""
@@ -711,63 +720,23 @@ class SumsAround:
             held.append(around.keys[around.held > 0.0])
         return grouped(np.concatenate(held))[0]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _made_of(self) -> dict[str, Any]:
         return {"sums": self._sums, "combination": self._combination}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
-    @property
-    def rows(self) -> Rows:
-        """There are none.
-
-        Raises
-        ------
-        InputError
-        """
-        raise rows_are_gone()
-
-    def solve(self, index: int | None, centroid: Floats) -> WeightPosterior:  # noqa: D102
+    def _around(self, index: int | None, centroid: Floats) -> WeightPosterior:
         statistics = none = self._sums.plan.none(centroid, len(self._combination))
         number = -1 if index is None else self._numbers[index]
         if self._sums.around is not None and number >= 0:
             statistics = statistics + self._sums.around.statistics(number, none)
         if self._sums.cubes is not None:
-            statistics = statistics + self._placed.around(centroid, none)
-        return WeightPosterior(self.features, centroid, self.kernel, statistics, self._combination)
+            statistics = statistics + self._of_cubes(centroid, none)
+        return WeightPosterior(self._sums.plan.features, centroid, self.kernel, statistics, self._combination)
 
-    @cached_property
-    def _placed(self) -> "PlacedCubes":
-        assert self._sums.cubes is not None  # or none are asked for
-        return PlacedCubes(self._sums.cubes, self._sums.plan)
-
-
-class PlacedCubes:
-    """Finds the cubes around a centroid, and sums their rows.
-
-    Parameters
-    ----------
-    cubes : Cubes
-    plan : CubePlan
-    """
-
-    def __init__(self, cubes: Cubes, plan: CubePlan) -> None:
-        self._plan, self._cubes, self._fine = plan, cubes, plan.lattice.parted(cubes.nodes.parts)
-        self._centres = self._fine.centres(cubes.keys)
-        self._reach = plan.reach + 0.5 * self._fine.side * len(self._fine.metric) ** 0.5
-        self._tree = KDTree(self._centres / self._fine.metric)
-        # Where the rows of a cube begin, and where its moments are; −1 of a cube without moments.
-        self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
-        self._places = np.full(len(cubes.keys), -1)
-        self._places[cubes.summed] = np.arange(len(cubes.summed))
-        self._weights = cubes.nodes.weights(cubes.moments)
-        self._table: NodeTable | None = None
-
-    def around(self, centroid: Floats, none: Statistics) -> Statistics:
-        """Return the statistics of the rows around a centroid of shape (d,), from those of no rows."""
+    def _of_cubes(self, centroid: Floats, none: Statistics) -> Statistics:
+        """Return the statistics of the rows in cubes around a centroid of shape (d,), from those of no rows."""
         metric, total, cubes = self._fine.metric, none, self._cubes
-        near = np.array(sorted(self._tree.query_ball_point(centroid / metric, self._reach)), dtype=np.intp)
-        summed = near[self._places[near] >= 0]
+        near = np.array(sorted(self._tree.query_ball_point(centroid / metric, self._far)), dtype=np.intp)
+        summed = near[self._summed[near] >= 0]
         if len(summed):
             total = total + self._of_moments(summed, centroid, none)
         kept = near[self._starts[near] < self._starts[near + 1]]
@@ -777,8 +746,8 @@ class PlacedCubes:
             X = self._centres[cubes.numbers[rows]] - centroid + cubes.places[:, rows].T * half
             linear = cubes.weights[:, rows][_with_last(len(cubes.weights))]  # w T, and w itself behind them
             kept_rows = Rows(X, (linear / linear[-1]).T, linear[-1])
-            parts = map(kept_rows.take, chunks(len(X), self._plan.features.row_size))
-            total = total + self._plan.features.summed(parts, none.source, len(linear))
+            parts = map(kept_rows.take, chunks(len(X), self._sums.plan.features.row_size))
+            total = total + self._sums.plan.features.summed(parts, none.source, len(linear))
         return total
 
     def _of_moments(self, near: Indices, centroid: Floats, none: Statistics) -> Statistics:
@@ -787,10 +756,10 @@ class PlacedCubes:
         origin = np.floor(place + 1e-6).astype(np.int64)
         table = self._table
         if table is None or not np.allclose(table.place, place - origin, rtol=0.0, atol=1e-9):
-            reach = self._reach / self._fine.side
-            table = NodeTable(self._plan, self._cubes.nodes, self._fine.side, place - origin, reach)
+            reach = self._far / self._fine.side
+            table = NodeTable(self._sums.plan, self._cubes.nodes, self._fine.side, place - origin, reach)
             self._table = table
-        return table.summed(self._cubes.keys[near] - origin, self._weights[self._places[near]], none)
+        return table.summed(self._cubes.keys[near] - origin, self._weights[self._summed[near]], none)
 
 
 class NodeTable:

@@ -181,7 +181,7 @@ class StreamFit:
         rng = generator(model.random_state)
         # For learning, and for what is drawn; and one for the sample of the first pass.
         self.rngs = tuple(spawn(rng, 2))
-        self.sample: Sample | None = Sample(*spawn(rng, 1))
+        self.sample: Sample | None = Sample(spawn(rng, 1)[0])
         self.columns: dict[str, Any] = {}
         self.fit: Any = None
         self.covered = False

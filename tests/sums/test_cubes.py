@@ -13,7 +13,7 @@ from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.moments import MomentPlan
 from lmgp.neighbours.lattice import Lattice, grouped, union
-from lmgp.posteriors.local import LocalPlan, LocalPosterior, RowsAround
+from lmgp.posteriors.local import LocalPlan
 from lmgp.posteriors.weights import accumulate
 from lmgp.sums.cubes import LATER, CubePlan, Cubes, CubeSums, Nodes, SumsAround
 from lmgp.sums.kept import RowSums
@@ -72,7 +72,7 @@ def test_statistics_are_those_of_the_rows(d: int, approximation: Any, index_set:
     assert len(sums.cubes.summed) > 3
     centroid = plan.lattice.centres(plan.lattice.cells(rows.X[:1]))[0] + (0.0 if aligned else 0.123)
     none = plan.none(centroid, 3)
-    found = SumsAround(sums, np.eye(3))._placed.around(centroid, none)
+    found = SumsAround(sums, np.eye(3))._of_cubes(centroid, none)
     expected = accumulate(plan.features, rows, centroid, noise)  # of all rows: none is beyond the reach
     ours, theirs = found.sums.expand(), expected.sums.expand()
     scale = float(theirs.gram.diagonal().max())
@@ -191,8 +191,7 @@ def test_given_centroids_have_all_rows_within_reach() -> None:
         posterior = sums.posterior(centring(sums))
         np.testing.assert_array_equal(posterior.centroids, given)
         local = LocalPlan(plan.kernel, plan.noise, plan.features, given, reach=9.0)
-        source = RowsAround(local, rows.with_targets(rows.Y @ centring(sums)))
-        expected = LocalPosterior(source, given, given, 1.2).predict(rows.X[:30])
+        expected = local.posterior(rows.with_targets(rows.Y @ centring(sums))).predict(rows.X[:30])
         for values, of_rows in zip(posterior.predict(rows.X[:30]), expected, strict=True):
             np.testing.assert_allclose(values, of_rows, rtol=0, atol=1e-8)
         other = CubeSums.over(replace(plan, given=given + 1.0), 3)
