@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Complexes = NDArray[np.complex128]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -606,7 +608,7 @@ def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -
 FAR_APART = 1e3
 
 
-def column_scales(rows: Rows, groups: NDArray[np.intp] | None = None) -> Floats:
+def column_scales(rows: Rows, groups: Indices | None = None) -> Floats:
     """Measure the standard deviation of each column of X, weighted like the rows.
 
     Values up to the limits of float64 do not overflow. A column that is constant up to rounding has the scale 1.

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from lmgp.data import Approximation, Noise, Rows
+from lmgp.data import Approximation, Floats, Noise, Rows
 from lmgp.errors import InputError
 from lmgp.features.adapter import make_feature_map, work_of
 from lmgp.features.base import KernelMap
@@ -32,7 +32,7 @@ from lmgp.posteriors.rounding import some_rows
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.weights import WeightPosterior, fitted_global_map
 from lmgp.sums.base import Sums
-from lmgp.sums.cubes import CubePlan, CubeSums
+from lmgp.sums.cubes import CubeSums
 from lmgp.sums.gram import WeightSums
 from lmgp.sums.kept import RowSums
 from lmgp.sums.modes import ModeSums
@@ -41,7 +41,6 @@ from lmgp.utils.arithmetic import USUAL, Arithmetic
 if TYPE_CHECKING:
     from lmgp.sums.sample import Sample
 
-Floats = NDArray[np.float64]
 
 # Up to this number of input columns the default map around centroids is the explicit one.
 LOW_DIMENSION = 4
@@ -271,8 +270,7 @@ class Local(AdditiveRecipe):
             raise InputError(f"A localized model of a stream needs {reason}. Or fit to rows in memory.")
         features, noise = self._features_of(rows.X.shape[1]), Noise(noise_variance, self.approximation)
         given = self._given_centroids(rows) if self._placed == "given" else None
-        plan = CubePlan.of(kernel, noise, features, rows, self.threshold, given, rng, self.max_memory_gib)
-        return CubeSums.over(plan, rows.n_targets)
+        return CubeSums.over(kernel, noise, features, rows, self.threshold, given, rng, self.max_memory_gib)
 
     def condition(  # noqa: D102
         self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
@@ -34,7 +34,6 @@ from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import STAGES, shown, tried_kernel
 
-Floats = NDArray[np.float64]
 Wanted = Kernel | str | Iterable[str] | None
 
 # Matrices of all rows that a value of the exact likelihood takes at a time.

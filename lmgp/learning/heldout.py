@@ -4,16 +4,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.nearest import NearestPosterior
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 # The share of the rows that is left out, at most, in each of the two ways.
 SHARE = 0.1

@@ -6,16 +6,13 @@ from functools import cached_property
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.learning.space import Space
 from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
-
-Floats = NDArray[np.float64]
 
 # Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
 FIRST, LEAST, MOST = 1e-2, 1e-6, 1e6

@@ -1,14 +1,11 @@
 """Search trees of training rows, in the metric of a kernel, and the rows that are near by them."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
+from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
 FARTHEST = 1e100

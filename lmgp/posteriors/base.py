@@ -5,14 +5,11 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.joint import near_covariance, near_samples
-
-Floats = NDArray[np.float64]
 
 # The least share of a residual that a row does not explain itself: below, float64 cannot tell it from none.
 LEAST = 1e-12

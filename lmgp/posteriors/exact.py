@@ -5,17 +5,14 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import LEAST, Posterior, combine, normal_log_density, repetitions
 from lmgp.posteriors.joint import ADVICE, BATCH_BYTES, is_dense, normal_draws, prior_draw, with_variance
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
-
-Floats = NDArray[np.float64]
 
 # Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import ToleranceWarning
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
@@ -24,9 +23,6 @@ from lmgp.utils.arithmetic import place_of
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import conjugate_gradients
 from lmgp.utils.memory import memory_limit
-
-Floats = NDArray[np.float64]
-
 
 # The landmarks and the rows in a block of the preconditioner, at most. Where memory is short, both are smaller in
 # proportion, so that it takes this share.

@@ -1,11 +1,10 @@
 """Joint predictions of several rows: their covariance, and draws of functions."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.fourier import RandomFourierFeatures
 from lmgp.kernels.base import Kernel
@@ -14,8 +13,6 @@ from lmgp.utils.lazy import no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
 
 # The nearest rows whose errors of prediction say how predictions are correlated.
 NEIGHBORS = 128

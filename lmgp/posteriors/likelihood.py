@@ -4,17 +4,14 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import with_gradient
 from lmgp.posteriors.base import repetitions
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.utils.lazy import Tensor, torch
-
-Floats = NDArray[np.float64]
 
 
 def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:

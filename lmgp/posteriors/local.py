@@ -8,10 +8,9 @@ from threading import Lock
 from typing import Any, Generic, Literal, Self, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
@@ -24,8 +23,6 @@ from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.weights import WeightPosterior, accumulate, check_model
 from lmgp.utils.parallel import parallel_map
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Solver = Literal["primal", "dual", "auto"]
 
 # By how many predictive standard deviations leaving rows out may change a mean.

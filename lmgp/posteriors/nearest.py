@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import NoEstimateError
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
@@ -18,9 +17,6 @@ from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20

@@ -4,9 +4,8 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
@@ -17,9 +16,6 @@ from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Bytes of the features of the nearest rows that are gathered at a time.
 BATCH_BYTES = 32 * 2**20

@@ -7,31 +7,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, TargetSums
+from lmgp.data import Complexes, Floats, Noise, Rows, TargetSums
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.joint import ADVICE, normal_draws, with_variance
 from lmgp.posteriors.modes import ModePlan, white
-from lmgp.posteriors.toeplitz import (
-    Block,
-    ModeSystem,
-    Solution,
-    Toeplitz,
-    half_shape,
-    mode_gram,
-    mode_places,
-)
+from lmgp.posteriors.toeplitz import Block, ModeSystem, Solution, Toeplitz, half_shape, mode_gram, mode_places
 from lmgp.posteriors.variance import LocalVariance
 from lmgp.utils.lazy import torch
 from lmgp.utils.linalg import solve_lower
 from lmgp.utils.memory import check_memory, chunks, memory_limit
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Indices = NDArray[np.intp]
 
 # Up to this number of modes, variances are from their dense factor.
 FEW_MODES = 2048

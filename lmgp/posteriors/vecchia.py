@@ -8,15 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Rows, as_tensor
+from lmgp.data import Floats, Indices, Rows, as_tensor
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Gradient, with_gradient
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 2**21

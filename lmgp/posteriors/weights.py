@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.features.adapter import TransformerFeatures
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
@@ -25,8 +24,6 @@ from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
 
 # The most rows of a block within which what a map leaves out is drawn with its correlations.
 BLOCK = 1024

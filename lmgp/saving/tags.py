@@ -21,7 +21,6 @@ TAGS = {
     "weight-sums": "sums.gram.WeightSums",
     "row-sums": "sums.kept.RowSums",
     "cube-sums": "sums.cubes.CubeSums",
-    "cube-plan": "sums.cubes.CubePlan",
     "cubes": "sums.cubes.Cubes",
     "nodes": "sums.cubes.Nodes",
     "centre-sums": "sums.cubes.CentreSums",

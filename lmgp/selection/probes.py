@@ -6,10 +6,9 @@ from time import perf_counter
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
@@ -19,10 +18,6 @@ from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.lazy import torch
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 # Up to this number of rows, the probes are drawn at random and predicted from all other rows: that takes about a
 # second. Of more rows, the probes come in groups of neighbours, and one neighbourhood serves a group.

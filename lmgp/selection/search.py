@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.data import Approximation
 from lmgp.metrics import kl_divergence
@@ -18,8 +17,6 @@ from lmgp.selection.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.utils.progress import tried_model
 from lmgp.utils.trials import Trials, aligned
-
-Floats = NDArray[np.float64]
 
 # What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
 APPROXIMATION: Approximation = "fitc"

@@ -6,14 +6,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import ROUNDING, Noise, Rows, Summary, TargetSums, not_there
+from lmgp.data import ROUNDING, Floats, Noise, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import LocalPlan
 from lmgp.posteriors.nearest import NearestPlan
 from lmgp.sums.base import Sums
-
-Floats = NDArray[np.float64]
 
 ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, Summary, TargetSums, not_there
+from lmgp.data import Floats, Noise, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
@@ -16,7 +16,6 @@ from lmgp.posteriors.variance import cell_side, is_gaussian
 from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import combined_rows
 
-Floats = NDArray[np.float64]
 Keys = NDArray[np.int64]
 
 # Two targets are the same one up to this share of the largest one, and so are two numbers of rows.
