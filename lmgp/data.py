@@ -259,19 +259,26 @@ class TargetSums:
         return cls(np.zeros((n_targets, n_targets)), np.zeros(n_targets), 0.0, 0.0, np.zeros(n_targets))
 
     @classmethod
-    def of(cls, Y: Floats, weights: Floats | None, relative_precision: Floats | None) -> tuple[Self, Floats | None]:
+    def of(
+        cls, rows: Rows, noise: Noise | None = None, missing: "torch.Tensor | None" = None
+    ) -> tuple[Self, Floats | None]:
         """Sum over rows; return the sums, and ρ of each row, shape (n,), None where it is 1 for all.
 
         Parameters
         ----------
-        Y : ndarray of shape (n, t)
-        weights, relative_precision : ndarray of shape (n,) or None
-            w and ρ/w; 1 if None.
+        rows : Rows
+        noise : Noise, optional
+            Without one, ρ = w.
+        missing : Tensor of shape (n,), optional
+            What a map leaves out of the prior variance of each row.
         """
+        Y, weights = rows.Y, rows.weights
+        relative = None if noise is None else noise.relative_precision(rows, missing)
         n = float(len(Y)) if weights is None else float(weights.sum())
         totals = Y.sum(axis=0) if weights is None else weights @ Y
         precision, log_precision = weights, 0.0
-        if relative_precision is not None:
+        if relative is not None:
+            relative_precision = relative.numpy()
             logarithms = np.log(relative_precision)
             log_precision = float(logarithms.sum() if weights is None else weights @ logarithms)
             precision = relative_precision if weights is None else weights * relative_precision

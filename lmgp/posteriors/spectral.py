@@ -66,8 +66,8 @@ class ModeStatistics:
     def of(cls, plan: ModePlan, rows: Rows) -> Self:
         """Sum over rows."""
         Y, counts = rows.Y, plan.modes.counts
-        relative = plan.noise.variance / plan.noise.of_rows(rows, plan.missing(len(rows))).numpy()
-        targets, precision = TargetSums.of(Y, rows.weights, relative)[0], plan.noise.variance / plan.noise_of(rows)
+        targets, _ = TargetSums.of(rows, plan.noise, plan.missing(len(rows)))
+        precision = plan.noise.variance / plan.noise_of(rows)
         weighted = precision * Y.T
         # With the matrix go the first target, and the columns of a trend, which are behind a constant; of further
         # targets, half of the numbers of modes are enough.

@@ -552,9 +552,7 @@ class CubeSums(Sums):
         return replace(super().empty(), cubes=None, around=None)
 
     def of(self, rows: Rows) -> Self:  # noqa: D102
-        relative = self.noise.relative_precision(rows)
-        targets, _ = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
-        sums = replace(self.empty(), targets=targets, summary=Summary.of(rows))
+        sums = replace(self.empty(), targets=TargetSums.of(rows, self.noise)[0], summary=Summary.of(rows))
         if self.nodes is None or rows.noise_variances is not None:
             return replace(sums, around=self._around_centres(rows))
         return replace(sums, cubes=Cubes.of(rows, self.lattice, self.nodes, self.max_memory_gib))

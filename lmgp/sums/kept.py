@@ -52,10 +52,8 @@ class RowSums(Sums):
         return replace(super().empty(), rows=self.rows.take(slice(0)))
 
     def of(self, rows: Rows) -> Self:  # noqa: D102
-        relative = self.noise.relative_precision(rows)
-        targets, _ = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
         summary = Summary.of(rows) if len(rows) else None
-        return replace(self, targets=targets, summary=summary, waiting=None, rows=rows)
+        return replace(self, targets=TargetSums.of(rows, self.noise)[0], summary=summary, waiting=None, rows=rows)
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return the rows of both, or those without the others.
