@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.data import Approximation, Floats, Noise, Rows
 from lmgp.errors import InputError
-from lmgp.features.adapter import make_feature_map, work_of
+from lmgp.features.adapter import work_of
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
@@ -196,8 +196,7 @@ class Weights(AdditiveRecipe):
         return not (isinstance(features, KernelMap) and features.needs == "frequencies")
 
     def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> WeightSums:
-        made = make_feature_map(self.features_for(kernel), kernel, rng)
-        features, centre = fitted_global_map(made, rows, self.max_memory_gib)
+        features, centre = fitted_global_map(self.features_for(kernel), kernel, rows, rng, self.max_memory_gib)
         probe = None if self.arithmetic.precision == "float64" else some_rows(rows)
         noise = Noise(noise_variance, self.approximation)
         return WeightSums.over(features, centre, kernel, noise, rows.n_targets, self.arithmetic, probe)
@@ -404,9 +403,8 @@ class Residual(Recipe):
         return of_residual(work, self.n_neighbors, self.block_size, n_rows, n_inputs, n_predict, kernel)
 
     def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPosterior:  # noqa: D102
-        made = make_feature_map(NystroemFeatures(LANDMARKS) if self.features is None else self.features, kernel, rng)
-        features, centre = fitted_global_map(made, rows, self.max_memory_gib)
+        features = NystroemFeatures(LANDMARKS) if self.features is None else self.features
         return ResidualPosterior(
-            kernel, rows, Noise(noise_variance), features, centre, self.n_neighbors, self.block_size,
+            kernel, rows, Noise(noise_variance), features, rng, self.n_neighbors, self.block_size,
             self.max_memory_gib,
         )  # fmt: skip

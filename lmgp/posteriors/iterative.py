@@ -11,14 +11,12 @@ from tqdm import tqdm
 
 from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import ToleranceWarning
-from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, combine
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
 from lmgp.posteriors.residual import ResidualPosterior
-from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.arithmetic import place_of
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import conjugate_gradients
@@ -169,9 +167,9 @@ class IterativePosterior(Posterior):
         self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, n
         self._device = torch.device(device)
         size, block_size = _sizes(n, limit)
-        made = make_feature_map(NystroemFeatures(size), kernel, rng)
-        features, centre = fitted_global_map(made, rows, max_memory_gib)
-        self._near = ResidualPosterior(kernel, rows, noise, features, centre, NEIGHBORS, block_size, max_memory_gib)
+        self._near = ResidualPosterior(
+            kernel, rows, noise, NystroemFeatures(size), rng, NEIGHBORS, block_size, max_memory_gib
+        )
         variances, X = noise.of_weighted_rows(rows), as_tensor(rows.X)
         products = KernelProducts(
             kernel,

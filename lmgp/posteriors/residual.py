@@ -7,11 +7,11 @@ import numpy as np
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.trees import blocks_of, others, tree_of_rows, tree_points
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density, repetitions
 from lmgp.posteriors.blocks import BlockCovariance
+from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
@@ -36,10 +36,10 @@ class ResidualPosterior(Posterior):
     rows : Rows
         With centred targets.
     noise : Noise
-    features : KernelMap
-        Fitted.
-    centre : ndarray of shape (d,)
-        Of the map.
+    features : FeatureMap or scikit-learn transformer
+        See `lmgp.posteriors.weights.fitted_global_map`.
+    rng : numpy.random.Generator
+        Draws the map.
     n_neighbors : int
         k; of fewer rows, all.
     block_size : int
@@ -66,19 +66,20 @@ class ResidualPosterior(Posterior):
         kernel: Kernel,
         rows: Rows,
         noise: Noise,
-        features: KernelMap,
-        centre: Floats,
+        features: Any,
+        rng: np.random.Generator,
         n_neighbors: int,
         block_size: int,
         max_memory_gib: float | None = None,
     ) -> None:
+        self.features, self._centre = fitted_global_map(features, kernel, rows, rng, max_memory_gib)
         require(kernel, "metric", "A model of residuals of near rows")
-        if not features.leaves_covariance:
+        if not self.features.leaves_covariance:
             raise InputError(
-                f"What {type(features).__name__} leaves out of the kernel is no covariance: its products exceed the "
-                "kernel between some rows. Use NystroemFeatures or TaylorFeatures."
+                f"What {type(self.features).__name__} leaves out of the kernel is no covariance: its products exceed "
+                "the kernel between some rows. Use NystroemFeatures or TaylorFeatures."
             )
-        n, size = len(rows), features.n_features_out_
+        n, size = len(rows), self.features.n_features_out_
         check_memory(
             8.0 * n * (size + min(block_size, n)),
             f"The {size:,} features of {n:,} rows, and the covariances within their blocks,",
@@ -86,7 +87,7 @@ class ResidualPosterior(Posterior):
             max_memory_gib,
         )
         self.kernel, self.noise, self._rows, self.n_rows, self.n_neighbors = kernel, noise, rows, n, min(n_neighbors, n)
-        self.features, self._centre, self._block_size = features, centre, block_size
+        self._block_size = block_size
         self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
         self._X, self._noise_of_rows, targets = as_tensor(rows.X), noise.of_weighted_rows(rows), as_tensor(rows.Y)
         self._tree = tree_of_rows(kernel, rows.X)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lmgp.data import Floats, Noise, Rows, as_tensor
-from lmgp.features.adapter import TransformerFeatures
+from lmgp.features.adapter import TransformerFeatures, make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
 from lmgp.features.sparse import as_float
@@ -271,18 +271,30 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     check_memory(needed, f"The matrices of a model with {n_columns:,} columns", advice, max_memory_gib)
 
 
-def fitted_global_map(features: KernelMap, rows: Rows, max_memory_gib: float | None = None) -> tuple[KernelMap, Floats]:
+def fitted_global_map(
+    features: Any, kernel: Kernel, rows: Rows, rng: np.random.Generator, max_memory_gib: float | None = None
+) -> tuple[KernelMap, Floats]:
     """Fit a map of a global model; return it and its centre, shape (d,).
+
+    Parameters
+    ----------
+    features : FeatureMap or scikit-learn transformer
+        Cloned, and given the kernel and a seed where it has none.
+    kernel : Kernel
+    rows : Rows
+    rng : numpy.random.Generator
+    max_memory_gib : float, optional
+        For the matrices of a model with this map, in GiB; the machine's memory if not given.
 
     Raises
     ------
     MemoryLimitError
         If the matrices of its columns take more; the map has not been made then.
     """
-    check_model(features, len(rows), rows.X.shape[1], max_memory_gib)
-    centre = features.centre_of(rows.X, rows.weights)
-    features.fit_around(rows.X, centre[None, :])
-    return features, centre
+    made = make_feature_map(features, kernel, rng)
+    check_model(made, len(rows), rows.X.shape[1], max_memory_gib)
+    centre = made.centre_of(rows.X, rows.weights)
+    return made.fit_around(rows.X, centre[None, :]), centre
 
 
 def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:
