@@ -56,10 +56,11 @@ class Posterior(ABC):
         assert variances is not None  # they were asked for
         return means, variances
 
+    @abstractmethod
     def combined(self, combination: Floats) -> Self:
         """Return the posterior of targets that are linear combinations of these, with everything else shared.
 
-        What follows from the targets, beside the rows, each posterior combines itself.
+        Here the rows are combined, if they are kept; each posterior combines what else it has of the targets.
 
         Parameters
         ----------
@@ -99,8 +100,8 @@ class Posterior(ABC):
     def surprise(self, X: Floats) -> Floats:
         """Return yᵀC⁻¹y/n of the training rows of the posterior that predicts each row, shape (m, t).
 
-        With the right covariance C of these n targets it is 1 ± √(2/n). Unless a posterior has several, C is that of
-        all rows.
+        With the right covariance C of these n targets it is 1 ± √(2/n). Here C is that of all rows; a posterior without
+        one has a surprise of its own.
         """
         products = self.products()
         assert products is not None  # of one C

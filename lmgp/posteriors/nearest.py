@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -101,6 +102,9 @@ class NearestPosterior(Posterior):
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
         shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
+
+    def combined(self, combination: Floats) -> Self:  # noqa: D102
+        return super().combined(combination)  # targets are read from the rows
 
     def leave_one_out(self) -> tuple[Floats, Floats]:
         """Predict each training row from the rows nearest to it without itself: each has its own."""
