@@ -201,15 +201,13 @@ class StreamFit:
         """
         state, header = read_file(file)
         cure = "Go on with what wrote it, or remove the file, or give another path, to begin again."
+        same = header.get("parameters") == self._header["parameters"] and isinstance(state, dict)
         kind, wrote, of = (str(header.get(name))[:40] for name in ("class", "lmgp", "of"))
         for fits, told in (
-            (kind == CHECKPOINT and isinstance(state, dict), f"is a model of {kind}, and no checkpoint"),
+            (kind == CHECKPOINT, f"is a model of {kind}, and no checkpoint"),
             (wrote == version("lmgp"), f"was written by lmgp {wrote}, and this is lmgp {version('lmgp')}"),
             (of == self.name, f"is a checkpoint of {of}, not of {self.name}"),
-            (
-                header.get("parameters") == self._header["parameters"],
-                f"is a checkpoint of a {self.name} with other parameters",
-            ),
+            (same and state.keys() == set(STATE), f"is a checkpoint of a {self.name} with other parameters"),
         ):
             if not fits:
                 raise ModelFileError(f"{file} {told}. {cure}")
