@@ -38,7 +38,7 @@ from lmgp import (
 )
 from lmgp.data import Noise, Rows
 from lmgp.neighbours.clustering import nearest_centroids
-from lmgp.posteriors.joint import NearErrors, with_variance
+from lmgp.posteriors import joint as joints
 
 TRAIN, COLUMNS, EXTENTS = 50_000, 120, (20.0, 60.0)
 GIVEN = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}
@@ -126,8 +126,8 @@ def joint(args):
         cells = nearest_centroids(T, LocalizedGPRegressor(TaylorFeatures(COLUMNS), **GIVEN).fit(X, y).centroids_)
         result["cells"] = error(np.where(cells[:, None] == cells, expected, 0.0))
         for k in (16, 32, 64, 128, 256):
-            near = NearErrors(kernel, Rows(X, y), Noise(0.1), n_neighbors=k)
-            result[f"nearest {k}"] = error(with_variance(near.covariance(T, variance), variance))
+            joints.NEIGHBORS = k
+            result[f"nearest {k}"] = error(joints.near_covariance(kernel, Rows(X, y), Noise(0.1), T, variance))
         results.append(result)
         print("joint, " + ", ".join(f"{key} {value}" for key, value in result.items()), flush=True)
     return results

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import torch
 
 Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Complexes = NDArray[np.complex128]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
 
@@ -257,19 +259,26 @@ class TargetSums:
         return cls(np.zeros((n_targets, n_targets)), np.zeros(n_targets), 0.0, 0.0, np.zeros(n_targets))
 
     @classmethod
-    def of(cls, Y: Floats, weights: Floats | None, relative_precision: Floats | None) -> tuple[Self, Floats | None]:
+    def of(
+        cls, rows: Rows, noise: Noise | None = None, missing: "torch.Tensor | None" = None
+    ) -> tuple[Self, Floats | None]:
         """Sum over rows; return the sums, and ρ of each row, shape (n,), None where it is 1 for all.
 
         Parameters
         ----------
-        Y : ndarray of shape (n, t)
-        weights, relative_precision : ndarray of shape (n,) or None
-            w and ρ/w; 1 if None.
+        rows : Rows
+        noise : Noise, optional
+            Without one, ρ = w.
+        missing : Tensor of shape (n,), optional
+            What a map leaves out of the prior variance of each row.
         """
+        Y, weights = rows.Y, rows.weights
+        relative = None if noise is None else noise.relative_precision(rows, missing)
         n = float(len(Y)) if weights is None else float(weights.sum())
         totals = Y.sum(axis=0) if weights is None else weights @ Y
         precision, log_precision = weights, 0.0
-        if relative_precision is not None:
+        if relative is not None:
+            relative_precision = relative.numpy()
             logarithms = np.log(relative_precision)
             log_precision = float(logarithms.sum() if weights is None else weights @ logarithms)
             precision = relative_precision if weights is None else weights * relative_precision
@@ -606,7 +615,7 @@ def _check_vector(values: ArrayLike | None, name: str, X: NDArray[np.float64]) -
 FAR_APART = 1e3
 
 
-def column_scales(rows: Rows, groups: NDArray[np.intp] | None = None) -> Floats:
+def column_scales(rows: Rows, groups: Indices | None = None) -> Floats:
     """Measure the standard deviation of each column of X, weighted like the rows.
 
     Values up to the limits of float64 do not overflow. A column that is constant up to rounding has the scale 1.
@@ -656,41 +665,14 @@ def _deviation(column: Floats, weights: Floats | None) -> float:
     return max(deviation * largest, np.finfo(np.float64).tiny) if deviation > CONSTANT else 0.0
 
 
-def far_apart(rows: Rows, names: Sequence[str] | None) -> str | None:
-    """Say which columns differ most in scale, if they differ a thousandfold; constant columns do not count.
+def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stacklevel: int) -> None:
+    """Warn where one lengthscale serves columns that differ a thousandfold in scale; constant columns do not count.
 
     Parameters
     ----------
     rows : Rows
     names : sequence of str or None
         Of the columns; None means by their numbers.
-
-    Returns
-    -------
-    str or None
-        The start of a sentence.
-    """
-    deviations = column_deviations(rows)
-    if not deviations.any():
-        return None
-    large, small = int(np.argmax(deviations)), int(np.argmin(np.where(deviations > 0.0, deviations, np.inf)))
-    if deviations[large] / FAR_APART < deviations[small]:
-        return None
-    labels = [f"column {names[j]!r}" if names is not None else f"column {j}" for j in (large, small)]
-    return (
-        f"The standard deviation of {labels[0]} of X is {deviations[large]:.3g}, that of {labels[1]} is "
-        f"{deviations[small]:.3g}"
-    )
-
-
-def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stacklevel: int) -> None:
-    """Warn where one lengthscale serves columns that differ a thousandfold in scale.
-
-    Parameters
-    ----------
-    rows : Rows
-    names : sequence of str or None
-        Of the columns.
     cure : str
         What to do, one sentence.
     stacklevel : int
@@ -700,13 +682,17 @@ def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stackleve
     -----
     ScaleWarning
     """
-    told = far_apart(rows, names)
-    if told is not None:
-        warnings.warn(
-            f"{told}. One lengthscale serves all columns: the second one will hardly count. {cure}",
-            ScaleWarning,
-            stacklevel=stacklevel + 1,
-        )
+    deviations = column_deviations(rows)
+    large, small = int(np.argmax(deviations)), int(np.argmin(np.where(deviations > 0.0, deviations, np.inf)))
+    if deviations[large] / FAR_APART < deviations[small] or not deviations.any():
+        return
+    labels = [f"column {names[j]!r}" if names is not None else f"column {j}" for j in (large, small)]
+    warnings.warn(
+        f"The standard deviation of {labels[0]} of X is {deviations[large]:.3g}, that of {labels[1]} is "
+        f"{deviations[small]:.3g}. One lengthscale serves all columns: the second one will hardly count. {cure}",
+        ScaleWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def checked_scales(scales: ArrayLike) -> Floats:

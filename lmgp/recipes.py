@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
-from lmgp.data import Approximation, Noise, Rows
+from lmgp.data import Approximation, Floats, Noise, Rows
 from lmgp.errors import InputError
-from lmgp.features.adapter import make_feature_map, work_of
+from lmgp.features.adapter import work_of
 from lmgp.features.base import KernelMap
 from lmgp.features.fourier import OrthogonalFourierFeatures
 from lmgp.features.maclaurin import OptimizedMaclaurinFeatures
@@ -26,13 +26,13 @@ from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.iterative import IterativePosterior
 from lmgp.posteriors.local import LocalPlan, Solver, fitted_map, reach_of
 from lmgp.posteriors.modes import ModePlan
-from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.nearest import NearestPlan, NearestPosterior
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.posteriors.rounding import some_rows
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.weights import WeightPosterior, fitted_global_map
 from lmgp.sums.base import Sums
-from lmgp.sums.cubes import CubePlan, CubeSums
+from lmgp.sums.cubes import CubeSums
 from lmgp.sums.gram import WeightSums
 from lmgp.sums.kept import RowSums
 from lmgp.sums.modes import ModeSums
@@ -41,7 +41,6 @@ from lmgp.utils.arithmetic import USUAL, Arithmetic
 if TYPE_CHECKING:
     from lmgp.sums.sample import Sample
 
-Floats = NDArray[np.float64]
 
 # Up to this number of input columns the default map around centroids is the explicit one.
 LOW_DIMENSION = 4
@@ -197,8 +196,7 @@ class Weights(AdditiveRecipe):
         return not (isinstance(features, KernelMap) and features.needs == "frequencies")
 
     def _over(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> WeightSums:
-        made = make_feature_map(self.features_for(kernel), kernel, rng)
-        features, centre = fitted_global_map(made, rows, self.max_memory_gib)
+        features, centre = fitted_global_map(self.features_for(kernel), kernel, rows, rng, self.max_memory_gib)
         probe = None if self.arithmetic.precision == "float64" else some_rows(rows)
         noise = Noise(noise_variance, self.approximation)
         return WeightSums.over(features, centre, kernel, noise, rows.n_targets, self.arithmetic, probe)
@@ -214,25 +212,6 @@ class Weights(AdditiveRecipe):
         posterior = sums.posterior(combination)
         posterior.keep(rows.with_targets(rows.Y @ combination))
         return sums, posterior
-
-
-@dataclass(frozen=True)
-class NearestPlan:
-    """How a posterior of nearest rows is made again of other rows; see `lmgp.sums.kept.RowSums`."""
-
-    kernel: Kernel
-    noise: Noise
-    n_neighbors: int
-    max_memory_gib: float | None
-
-    @property
-    def name(self) -> str:
-        """A name that plans of as many neighbours share."""
-        return f"the nearest {self.n_neighbors}"
-
-    def __call__(self, rows: Rows, start: Posterior | None = None) -> NearestPosterior:
-        """Return the posterior of rows."""
-        return NearestPosterior(self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib)
 
 
 @dataclass(frozen=True)
@@ -290,8 +269,7 @@ class Local(AdditiveRecipe):
             raise InputError(f"A localized model of a stream needs {reason}. Or fit to rows in memory.")
         features, noise = self._features_of(rows.X.shape[1]), Noise(noise_variance, self.approximation)
         given = self._given_centroids(rows) if self._placed == "given" else None
-        plan = CubePlan.of(kernel, noise, features, rows, self.threshold, given, rng, self.max_memory_gib)
-        return CubeSums.over(plan, rows.n_targets)
+        return CubeSums.over(kernel, noise, features, rows, self.threshold, given, rng, self.max_memory_gib)
 
     def condition(  # noqa: D102
         self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
@@ -425,9 +403,8 @@ class Residual(Recipe):
         return of_residual(work, self.n_neighbors, self.block_size, n_rows, n_inputs, n_predict, kernel)
 
     def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPosterior:  # noqa: D102
-        made = make_feature_map(NystroemFeatures(LANDMARKS) if self.features is None else self.features, kernel, rng)
-        features, centre = fitted_global_map(made, rows, self.max_memory_gib)
+        features = NystroemFeatures(LANDMARKS) if self.features is None else self.features
         return ResidualPosterior(
-            kernel, rows, Noise(noise_variance), features, centre, self.n_neighbors, self.block_size,
+            kernel, rows, Noise(noise_variance), features, rng, self.n_neighbors, self.block_size,
             self.max_memory_gib,
         )  # fmt: skip

@@ -15,6 +15,8 @@ from lmgp import (
 )
 from lmgp.data import Rows
 from lmgp.features.base import KernelMap
+from lmgp.kernels.base import Kernel
+from lmgp.posteriors.likelihood import ExactLikelihood
 
 APPROXIMATIONS = ("sor", "dtc", "fitc")
 
@@ -80,3 +82,8 @@ def gaussian(X: np.ndarray, Z: np.ndarray, lengthscale: object, variance: float)
 def left_out(degree: int, squares: np.ndarray, variance: float) -> np.ndarray:
     """The prior variance that a Maclaurin map up to a degree leaves out at squared distances from its centre."""
     return variance * (1.0 - gammaincc(degree + 1, squares))
+
+
+def log_likelihood_and_gradient(rows: Rows, kernel: Kernel, noise_variance: float) -> tuple[float, np.ndarray]:
+    """Return the exact log likelihood, and its gradient by the logarithms of the free parameters and of the noise."""
+    return ExactLikelihood(rows)(kernel, np.append(kernel.theta, np.log(noise_variance)))

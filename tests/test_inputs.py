@@ -1,9 +1,12 @@
 """The scales of input columns."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from lmgp.data import Rows, column_scales, far_apart
+from lmgp.data import Rows, column_scales, warn_of_scales
+from lmgp.errors import ScaleWarning
 
 rng = np.random.default_rng(0)
 
@@ -63,10 +66,13 @@ def test_columns_that_differ_a_thousandfold_are_named() -> None:
     X = rng.normal(size=(100, 4)) * [1.0, 2000.0, 1.0, 0.0] + [0.0, 0.0, 0.0, 1e9]
     X /= [X[:, 0].std(), X[:, 1].std() / 2000.0, 1.0, 1.0]
     rows = Rows(X, np.zeros(100))
-    told = far_apart(rows, None)
-    assert told is not None
-    assert told.startswith("The standard deviation of column 1 of X is 2e+03, that of column")
-    assert far_apart(rows, ["a", "b", "c", "d"]).startswith("The standard deviation of column 'b' of X")
-    assert far_apart(Rows(X / [1.0, 3.0, 1.0, 1.0], rows.Y), None) is None
-    assert far_apart(Rows(np.ones((5, 2)), np.zeros(5)), None) is None
-    assert far_apart(Rows(np.array([[1e-300, 1e300], [2e-300, 2e300]]), np.zeros(2)), None) is not None
+    with pytest.warns(ScaleWarning, match=r"^The standard deviation of column 1 of X is 2e\+03, that of column"):
+        warn_of_scales(rows, None, "", 1)
+    with pytest.warns(ScaleWarning, match=r"^The standard deviation of column 'b' of X.*hardly count. Mend them."):
+        warn_of_scales(rows, ["a", "b", "c", "d"], "Mend them.", 1)
+    with pytest.warns(ScaleWarning):
+        warn_of_scales(Rows(np.array([[1e-300, 1e300], [2e-300, 2e300]]), np.zeros(2)), None, "", 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_scales(Rows(X / [1.0, 3.0, 1.0, 1.0], rows.Y), None, "", 1)
+        warn_of_scales(Rows(np.ones((5, 2)), np.zeros(5)), None, "", 1)

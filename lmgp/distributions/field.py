@@ -4,16 +4,13 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Rows
+from lmgp.data import Floats, Rows
 from lmgp.distributions.student import Student
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.learning.engine import Settings, learn_rows
 from lmgp.posteriors.base import Posterior
 from lmgp.recipes import Weights
-
-Floats = NDArray[np.float64]
 
 # Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of few columns
 # has all of it, and few rows are enough to learn its kernel.

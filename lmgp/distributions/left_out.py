@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from lmgp.data import Floats
 
 
 @dataclass(frozen=True, eq=False)

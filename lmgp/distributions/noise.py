@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from lmgp.data import Floats
 from lmgp.distributions.field import ScaleField
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.student import Student
 from lmgp.errors import InputError, nearest_names
 from lmgp.utils.trials import Trials, aligned
 
-Floats = NDArray[np.float64]
 NoiseName = Literal["auto", "normal", "student", "varying"]
 NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
 from lmgp.data import (
+    Floats,
     Noise,
     RandomState,
     Rows,
@@ -54,7 +55,6 @@ from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 from lmgp.utils.progress import shown
 
-Floats = NDArray[np.float64]
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
 # Bytes of what is held for the rows of a batch beside the output, as far as that grows with their number.

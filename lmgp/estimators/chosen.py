@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import Rows
+from lmgp.data import Floats, Rows
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import NoEstimateError, ToleranceWarning
 from lmgp.estimators.base import Fit, GaussianProcess, untrended
@@ -34,8 +34,6 @@ from lmgp.selection.choose import choose
 from lmgp.selection.search import Selection
 from lmgp.utils.fitted import OfFit
 from lmgp.utils.progress import STAGES
-
-Floats = NDArray[np.float64]
 
 # The regressors of recipes.
 SHELLS: dict[type[Recipe], type[GaussianProcess]] = {

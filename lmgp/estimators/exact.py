@@ -5,9 +5,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lmgp.data import Floats
 from lmgp.estimators.base import GaussianProcess, untrended
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Wanted
@@ -16,8 +16,6 @@ from lmgp.posteriors.iterative import Iterations, IterativePosterior
 from lmgp.recipes import Exact, Iterative
 from lmgp.utils.arithmetic import check_device
 from lmgp.utils.fitted import OfFit
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)

@@ -5,16 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.sums.partitions import as_table, empty, unnamed
 from lmgp.sums.stream import Place
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.parallel import single_threaded
-
-Floats = NDArray[np.float64]
 
 
 def predicted_lazily(model: Any, X: Any, **options: Any) -> Any:

@@ -4,12 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lmgp.data import Floats
 from lmgp.metrics import coverage, crps, nlpd, rmse
-
-Floats = NDArray[np.float64]
 
 # The levels of intervals whose shares of rows are told.
 LEVELS = 0.5, 0.8, 0.95, 0.99

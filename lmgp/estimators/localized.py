@@ -5,20 +5,18 @@ from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import APPROXIMATIONS, Approximation
+from lmgp.data import APPROXIMATIONS, Approximation, Floats
 from lmgp.estimators.base import untrended
 from lmgp.estimators.streamed import StreamedGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.local import LocalPosterior, Solver
 from lmgp.recipes import Local
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False, repr=False)
@@ -136,7 +134,7 @@ class LocalizedGPRegressor(StreamedGaussianProcess):
     def features_(self) -> KernelMap | None:
         """The fitted map, one for all centroids; None where rows take the place of features."""
         around = self._around("features_")
-        return None if around is None else around.source.features
+        return None if around is None else around.features
 
     @property
     def centroids_(self) -> Floats:

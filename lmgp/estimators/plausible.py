@@ -10,7 +10,7 @@ what the process adds to it, and y are the residuals.
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from lmgp.data import Floats
 
 TARGET_RANGES, PRIOR_DEVIATIONS, SURPRISE = 2.0, 6.0, 4.0
 

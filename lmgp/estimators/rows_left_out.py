@@ -5,20 +5,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import pandas as pd
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Noise, Rows
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, too_few
 from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import HeldOut
-from lmgp.neighbours.duplicates import singles
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import STAGES
-
-Floats = NDArray[np.float64]
 
 # Up to this number of rows, hyper-parameters fit the rows that they were learned from better than others, and so are
 # learned again without those of each fold.
@@ -63,7 +60,8 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     Copies of a row would tell what it is: rows that have one are not predicted.
     """
     rows, noise = fit.posterior.rows, Noise(fit.noise_variance)
-    index = np.sort(rng.permutation(singles(rows))[:MOST_ROWS])
+    single = ~pd.DataFrame(np.column_stack((rows.X, rows.Y))).duplicated(keep=False).to_numpy()
+    index = np.sort(rng.permutation(np.flatnonzero(single))[:MOST_ROWS])
     parts = [(*fit.without_each(index), True)]
     if len(rows) > FOLDED and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)

@@ -10,15 +10,13 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import RandomState, generator, named_targets, refuse_no_targets
+from lmgp.data import Floats, RandomState, generator, named_targets, refuse_no_targets
 from lmgp.errors import InputError
 from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.metrics.scorers import DensityScorer, crps_scorer, end_of, loss_rows, nlpd_scorer
 from lmgp.utils.columns import checked_table, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from lmgp.data import RandomState, refuse_no_targets
+from lmgp.data import Floats, RandomState, refuse_no_targets
 from lmgp.errors import InputError
 from lmgp.estimators.base import checked_level, checked_probabilities, exceedance
 from lmgp.estimators.chosen import GPRegressor
@@ -21,8 +21,6 @@ from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDis
 from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
-
-Floats = NDArray[np.float64]
 
 LOGARITHMS = {"log": 0.0, "log1p": 1.0}
 

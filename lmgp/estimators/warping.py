@@ -7,12 +7,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from lmgp.data import Floats
 from lmgp.errors import InputError, NumericalError
-
-Floats = NDArray[np.float64]
 
 # Nodes of the Gauss-Hermite rules, by which means are taken, and of the Gauss-Legendre rule over quantiles.
 N_NODES, N_QUANTILES = 40, 400

@@ -22,12 +22,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 from tqdm import tqdm
 
 from lmgp import ExactGPRegressor, GaussianKernel
-from lmgp.data import Floats, Rows, warn_of_scales
+from lmgp.data import Floats, Indices, Rows, warn_of_scales
 from lmgp.errors import (
     ImplausibleMeanWarning,
     InputError,
@@ -43,8 +42,6 @@ from lmgp.posteriors.exact import max_rows_within
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import BUILT_IN, EXACT, METHODS, NEAREST_ROWS, SPECTRAL, Allocation
 from lmgp.utils.memory import is_out_of_memory
-
-Indices = NDArray[np.intp]
 
 _LOG = logging.getLogger(__name__)
 _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # whose version can change a digit

@@ -110,8 +110,7 @@ class Statistics:
         missing : Tensor of shape (n,) or None
             What the map leaves out of the prior variance of each row.
         """
-        relative = self.source.noise.relative_precision(rows, missing)
-        targets, precision = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
+        targets, precision = TargetSums.of(rows, self.source.noise, missing)
         self.targets = self.targets.combine(targets)
         return None if precision is None else as_tensor(precision)
 

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmgp.data import Floats
 from lmgp.errors import DatasetError, nearest_names
 from lmgp.io.sources import Chunk, RowSource, checked_chunk_rows
 from lmgp.io.tables import FORMATS, as_floats, batches, choose_inputs, is_numeric, opened, readable
 from lmgp.saving.output import PathLike, as_path
-
-Floats = NDArray[np.float64]
 
 SUFFIXES = ", ".join(FORMATS)
 

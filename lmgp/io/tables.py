@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.data import Floats
 from lmgp.errors import DatasetError, nearest_names
 from lmgp.saving.output import whole_file
 from lmgp.utils.columns import reads_as_date
@@ -26,7 +27,6 @@ from lmgp.utils.columns import reads_as_date
 if TYPE_CHECKING:
     import pandas
 
-Floats = NDArray[np.float64]
 Chooser = Callable[[str, tuple[str, ...]], Sequence[str]]
 Opener = Callable[[], BinaryIO]
 

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Rows
+from lmgp.data import Floats, Rows
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
 
-Floats = NDArray[np.float64]
 # Of the rows that were left out at random, and of the neighbourhoods.
 Densities = list[Floats]
 

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
@@ -27,14 +27,13 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Found, Likelihood, Search
 from lmgp.learning.space import RANGES, Units, deviation
-from lmgp.neighbours.duplicates import count_copies, merged_copies, without_copies
-from lmgp.posteriors.likelihood import ExactLikelihood, NoiseLikelihood, log_likelihood
+from lmgp.neighbours.duplicates import count_copies, merged_copies
+from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import STAGES, shown, tried_kernel
 
-Floats = NDArray[np.float64]
 Wanted = Kernel | str | Iterable[str] | None
 
 # Matrices of all rows that a value of the exact likelihood takes at a time.
@@ -208,7 +207,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     n_copies = count_copies(rows)
     suspicious = learns_noise and n_copies and learned.noise_variance < COLLAPSED_NOISE * float(np.var(rows.Y))
     if suspicious:
-        _warn_of_copies(rows, learned, tried, settings, rng)
+        _warn_of_copies(rows, n_copies, learned, tried, settings, rng)
     learned = replace(learned, learning=Learning(learned.learning.trials, n_rows, n_copies, perf_counter() - start))
     # What may have been warned about is learned again, and said again.
     if not suspicious:
@@ -239,12 +238,12 @@ def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.rand
 
 
 def _warn_of_copies(
-    rows: Rows, learned: Learned, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
+    rows: Rows, n_copies: int, learned: Learned, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
 ) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
-    distinct, n_copies = without_copies(rows)
-    if len(distinct) < 2:
+    if len(rows) < 2:
         return
+    distinct = replace(rows, weights=None if rows.weights is None else np.minimum(rows.weights, 1.0))
     chosen = learned.learning.chosen
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
     noise = _learned(distinct, same, settings, rng).noise_variance
@@ -266,7 +265,7 @@ def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned
     if noise is not None:
         return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
     _check_memory(len(sample), kernel, settings)
-    likelihood = NoiseLikelihood(sample, kernel)
+    likelihood = noise_likelihood(sample, kernel)
     unit = deviation(sample.Y, "y") ** 2 or 1.0
     low, high = RANGES["noise"]
     grid = np.log(unit) + np.linspace(math.log(low), math.log(high), N_NOISES)

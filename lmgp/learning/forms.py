@@ -8,14 +8,14 @@ from operator import add
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
+from lmgp.data import Indices
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
 
-Indices = NDArray[np.intp]
 Ard = bool | Literal["auto"]
 
 # Each with a lengthscale; from rough to smooth.

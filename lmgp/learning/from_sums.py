@@ -5,11 +5,11 @@ import warnings
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.learning.record import Learned
@@ -20,8 +20,6 @@ from lmgp.posteriors.toeplitz import RealModes
 from lmgp.sums.modes import ModeSums
 from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory
-
-Floats = NDArray[np.float64]
 
 # The most modes: the likelihood takes a Cholesky factor of that size.
 MOST_MODES = 6000

@@ -4,16 +4,11 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.nearest import NearestPosterior
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 # The share of the rows that is left out, at most, in each of the two ways.
 SHARE = 0.1
@@ -117,8 +112,7 @@ class HeldOut:
 
     def _density(self, kernel: Kernel, noise_variance: float, rows: Rows) -> Floats:
         nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), N_NEIGHBORS, share=False)
-        means, variances = nearest.predict(rows.X)
-        assert variances is not None  # they were asked for
+        means, variances = nearest.distribution(rows.X)
         variances = variances + (noise_variance if rows.noise_variances is None else rows.noise_variances)
         squares = np.square(rows.Y - means) / variances[:, None]
         density: Floats = -0.5 * (np.log(2.0 * np.pi * variances)[:, None] + squares).sum(axis=1)

@@ -6,15 +6,13 @@ from functools import cached_property
 from time import perf_counter
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from lmgp.data import Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
+from lmgp.errors import NumericalError
 from lmgp.learning.space import Space
-from lmgp.posteriors.likelihood import ExactLikelihood, NotPositiveDefiniteError, noise_and_weights
+from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
-
-Floats = NDArray[np.float64]
 
 # Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
 FIRST, LEAST, MOST = 1e-2, 1e-6, 1e6
@@ -74,10 +72,10 @@ class VecchiaObjective:
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
-        value = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
+        terms, gradient, of_sample = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
         prior, slope = self.space.log_prior(free)
-        information = self.space.information(value.information) + self.space.prior_information
-        return Point(value.total + prior, self.space.gradient(value.gradient) + slope, value.terms, lambda: information)
+        information = self.space.information(of_sample) + self.space.prior_information
+        return Point(float(terms.sum()) + prior, self.space.gradient(gradient) + slope, terms, lambda: information)
 
 
 class ExactObjective:
@@ -106,7 +104,7 @@ class ExactObjective:
         """Return the value and its derivatives."""
         try:
             value, gradient = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
-        except NotPositiveDefiniteError:
+        except NumericalError:
             value, gradient = np.nan, np.zeros(len(self.space.index) + 1)
         prior, slope = self.space.log_prior(free)
         return Point(
@@ -128,9 +126,8 @@ class ExactObjective:
 
     def _covariance(self, free: Floats) -> Floats:
         """Return the covariance of the targets, noise included."""
-        noise, weights = noise_and_weights(self.rows, self.space.noise_variance(free))
-        X = as_tensor(self.rows.X)
-        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag((noise / weights).numpy())
+        X, noise = as_tensor(self.rows.X), Noise(self.space.noise_variance(free))
+        return self.space.kernel(free).evaluate(X, X).numpy() + np.diag(noise.of_weighted_rows(self.rows).numpy())
 
 
 class Climb:

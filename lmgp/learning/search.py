@@ -9,9 +9,8 @@ from time import perf_counter
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Rows
+from lmgp.data import Floats, Rows
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning import plan
@@ -25,7 +24,6 @@ from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import parallel_map, single_threaded
 from lmgp.utils.progress import tried_kernel
 
-Floats = NDArray[np.float64]
 Likelihood = Literal["auto", "exact", "vecchia"]
 
 

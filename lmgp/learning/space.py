@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Rows, column_deviations, column_scales
+from lmgp.data import Floats, Rows, column_deviations, column_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ExponentialKernel, ProductKernel
 from lmgp.learning.forms import Form
-
-Floats = NDArray[np.float64]
-
 
 # Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
 # finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20.

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.metrics.gaussian import as_float64, crps_rows, nlpd_rows
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
+from lmgp.data import Floats, Indices
 from lmgp.utils.lazy import torch
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 # The side of a cell is at most this multiple of the distance from its centre to the k-th nearest row, and it is halved
 # at most this number of times: not for ever, where k rows are copies of each other.

@@ -8,11 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial import KDTree, cKDTree
 from sklearn.utils.validation import check_array
 
+from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
 from lmgp.utils.columns import checked_table
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # With fewer rows, a pass over all of them costs no more than finding those that matter.
 MIN_ROWS = 2**14

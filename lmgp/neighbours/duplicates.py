@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.data import Rows
 from lmgp.errors import InputError
@@ -12,88 +11,6 @@ from lmgp.neighbours.placement import place_keys
 
 # What becomes of rows with equal X: they are kept, averaged, or copies of X and y are dropped.
 Duplicates = Literal["keep", "average", "drop"]
-
-# The constants of the generator SplitMix64, whose last step makes 64 random bits of any 64 bits.
-_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
-
-
-def count_copies(rows: Rows) -> int:
-    """Count the rows that repeat X and y of an earlier one, without moving any.
-
-    Parameters
-    ----------
-    rows : Rows
-        A row of weight w > 1 stands for ⌈w⌉ rows.
-
-    Returns
-    -------
-    int
-
-    Notes
-    -----
-    Rows are compared by 64 random bits of each. Of a million different rows, two have the same bits with a probability
-    of 3e-8. It takes 32 bytes a row.
-
-    References
-    ----------
-    G. L. Steele, D. Lea and C. H. Flood, *Fast Splittable Pseudorandom Number Generators*, OOPSLA 2014 (SplitMix64).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from lmgp.data import Rows
-    >>> X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
-    >>> count_copies(Rows(X, np.array([5.0, 5.0, 6.0])))
-    1
-    """
-    n_rows = len(rows) if rows.weights is None else int(np.ceil(np.maximum(rows.weights, 1.0)).sum())
-    return n_rows - len(np.unique(_bits(rows)))
-
-
-def singles(rows: Rows) -> NDArray[np.intp]:
-    """Return the rows that no other one equals in X and y, compared as in `count_copies`."""
-    _, first, counts = np.unique(_bits(rows), return_index=True, return_counts=True)
-    return np.sort(first[counts == 1])
-
-
-def _bits(rows: Rows) -> NDArray[np.uint64]:
-    """Return 64 random bits of each row, from X and y."""
-    bits = np.zeros(len(rows), dtype=np.uint64)
-    for column in (*rows.X.T, *rows.Y.T):
-        bits = _mixed(bits, column)
-    return bits
-
-
-def _mixed(bits: NDArray[np.uint64], values: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Mix a column into the bits of each row."""
-    # −0.0 + 0.0 is 0.0; the odd constant makes the order of columns count.
-    mixed = (values + 0.0).view(np.uint64) + bits * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in _STEPS:
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)
-    return mixed
-
-
-def without_copies(rows: Rows) -> tuple[Rows, int]:
-    """Keep one of each set of rows with equal X and equal y.
-
-    Parameters
-    ----------
-    rows : Rows
-
-    Returns
-    -------
-    distinct : Rows
-        The first row of each set, with the weight of all its rows, but at most 1.
-    n_copies : int
-        The number of rows that were left out. A row of weight w > 1 stands for ⌈w⌉ rows.
-    """
-    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-    _, first, group = np.unique(np.column_stack((rows.X, rows.Y)), axis=0, return_index=True, return_inverse=True)
-    totals = np.bincount(group.ravel(), weights=weights)
-    n_copies = int(np.ceil(np.maximum(weights, 1.0)).sum()) - len(first)
-    kept = rows.take(first)
-    return Rows(kept.X, kept.Y, np.minimum(totals, 1.0), kept.noise_variances), n_copies
 
 
 def merged_copies(rows: Rows) -> Rows:
@@ -125,6 +42,33 @@ def merged_copies(rows: Rows) -> Rows:
     weights = np.ones(len(order)) if rows.weights is None else rows.weights
     totals = np.add.reduceat(weights[order], first)
     return Rows(kept.X, kept.Y, None if np.all(totals == 1.0) else totals, kept.noise_variances)
+
+
+def count_copies(merged: Rows) -> int:
+    """Count the rows that repeat X and y of an earlier one; a row of weight w > 1 stands for ⌈w⌉ rows.
+
+    Parameters
+    ----------
+    merged : Rows
+        Those of `merged_copies`.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp.data import Rows
+    >>> X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> count_copies(merged_copies(Rows(X, np.array([5.0, 5.0, 6.0]))))
+    1
+    """
+    distinct = merged
+    if merged.noise_variances is not None:  # by which rows of equal X and y may have been told apart
+        distinct = merged_copies(replace(merged, noise_variances=None))
+    weights = np.ones(len(merged)) if merged.weights is None else merged.weights
+    return int(np.ceil(np.maximum(weights, 1.0)).sum()) - len(distinct)
 
 
 def averaged(rows: Rows) -> Rows:

@@ -7,11 +7,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Keys = NDArray[np.int64]
 
 # Cubes around cubes that are listed at a time.

@@ -1,14 +1,10 @@
 """Where rows are: their places, the centroids that cover them, and rows of small cells gathered in one."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.clustering import farthest_points, nearest_centroids
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Rows whose numbers differ by less are at one place: shifts by a thousand extents round the thirteenth digit.
 ROUNDING = 1e-12

@@ -2,20 +2,14 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import InputError, NoEstimateError
 from lmgp.kernels.base import Kernel
-
-if TYPE_CHECKING:
-    from lmgp.posteriors.joint import NearErrors
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from lmgp.posteriors.joint import near_covariance, near_samples
 
 # The least share of a residual that a row does not explain itself: below, float64 cannot tell it from none.
 LEAST = 1e-12
@@ -56,15 +50,26 @@ class Posterior(ABC):
         variances : ndarray of shape (m,) or None
         """
 
+    def distribution(self, X: Floats) -> tuple[Floats, Floats]:
+        """Predict the means, shape (m, t), and the variances, shape (m,)."""
+        means, variances = self.predict(X)
+        assert variances is not None  # they were asked for
+        return means, variances
+
     @abstractmethod
     def combined(self, combination: Floats) -> Self:
         """Return the posterior of targets that are linear combinations of these, with everything else shared.
+
+        Here the rows are combined, if they are kept; each posterior combines what else it has of the targets.
 
         Parameters
         ----------
         combination : ndarray of shape (t, s)
             The new targets are Y @ combination.
         """
+        if "_rows" not in vars(self):
+            return self._changed()
+        return self._changed(_rows=self._rows.with_targets(self._rows.Y @ combination))
 
     @property
     def rows(self) -> Rows:
@@ -92,12 +97,16 @@ class Posterior(ABC):
         """
         return None
 
-    @abstractmethod
     def surprise(self, X: Floats) -> Floats:
         """Return yᵀC⁻¹y/n of the training rows of the posterior that predicts each row, shape (m, t).
 
-        With the right covariance C of these n targets it is 1 ± √(2/n).
+        With the right covariance C of these n targets it is 1 ± √(2/n). Here C is that of all rows; a posterior without
+        one has a surprise of its own.
         """
+        products = self.products()
+        assert products is not None  # of one C
+        squares = products.diagonal() / max(1, self.n_rows)
+        return np.broadcast_to(squares, (len(X), len(squares)))
 
     def prior_variance(self, X: Floats) -> Floats:
         """Return the prior variance of each row, shape (m,)."""
@@ -107,18 +116,13 @@ class Posterior(ABC):
         """Return the covariance of the latent function at rows, shape (m, m).
 
         Unless a posterior has one of its own, it has its own variances, and the correlations of predictions from the
-        nearest rows, see `lmgp.posteriors.joint.NearErrors`.
+        nearest rows, see `lmgp.posteriors.joint.near_covariance`.
         """
-        return self._near_errors().covariance(X, self.variances(X))
+        return near_covariance(self.kernel, self._places(), self.noise, X, self.variances(X))
 
     def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
         """Draw the latent functions less their means at rows, shape (m, n_samples): the same for all targets."""
-        return self._near_errors().samples(X, self.variances(X), n_samples, rng)
-
-    def _near_errors(self) -> "NearErrors":
-        from lmgp.posteriors.joint import NearErrors  # which is made of posteriors
-
-        return NearErrors(self.kernel, self._places(), self.noise)
+        return near_samples(self.kernel, self._places(), self.noise, X, self.variances(X), n_samples, rng)
 
     def _places(self) -> Rows:
         """Return rows that stand for the training rows where targets do not matter."""
@@ -126,9 +130,7 @@ class Posterior(ABC):
 
     def variances(self, X: Floats) -> Floats:
         """Return the variance of the latent function at each row, shape (m,)."""
-        variances = self.predict(X)[1]
-        assert variances is not None  # they were asked for
-        return variances
+        return self.distribution(X)[1]
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
         """Predict training rows, each from all others, at the same kernel and noise.
@@ -148,8 +150,7 @@ class Posterior(ABC):
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:
         """Predict some of the training rows, each without itself; see `leave_one_out`."""
-        means, variances = self.predict(rows.X)
-        assert variances is not None  # they were asked for
+        means, variances = self.distribution(rows.X)
         return without_itself(rows.Y, means, variances, self.noise.of_weighted_rows(rows).numpy())
 
     def at(self, kernel: Kernel, noise_variance: float) -> "Posterior | None":
@@ -215,6 +216,14 @@ def without_itself(Y: Floats, means: Floats, variances: Floats, noise: Floats) -
 def normal_log_density(squares: Floats, log_determinant: float, n: int) -> Floats:
     """Return log N(y | 0, C) of targets with yᵀC⁻¹y = `squares` and log det C = `log_determinant`, in nats."""
     return -0.5 * (squares + log_determinant + n * math.log(2.0 * math.pi))
+
+
+def repetitions(rows: Rows, noise: Noise) -> float:
+    """Return −2 times what w equal rows add to the log density of one row with the noise σ²/w, summed over rows."""
+    if rows.weights is None:
+        return 0.0
+    weights = as_tensor(rows.weights)
+    return float((weights - 1.0) @ (2.0 * math.pi * noise.of_rows(rows)).log() + weights.log().sum())
 
 
 def made_for_one_kernel(model: str, what: str) -> InputError:

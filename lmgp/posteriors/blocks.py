@@ -4,17 +4,11 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Self
 
-import numpy as np
-from numpy.typing import NDArray
-
+from lmgp.data import Indices
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.exact import factorise
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
+from lmgp.utils.linalg import cholesky, factorise, solve_lower, solve_upper
 from lmgp.utils.parallel import parallel_map, single_threaded
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 class BlockCovariance:

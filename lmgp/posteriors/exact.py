@@ -5,47 +5,20 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.kernels.base import Kernel
-from lmgp.posteriors.base import LEAST, Indices, Posterior, combine, normal_log_density
-from lmgp.posteriors.likelihood import noise_and_weights, repetitions
+from lmgp.posteriors.base import LEAST, Posterior, combine, normal_log_density, repetitions
+from lmgp.posteriors.joint import ADVICE, BATCH_BYTES, is_dense, normal_draws, prior_draw, with_variance
 from lmgp.utils.lazy import Tensor, torch
-from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
+from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
-
-Floats = NDArray[np.float64]
 
 # Bytes of the right-hand sides of one solve: each solve reads the whole n × n factor.
 SOLVE_BYTES = 128 * 2**20
 
 # Of memory: more than any machine has.
 MOST_GIB = 1e12
-
-
-def factorise(covariance: Tensor, noise: Tensor) -> Tensor:
-    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `lmgp.utils.linalg.cholesky`.
-
-    Parameters
-    ----------
-    covariance : Tensor of shape (..., n, n)
-        K; the noise is added to it in place.
-    noise : Tensor of shape (..., n)
-
-    Returns
-    -------
-    Tensor of shape (..., n, n)
-        Lower triangular.
-    """
-    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
-    least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
-    if least.ndim == 0:
-        return cholesky(covariance, float(least))
-    factors, failed = torch.linalg.cholesky_ex(covariance)
-    for index in failed.nonzero().ravel().tolist():
-        factors[index] = cholesky(covariance[index], float(least[index]))
-    return factors
 
 
 def max_rows_within(max_memory_gib: float) -> int:
@@ -138,8 +111,8 @@ class ExactPosterior(Posterior):
         return 8 * (n * n + 3 * n * t + n * d)
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        whitened = combine(self._whitened, combination)
-        other = self._changed(_rows=self._rows.with_targets(self._rows.Y @ combination), _whitened=whitened)
+        other = super().combined(combination)
+        other._whitened = combine(self._whitened, combination)
         vars(other).pop("coefficients", None)
         return other
 
@@ -163,26 +136,33 @@ class ExactPosterior(Posterior):
         """Return L⁻¹k of each row, as columns of shape (n, m)."""
         return solve_lower(self.factor, self.kernel.evaluate(as_tensor(self._rows.X), as_tensor(X)))
 
-    def solve(self, targets: Floats) -> Floats:
-        """Return (K + Σ)⁻¹ times targets of shape (n, s)."""
-        return solve_upper(self.factor.mT, solve_lower(self.factor, as_tensor(targets))).numpy()
-
     def products(self) -> Floats:  # noqa: D102
         return (self._whitened.mT @ self._whitened).numpy()
 
-    def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        squares = self._whitened.square().sum(dim=0).numpy() / max(1, self.n_rows)
-        return np.broadcast_to(squares, (len(X), len(squares)))
+    def covariance(self, X: Floats) -> Floats:
+        """Return the covariance of rows given all training rows, shape (m, m)."""
+        m, n = len(X), self.n_rows
+        check_memory(
+            8.0 * (3.0 * m**2 + 2.0 * m * n), f"The covariance of {m:,} rows, and what it is made from,", ADVICE
+        )
+        found, solved = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy(), self.whiten(X)
+        found -= (solved.T @ solved).numpy()
+        return with_variance(found, np.maximum(found.diagonal(), 0.0))
 
-    def covariance(self, X: Floats) -> Floats:  # noqa: D102
-        from lmgp.posteriors.joint import row_covariance
-
-        return row_covariance(self, X)
-
-    def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:  # noqa: D102
-        from lmgp.posteriors.joint import row_samples
-
-        return row_samples(self, X, n_samples, rng)
+    def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Draw errors of the exact process, shape (m, n_samples): by the covariance of few rows, or Matheron's rule."""
+        if is_dense(self.kernel, X):
+            return normal_draws(self.covariance(X), n_samples, rng)
+        rows = self._rows
+        deviations = np.sqrt(self.noise.of_weighted_rows(rows).numpy())
+        targets, found = np.empty((len(rows), n_samples)), np.empty((len(X), n_samples))
+        for index in range(n_samples):
+            targets[:, index], found[:, index] = prior_draw(self.kernel, (rows.X, X), rng)
+        targets += deviations[:, None] * rng.standard_normal(targets.shape)
+        weights = solve_upper(self.factor.mT, solve_lower(self.factor, as_tensor(targets))).numpy()
+        for part in chunks(len(X), len(rows), BATCH_BYTES):
+            found[part] -= self.kernel.evaluate(as_tensor(X[part]), as_tensor(rows.X)).numpy() @ weights
+        return found
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
         """Predict training rows, each from all others, from the diagonal of (K + Σ)⁻¹.
@@ -210,8 +190,7 @@ class ExactPosterior(Posterior):
             return self.at(kernel or self.kernel, noise_variance or self.noise.variance).log_density()
         squares = self._whitened.square().sum(dim=0).numpy()
         log_determinant = 2.0 * float(self.factor.diagonal().log().sum())
-        repeated = float(repetitions(*noise_and_weights(self._rows, self.noise.variance)))
-        return normal_log_density(squares, log_determinant + repeated, self.n_rows)
+        return normal_log_density(squares, log_determinant + repetitions(self._rows, self.noise), self.n_rows)
 
     def error(self, X: Floats, beyond: Floats | None = None) -> Floats:
         """Return zeros: this is the exact process."""

@@ -7,27 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import ToleranceWarning
-from lmgp.features.adapter import make_feature_map
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, combine
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
 from lmgp.posteriors.residual import ResidualPosterior
-from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.arithmetic import place_of
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import conjugate_gradients
 from lmgp.utils.memory import memory_limit
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 # The landmarks and the rows in a block of the preconditioner, at most. Where memory is short, both are smaller in
 # proportion, so that it takes this share.
@@ -174,9 +167,9 @@ class IterativePosterior(Posterior):
         self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, n
         self._device = torch.device(device)
         size, block_size = _sizes(n, limit)
-        made = make_feature_map(NystroemFeatures(size), kernel, rng)
-        features, centre = fitted_global_map(made, rows, max_memory_gib)
-        self._near = ResidualPosterior(kernel, rows, noise, features, centre, NEIGHBORS, block_size, max_memory_gib)
+        self._near = ResidualPosterior(
+            kernel, rows, noise, NystroemFeatures(size), rng, NEIGHBORS, block_size, max_memory_gib
+        )
         variances, X = noise.of_weighted_rows(rows), as_tensor(rows.X)
         products = KernelProducts(
             kernel,
@@ -215,8 +208,9 @@ class IterativePosterior(Posterior):
         vars(self).update(state, _device=place_of(state["_device"]))  # it may be solved elsewhere
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        rows = self._rows.with_targets(self._rows.Y @ combination)
-        return self._changed(_rows=rows, coefficients=combine(self.coefficients, combination))
+        other = super().combined(combination)
+        other.coefficients = combine(self.coefficients, combination)
+        return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         tests, rows = as_tensor(X).to(self._device), as_tensor(self._rows.X).to(self._device)
@@ -225,10 +219,6 @@ class IterativePosterior(Posterior):
 
     def products(self) -> Floats:  # noqa: D102
         return self._rows.Y.T @ self.coefficients.numpy()
-
-    def surprise(self, X: Floats) -> Floats:  # noqa: D102
-        squares = self.products().diagonal() / self.n_rows
-        return np.broadcast_to(squares, (len(X), len(squares)))
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
         """Predict training rows from all others: with the variance of the nearest rows and the map without each."""

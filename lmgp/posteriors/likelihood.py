@@ -1,21 +1,20 @@
 """The exact log marginal likelihood of a Gaussian process, and its gradient."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
+from lmgp.posteriors.base import repetitions
+from lmgp.posteriors.exact import ExactPosterior
 from lmgp.utils.lazy import Tensor, torch
-from lmgp.utils.linalg import cholesky, solve_lower
-
-Floats = NDArray[np.float64]
 
 
 def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
-    """Compute the log marginal likelihood of rows with centred targets.
+    """Compute the log marginal likelihood of rows with centred targets, in nats, summed over the targets.
 
     Parameters
     ----------
@@ -24,62 +23,12 @@ def log_likelihood(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
     noise_variance : float
         Of the rows without a noise variance of their own, in squared units of the targets.
 
-    Returns
-    -------
-    float
-        In nats, summed over the targets.
-
     Raises
     ------
     NumericalError
         If the noise is too small for a Cholesky factor in float64.
-
-    References
-    ----------
-    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 2.30.
     """
-    X = as_tensor(rows.X)
-    covariance = kernel.evaluate(X, X)
-    noise, weights = noise_and_weights(rows, noise_variance)
-    covariance.diagonal().add_(noise / weights)
-    factor = cholesky(covariance, noise_variance=float((noise / weights).min()))
-    whitened = solve_lower(factor, as_tensor(rows.Y))
-    log_determinant = 2.0 * factor.diagonal().log().sum()
-    of_each = log_determinant + len(rows) * math.log(2.0 * math.pi) + repetitions(noise, weights)
-    return float(-0.5 * (whitened.square().sum() + rows.n_targets * of_each))
-
-
-def log_likelihood_and_gradient(rows: Rows, kernel: Kernel, noise_variance: float) -> tuple[float, Floats]:
-    """Compute the log marginal likelihood of rows with centred y, and its gradient.
-
-    Parameters
-    ----------
-    rows : Rows
-    kernel : Kernel
-    noise_variance : float
-        Of the rows without a noise variance of their own, in squared units of y.
-
-    Returns
-    -------
-    value : float
-        In nats.
-    gradient : ndarray of shape (n_free + 1,)
-        By the logarithms of the kernel's free parameters (`kernel.theta`), and by that of the noise variance last: 0
-        where each row has its own.
-
-    Raises
-    ------
-    InputError
-        If the kernel does not fit the rows.
-    NumericalError
-        If the covariance with the noise has no Cholesky factor in float64.
-
-    References
-    ----------
-    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, eq. 5.9.
-    """
-    kernel.checked(rows.X.shape[1])
-    return ExactLikelihood(rows)(kernel, np.append(kernel.theta, math.log(noise_variance)))
+    return float(ExactPosterior(kernel, rows, Noise(noise_variance)).log_density().sum())
 
 
 class ExactLikelihood:
@@ -93,8 +42,6 @@ class ExactLikelihood:
 
     def __init__(self, rows: Rows) -> None:
         self.X, self._rows = as_tensor(rows.X), rows
-        _, self.weights = noise_and_weights(rows, 1.0)
-        self._learns_noise = rows.noise_variances is None
 
     def __call__(self, kernel: Kernel, free: Floats) -> tuple[float, Floats]:
         """Return the value in nats and its gradient.
@@ -112,20 +59,21 @@ class ExactLikelihood:
 
         Raises
         ------
-        NotPositiveDefiniteError
+        NumericalError
             If float64 does not allow a Cholesky factorisation.
         """
         logarithms = torch.from_numpy(np.array(free, dtype=np.float64))
-        n_targets, by_noise = self._rows.n_targets, 0.0
-        noise, _ = noise_and_weights(self._rows, math.exp(free[-1]))
+        rows, n_targets, by_noise = self._rows, self._rows.n_targets, 0.0
+        noise = Noise(math.exp(free[-1]))
+        added = noise.of_weighted_rows(rows)
         with torch.no_grad():
             covariance, gradient = kernel.with_pullback(self.X, logarithms[:-1])
-            value, by_covariance = log_density(covariance, noise / self.weights, as_tensor(self._rows.Y))
-            if self._learns_noise:
-                by_noise = float(by_covariance.diagonal() @ (noise / self.weights))
-                by_noise -= 0.5 * n_targets * float((self.weights - 1.0).sum())
+            value, by_covariance = log_density(covariance, added, as_tensor(rows.Y))
+            if rows.noise_variances is None:
+                by_noise = float(by_covariance.diagonal() @ added)
+                by_noise -= 0.5 * n_targets * (rows.total_weight - len(rows))
             slopes = np.append(gradient.of_matrix(by_covariance).numpy(), by_noise)
-        return float(value - 0.5 * n_targets * repetitions(noise, self.weights)), slopes
+        return float(value) - 0.5 * n_targets * repetitions(rows, noise), slopes
 
     @staticmethod
     def n_bytes(n: int, kernel: Kernel) -> int:
@@ -134,8 +82,8 @@ class ExactLikelihood:
         return 8 * n * n * (4 + 5 * max(1, n_parts))
 
 
-class NoiseLikelihood:
-    """The log marginal likelihood of a given kernel as a function of the noise variance alone.
+def noise_likelihood(rows: Rows, kernel: Kernel) -> Callable[[float], float]:
+    """Return the log marginal likelihood of a given kernel, in nats, as a function of the noise variance alone.
 
     One eigendecomposition of the covariance, in O(n³); each value then takes O(n).
 
@@ -145,44 +93,23 @@ class NoiseLikelihood:
         With centred targets, and no noise variances of their own.
     kernel : Kernel
     """
+    # With W the weights and λᵢ, qᵢ of W^½KW^½: K + σ²W⁻¹ has the determinant Π(λᵢ + σ²)/Πwᵢ.
+    roots = np.sqrt(np.ones(len(rows)) if rows.weights is None else rows.weights)
+    X = as_tensor(rows.X)
+    covariance = roots[:, None] * kernel.evaluate(X, X).numpy() * roots
+    values, vectors = torch.linalg.eigh(as_tensor(covariance))
+    eigenvalues = values.clamp(min=0.0).numpy()
+    squares = np.square(vectors.T.numpy() @ (roots[:, None] * rows.Y)).sum(axis=1)
+    n, repeated = len(rows), rows.total_weight - len(rows)
 
-    def __init__(self, rows: Rows, kernel: Kernel) -> None:
-        # With W the weights and λᵢ, qᵢ of W^½KW^½: K + σ²W⁻¹ has the determinant Π(λᵢ + σ²)/Πwᵢ.
-        roots = np.sqrt(np.ones(len(rows)) if rows.weights is None else rows.weights)
-        X = as_tensor(rows.X)
-        covariance = roots[:, None] * kernel.evaluate(X, X).numpy() * roots
-        eigenvalues, vectors = torch.linalg.eigh(as_tensor(covariance))
-        self.eigenvalues = eigenvalues.clamp(min=0.0).numpy()
-        whitened = vectors.T.numpy() @ (roots[:, None] * rows.Y)
-        self.squares, self.n_targets = np.square(whitened).sum(axis=1), whitened.shape[1]
-        self.total_weight = float(np.square(roots).sum())
-
-    def __call__(self, noise_variance: float) -> float:
-        """Return log p(y) in nats."""
-        noisy = self.eigenvalues + noise_variance
-        n, repeated = len(noisy), self.total_weight - len(noisy)
+    def value(noise_variance: float) -> float:
+        noisy = eigenvalues + noise_variance
         of_each = float(np.sum(np.log(noisy))) + n * math.log(2.0 * math.pi)
         # The weights' logarithms cancel: of the determinant, and of what equal rows add.
         of_each += repeated * math.log(2.0 * math.pi * noise_variance)
-        return -0.5 * (float(np.sum(self.squares / noisy)) + self.n_targets * of_each)
+        return -0.5 * (float(np.sum(squares / noisy)) + rows.n_targets * of_each)
 
-
-def noise_and_weights(rows: Rows, noise_variance: float) -> tuple[Tensor, Tensor]:
-    """Return each row's noise variance σ² and weight w, each of shape (n,).
-
-    A row of weight w is w equal rows, which say as much about f as one with the noise σ²/w.
-    """
-    ones = torch.ones(len(rows), dtype=torch.float64)
-    return Noise(noise_variance).of_rows(rows), ones if rows.weights is None else as_tensor(rows.weights)
-
-
-def repetitions(noise: Tensor, weights: Tensor) -> Tensor:
-    """Return −2 times what w equal rows add to the log likelihood of one row with the noise σ²/w, summed over rows."""
-    return (weights - 1.0) @ torch.log(2.0 * math.pi * noise) + torch.log(weights).sum()
-
-
-class NotPositiveDefiniteError(NumericalError):
-    """A covariance has no Cholesky factor in float64. Nothing is added to its diagonal here: a search turns back."""
+    return value
 
 
 def log_density(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
@@ -206,7 +133,7 @@ def log_density(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, T
 
     Raises
     ------
-    NotPositiveDefiniteError
+    NumericalError
         If float64 does not allow a Cholesky factorisation.
 
     References
@@ -217,7 +144,7 @@ def log_density(covariance: Tensor, noise: Tensor, y: Tensor) -> tuple[Tensor, T
     noisy.diagonal().add_(noise)
     factor, info = torch.linalg.cholesky_ex(noisy)
     if info != 0 or not torch.isfinite(factor.diagonal()).all():
-        raise NotPositiveDefiniteError("The covariance has no Cholesky factor in float64.")
+        raise NumericalError("The covariance has no Cholesky factor in float64.")
     targets = y.reshape(len(y), -1)
     coefficients, n_targets = torch.cholesky_solve(targets, factor), targets.shape[1]
     log_determinant = 2.0 * factor.diagonal().log().sum()

@@ -1,17 +1,16 @@
 """Posteriors around centroids: a row is predicted by the posterior of its nearest centroid."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from copy import copy
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Generic, Literal, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.features.adapter import make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
@@ -24,8 +23,6 @@ from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.weights import WeightPosterior, accumulate, check_model
 from lmgp.utils.parallel import parallel_map
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 Solver = Literal["primal", "dual", "auto"]
 
 # By how many predictive standard deviations leaving rows out may change a mean.
@@ -98,95 +95,80 @@ class Cache(Generic[Kept]):
         self.__init__(state["limit"])  # type: ignore[misc]
 
 
-class Around(Protocol):
-    """Where the posterior around a centroid comes from: rows, or sums over rows.
-
-    Attributes
-    ----------
-    kernel : Kernel
-    noise : Noise
-    features : KernelMap or None
-    is_primal : bool
-        Whether every posterior is a `WeightPosterior`.
-    reach : float
-        In lengthscales: rows farther from a centroid are no part of its posterior.
-    limit : float
-        The memory of the solved posteriors that are kept, in bytes.
-    n_rows, n_targets : int
-    rows : Rows
-    """
-
-    kernel: Kernel
-    noise: Noise
-    is_primal: bool
-    reach: float
-    limit: float
-    n_rows: int
-    n_targets: int
-
-    @property
-    def features(self) -> KernelMap | None: ...  # noqa: D102
-
-    @property
-    def rows(self) -> Rows: ...  # noqa: D102
-
-    def solve(self, index: int | None, centroid: Floats) -> Solved:
-        """Solve around a centroid of shape (d,), with its number; None where a test row is its own."""
-
-
 class LocalPosterior(Posterior):
     """One posterior around each centroid, from the rows within its reach.
 
     A posterior is solved when the first row is predicted from it, by one thread, and kept within a memory limit. A copy
-    or a pickle starts with none solved.
+    or a pickle starts with none solved. Subclasses solve from rows, or from sums over rows; they set all attributes
+    but the parameters.
 
     Parameters
     ----------
-    source : Around
     centroids : ndarray of shape (n_centroids, d)
         In the units of X. Of no rows, every test row is its own centroid.
     places : ndarray of shape (n_places, d)
         Where training rows are: each of them is within `radius` of one of these points, in the units of X.
     radius : float
         In lengthscales.
+    n_targets : int
+    max_memory_gib : float or None
+        For the solved posteriors that are kept, in GiB.
 
     Attributes
     ----------
-    source, centroids, places, radius
-        As given.
+    features : KernelMap or None
+    is_primal : bool
+        Whether every posterior is a `WeightPosterior`.
+    reach : float
+        The distance from a centroid, in lengthscales, beyond which rows are left out.
 
     References
     ----------
     J. Wacker and M. Filippone, *Local Random Feature Approximations of the Gaussian Kernel*, 2022, Algorithm 1.
     """
 
-    def __init__(self, source: Around, centroids: Floats, places: Floats, radius: float) -> None:
-        self.kernel, self.noise, self.n_rows = source.kernel, source.noise, source.n_rows
-        self.source, self.centroids, self.places, self.radius = source, centroids, places, radius
-        self._n_targets = source.n_targets
-        # Targets that are combinations of those of other posteriors, which have the factors.
-        self._combined: tuple[LocalPosterior, Floats] | None = None
-        self._solved: Cache[Solved] = Cache(source.limit)
+    features: KernelMap | None
+    is_primal: bool
+    reach: float
 
-    @property
-    def reach(self) -> float:
-        """The distance from a centroid, in lengthscales, beyond which rows are left out."""
-        return self.source.reach
+    # Targets that are combinations of those of another posterior, which has the factors.
+    _combined: "tuple[LocalPosterior, Floats] | None" = None
 
-    @property
-    def rows(self) -> Rows:  # noqa: D102
-        rows = self.source.rows
-        return rows if self._combined is None else rows.with_targets(rows.Y @ self._combined[1])
+    def __init__(
+        self, centroids: Floats, places: Floats, radius: float, n_targets: int, max_memory_gib: float | None
+    ) -> None:
+        self.centroids, self.places, self.radius, self._n_targets = centroids, places, radius, n_targets
+        self._limit = np.inf if max_memory_gib is None else max_memory_gib * 2**30
+        self._solved: Cache[Solved] = Cache(self._limit)
+
+    @abstractmethod
+    def _around(self, index: int | None, centroid: Floats) -> Solved:
+        """Solve around a centroid of shape (d,), with its number; None where a test row is its own."""
+
+    @abstractmethod
+    def _made_of(self) -> dict[str, Any]:
+        """Return the arguments that make this posterior again."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._combined is None:
+            return self._made_of()
+        return dict(zip(("of", "combination"), self._combined, strict=True))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "of" in state:
+            vars(self).update(vars(state["of"].combined(state["combination"])))
+        else:
+            self.__init__(**state)  # type: ignore[misc]
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other, (of, before) = copy(self), self._combined or (self, None)
+        other, (of, before) = super().combined(combination), self._combined or (self, None)
         other._combined = of, combination if before is None else before @ combination
-        other._n_targets, other._solved = combination.shape[1], Cache(self.source.limit)
+        other._n_targets, other._solved = combination.shape[1], Cache(self._limit)
         return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        if not variance and self._n_targets == 1 and self.source.is_primal and len(self.centroids):
-            projection = Projection(cast(KernelMap, self.source.features))
+        if not variance and self._n_targets == 1 and self.is_primal and len(self.centroids):
+            projection = Projection(cast(KernelMap, self.features))
             if projection.by_halves:
                 return self._means(X, projection)[:, None], None
         means, variances = np.empty((len(X), self._n_targets)), np.empty(len(X)) if variance else None
@@ -240,8 +222,8 @@ class LocalPosterior(Posterior):
 
         Nothing is solved for that.
         """
-        missing, features = np.zeros(len(X)), self.source.features
-        if features is None or not self.source.is_primal or not self.noise.predicts_missing:
+        missing, features = np.zeros(len(X)), self.features
+        if features is None or not self.is_primal or not self.noise.predicts_missing:
             return missing
         for index, members in by_centroid(self.kernel, X, self.centroids):
             rows = as_tensor(X[members] - self.centroids[index])
@@ -298,7 +280,7 @@ class LocalPosterior(Posterior):
 
     def _solve(self, index: int | None, centroid: Floats) -> Solved:
         if self._combined is None:
-            return self.source.solve(index, centroid)
+            return self._around(index, centroid)
         of, combination = self._combined
         return (of._solve(None, centroid) if index is None else of._posterior(index)).combined(combination)
 
@@ -348,31 +330,24 @@ class LocalPlan:
         """A name that plans of one map share."""
         return "" if self.features is None else self.features.identity[1]
 
-    def posterior(self, rows: Rows) -> LocalPosterior:
+    def posterior(self, rows: Rows) -> "RowsAround":
         """Return the posterior of rows around these centroids, which cover them."""
-        return self._around(RowsAround(self, rows), self.centroids)
+        return RowsAround(self, rows, self.centroids)
 
-    def __call__(self, rows: Rows, start: Posterior | None = None) -> LocalPosterior:
+    def __call__(self, rows: Rows, start: Posterior | None = None) -> "RowsAround":
         """Return the posterior of rows that may need more centroids: centres of cubes of a lattice.
 
         Whatever the order of the rows, the centroids are the same. From a posterior of the first ones of the rows, it
         takes little time.
         """
-        source = start.source if isinstance(start, LocalPosterior) else None
-        if isinstance(source, RowsAround) and np.array_equal(source.rows.X, rows.X[: source.n_rows]):
-            before, centroids, more = source, cast(LocalPosterior, start).centroids, rows.X[source.n_rows :]
-        else:
-            before, centroids, more = None, self.centroids, rows.X
+        before, centroids, more = None, self.centroids, rows.X
+        if isinstance(start, RowsAround) and np.array_equal(start.rows.X, rows.X[: start.n_rows]):
+            before, centroids, more = start, start.centroids, rows.X[start.n_rows :]
         opened = self._opened(more)
         if len(opened):
             n = len(self.centroids)
             centroids = np.concatenate((self.centroids, np.unique(np.concatenate((centroids[n:], opened)), axis=0)))
-        return self._around(RowsAround(self, rows, before), centroids)
-
-    def _around(self, source: "RowsAround", centroids: Floats) -> LocalPosterior:
-        if self.threshold is None:
-            return LocalPosterior(source, centroids, source.rows.X, 1.0)
-        return LocalPosterior(source, centroids, centroids, self.threshold)
+        return RowsAround(self, rows, centroids, before)
 
     def _opened(self, X: Floats) -> Floats:
         """Return the centroids of rows that are not closer than the threshold to one of the first centroids."""
@@ -383,33 +358,31 @@ class LocalPlan:
         return lattice.centres(np.unique(lattice.cells(X[distance >= self.threshold]), axis=0))
 
 
-class RowsAround:
-    """Solves around centroids from the training rows within reach.
+class RowsAround(LocalPosterior):
+    """The posteriors around centroids of the training rows within reach.
 
     Parameters
     ----------
     plan : LocalPlan
     rows : Rows
         With centred targets.
+    centroids : ndarray of shape (n_centroids, d)
+        Those of the plan, and further ones.
     before : RowsAround, optional
         Of the first ones of these rows: that makes those within reach known in less time.
-
-    Attributes
-    ----------
-    plan, rows
-        As given; all others as `Around` says.
     """
 
     _first: KDTree
     _n_first: int
 
-    def __init__(self, plan: LocalPlan, rows: Rows, before: Self | None = None) -> None:
-        self.plan, self.rows, self.n_rows, self.n_targets = plan, rows, len(rows), rows.n_targets
+    def __init__(self, plan: LocalPlan, rows: Rows, centroids: Floats, before: "RowsAround | None" = None) -> None:
+        places, radius = (rows.X, 1.0) if plan.threshold is None else (centroids, plan.threshold)
+        super().__init__(centroids, places, radius, rows.n_targets, plan.max_memory_gib)
+        self.plan, self._rows, self.n_rows = plan, rows, len(rows)
         self.kernel, self.noise, self.features, self.reach = plan.kernel, plan.noise, plan.features, plan.reach
         self.is_primal = plan.features is not None and plan.solver == "primal"
-        self.limit = np.inf if plan.max_memory_gib is None else plan.max_memory_gib * 2**30
         self._metric = self.kernel.checked(rows.X.shape[1]).metric(rows.X.shape[1])
-        self._of_all_rows: Cache[ExactPosterior] = Cache(self.limit)
+        self._of_all_rows: Cache[ExactPosterior] = Cache(self._limit)
         if not np.isfinite(self.reach):
             return
         if before is not None and self.n_rows - before._n_first <= SHARE * before._n_first:
@@ -418,19 +391,16 @@ class RowsAround:
             self._first, self._n_first = KDTree(self.kernel.in_lengthscales(rows.X)), self.n_rows
         self._rest = KDTree(rows.X[self._n_first :] / self._metric)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"plan": self.plan, "rows": self.rows}
+    def _made_of(self) -> dict[str, Any]:
+        return {"plan": self.plan, "rows": self._rows, "centroids": self.centroids}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
-    def solve(self, index: int | None, centroid: Floats) -> Solved:  # noqa: D102
+    def _around(self, index: int | None, centroid: Floats) -> Solved:
         rows, features, solver = self._rows_within_reach(centroid), self.features, self.plan.solver
         is_small = solver == "auto" and features is not None and len(rows) < features.n_features_out_
         if features is not None and solver != "dual" and not is_small:
             return WeightPosterior(features, centroid, self.kernel, accumulate(features, rows, centroid, self.noise))
         if len(rows) == self.n_rows:  # the same around every centroid
-            return self._of_all_rows.get(self.n_rows, lambda: self._exact(self.rows))
+            return self._of_all_rows.get(self.n_rows, lambda: self._exact(self._rows))
         return self._exact(rows)
 
     def _exact(self, rows: Rows) -> ExactPosterior:
@@ -438,10 +408,10 @@ class RowsAround:
 
     def _rows_within_reach(self, centroid: Floats) -> Rows:
         if not np.isfinite(self.reach):
-            return self.rows
+            return self._rows
         point = centroid / self._metric
         near, rest = (cast(Indices, rows_within(part, self.reach, point)) for part in (self._first, self._rest))
-        return self.rows.take(np.concatenate((near, self._n_first + rest)))
+        return self._rows.take(np.concatenate((near, self._n_first + rest)))
 
 
 def reach_of(features: KernelMap | None, kernel: Kernel, noise: Noise, rows: Rows, prune: float = PRUNE) -> float:

@@ -13,17 +13,13 @@ from scipy.integrate import cumulative_trapezoid
 from sklearn.base import clone
 from threadpoolctl import ThreadpoolController
 
-from lmgp.data import Noise, Rows, Source
+from lmgp.data import Complexes, Floats, Indices, Noise, Rows, Source
 from lmgp.errors import InputError, TimeLimitError
 from lmgp.kernels.base import Kernel, require
 from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products, opposite
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Indices = NDArray[np.intp]
 
 # The most columns: the number of modes grows with the power of their number.
 MOST_COLUMNS = 3

@@ -1,32 +1,26 @@
 """The posterior of nearest rows: each row is predicted from the training rows nearest to it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows, as_tensor
-from lmgp.errors import InputError, NoEstimateError
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
+from lmgp.errors import NoEstimateError
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
-from lmgp.posteriors.base import Posterior, combine
-from lmgp.posteriors.exact import factorise, max_rows_within
+from lmgp.neighbours.trees import others, tree_of_rows, tree_points
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import max_rows_within
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20
-
-# Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
-FARTHEST = 1e100
 
 
 class NearestPosterior(Posterior):
@@ -100,7 +94,7 @@ class NearestPosterior(Posterior):
             "Use a smaller n_neighbors, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        self._X, self._targets = as_tensor(rows.X), as_tensor(rows.Y)
+        self._X = as_tensor(rows.X)
         self._noise_of_rows = noise.of_weighted_rows(rows)
         self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
         self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
@@ -110,13 +104,12 @@ class NearestPosterior(Posterior):
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        rows = self._rows.with_targets(self._rows.Y @ combination)
-        return self._changed(_rows=rows, _targets=combine(self._targets, combination))
+        return super().combined(combination)  # targets are read from the rows
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
         """Predict training rows from the rows nearest to each without itself: each has its own."""
         index = np.arange(self.n_rows) if index is None else index
-        means, variances = np.empty((len(index), self._targets.shape[1])), self.prior_variance(self._rows.X[index])
+        means, variances = np.empty((len(index), self._rows.n_targets)), self.prior_variance(self._rows.X[index])
 
         def solve(part: slice) -> None:
             near = others(self._tree, index[part], self.n_neighbors)
@@ -135,11 +128,11 @@ class NearestPosterior(Posterior):
 
     def _solve(self, X: Floats, variance: bool) -> tuple[Floats, Floats, Floats]:
         """Return the means and the surprise of the rows that make them, shape (m, t), and the variance, shape (m,)."""
-        means, surprises = np.empty((2, len(X), self._targets.shape[1]))
+        means, surprises = np.empty((2, len(X), self._rows.n_targets))
         variances = np.empty(len(X))
         if not len(X):
             return means, variances, surprises
-        points = np.clip(self.kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+        points = tree_points(self.kernel, X)
         prior = self.kernel.evaluate_diagonal(X) if variance else np.zeros(len(X))
         cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
 
@@ -190,8 +183,8 @@ class NearestPosterior(Posterior):
             By how much the rows reduce the variance; 0 where it is not asked for.
         surprise : ndarray of shape (number of tests, t)
         """
-        place, n, t = self._arithmetic.place, near.shape[-1], self._targets.shape[1]
-        X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, self._targets))
+        place, n, t = self._arithmetic.place, near.shape[-1], self._rows.n_targets
+        X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, as_tensor(self._rows.Y)))
         values = {name: value.to(place) for name, value in self._values.items()}
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
         joint = self.kernel.evaluate_at(torch.cat((X, tests.to(place)), dim=-2), X, values)
@@ -215,46 +208,20 @@ class NearestPosterior(Posterior):
         )
 
 
-def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
-    """Make the search tree of training rows, in the metric of the kernel.
+@dataclass(frozen=True)
+class NearestPlan:
+    """How a posterior of nearest rows is made again of other rows; see `lmgp.sums.kept.RowSums`."""
 
-    Raises
-    ------
-    InputError
-        If squared distances overflow.
-    """
-    scaled = kernel.in_lengthscales(X)
-    with np.errstate(over="ignore"):
-        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
-    if overflows:
-        raise InputError(
-            "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
-            f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
-        )
-    return KDTree(scaled)
+    kernel: Kernel
+    noise: Noise
+    n_neighbors: int
+    max_memory_gib: float | None
 
+    @property
+    def name(self) -> str:
+        """A name that plans of as many neighbours share."""
+        return f"the nearest {self.n_neighbors}"
 
-def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
-    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
-
-    k is `n_neighbors`, or one less than the number of rows, if that is less.
-    """
-    k = min(n_neighbors, tree.n - 1)
-    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
-    own = found == rows[:, None]
-    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
-    return found[~own].reshape(len(found), k)
-
-
-def blocks_of(scaled: Floats, size: int) -> list[Indices]:
-    """Part rows into blocks of near rows: by halves, along the widest column."""
-    blocks, open_ = [], [np.arange(len(scaled))]
-    while open_:
-        block = open_.pop()
-        if len(block) <= size:
-            blocks.append(block)
-            continue
-        values = scaled[block, np.ptp(scaled[block], axis=0).argmax()]
-        order, half = np.argpartition(values, len(block) // 2), len(block) // 2
-        open_ += [block[order[:half]], block[order[half:]]]
-    return blocks
+    def __call__(self, rows: Rows, start: Posterior | None = None) -> NearestPosterior:
+        """Return the posterior of rows."""
+        return NearestPosterior(self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib)

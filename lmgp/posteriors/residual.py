@@ -4,24 +4,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, as_tensor
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import InputError
-from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
-from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density
+from lmgp.neighbours.trees import blocks_of, others, tree_of_rows, tree_points
+from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density, repetitions
 from lmgp.posteriors.blocks import BlockCovariance
-from lmgp.posteriors.exact import factorise
-from lmgp.posteriors.likelihood import noise_and_weights, repetitions
-from lmgp.posteriors.nearest import FARTHEST, blocks_of, others, tree_of_rows
+from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import solve_lower, solve_upper
+from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Bytes of the features of the nearest rows that are gathered at a time.
 BATCH_BYTES = 32 * 2**20
@@ -42,10 +36,10 @@ class ResidualPosterior(Posterior):
     rows : Rows
         With centred targets.
     noise : Noise
-    features : KernelMap
-        Fitted.
-    centre : ndarray of shape (d,)
-        Of the map.
+    features : FeatureMap or scikit-learn transformer
+        See `lmgp.posteriors.weights.fitted_global_map`.
+    rng : numpy.random.Generator
+        Draws the map.
     n_neighbors : int
         k; of fewer rows, all.
     block_size : int
@@ -72,19 +66,20 @@ class ResidualPosterior(Posterior):
         kernel: Kernel,
         rows: Rows,
         noise: Noise,
-        features: KernelMap,
-        centre: Floats,
+        features: Any,
+        rng: np.random.Generator,
         n_neighbors: int,
         block_size: int,
         max_memory_gib: float | None = None,
     ) -> None:
+        self.features, self._centre = fitted_global_map(features, kernel, rows, rng, max_memory_gib)
         require(kernel, "metric", "A model of residuals of near rows")
-        if not features.leaves_covariance:
+        if not self.features.leaves_covariance:
             raise InputError(
-                f"What {type(features).__name__} leaves out of the kernel is no covariance: its products exceed the "
-                "kernel between some rows. Use NystroemFeatures or TaylorFeatures."
+                f"What {type(self.features).__name__} leaves out of the kernel is no covariance: its products exceed "
+                "the kernel between some rows. Use NystroemFeatures or TaylorFeatures."
             )
-        n, size = len(rows), features.n_features_out_
+        n, size = len(rows), self.features.n_features_out_
         check_memory(
             8.0 * n * (size + min(block_size, n)),
             f"The {size:,} features of {n:,} rows, and the covariances within their blocks,",
@@ -92,13 +87,13 @@ class ResidualPosterior(Posterior):
             max_memory_gib,
         )
         self.kernel, self.noise, self._rows, self.n_rows, self.n_neighbors = kernel, noise, rows, n, min(n_neighbors, n)
-        self.features, self._centre, self._block_size = features, centre, block_size
+        self._block_size = block_size
         self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
-        self._X, self._targets, self._noise_of_rows = as_tensor(rows.X), as_tensor(rows.Y), noise.of_weighted_rows(rows)
+        self._X, self._noise_of_rows, targets = as_tensor(rows.X), noise.of_weighted_rows(rows), as_tensor(rows.Y)
         self._tree = tree_of_rows(kernel, rows.X)
         self._factor = self.covariance_of_rows.factor
-        self._weights = self.covariance_of_rows.weights(self._targets)
-        self._products = (self._targets.T @ self.covariance_of_rows.solve(self._targets)).numpy()
+        self._weights = self.covariance_of_rows.weights(targets)
+        self._products = (targets.T @ self.covariance_of_rows.solve(targets)).numpy()
 
     @cached_property
     def _mapped(self) -> Tensor:
@@ -124,16 +119,14 @@ class ResidualPosterior(Posterior):
         return self._changed(n_neighbors=min(n_neighbors, self.n_rows))
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        return self._changed(
-            _rows=self._rows.with_targets(self._rows.Y @ combination),
-            _targets=combine(self._targets, combination),
-            _weights=combine(self._weights, combination),
-            _products=combination.T @ self._products @ combination,
-        )
+        other = super().combined(combination)
+        other._weights = combine(self._weights, combination)
+        other._products = combination.T @ self._products @ combination
+        return other
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        means, variances = np.empty((len(X), self._targets.shape[1])), np.empty(len(X)) if variance else None
-        points = np.clip(self.kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+        means, variances = np.empty((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
+        points = tree_points(self.kernel, X)
         k = np.arange(1, self.n_neighbors + 1)
 
         def solve(part: slice) -> None:
@@ -153,8 +146,7 @@ class ResidualPosterior(Posterior):
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102
         if kernel is not None or noise_variance is not None:
             raise made_for_one_kernel("ResidualGPRegressor", "its map and blocks")
-        repeated = float(repetitions(*noise_and_weights(self._rows, self.noise.variance)))
-        log_determinant = self.covariance_of_rows.log_determinant + repeated
+        log_determinant = self.covariance_of_rows.log_determinant + repetitions(self._rows, self.noise)
         return normal_log_density(self._products.diagonal(), log_determinant, self.n_rows)
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
@@ -165,7 +157,7 @@ class ResidualPosterior(Posterior):
         n, k, X = self.n_rows, min(self.n_neighbors, self.n_rows - 1), self._rows.X
         index = np.arange(n) if index is None else index
         means, variances = np.empty(self._rows.Y.shape), np.empty(n)
-        alpha = self.covariance_of_rows.solve(self._targets)
+        alpha = self.covariance_of_rows.solve(as_tensor(self._rows.Y))
         for block, diagonal, pulls in self.covariance_of_rows.of_rows(index):
             # Without row i, the weights are w − gᵢαᵢ/[C⁻¹]ᵢᵢ, and have the variance gᵢgᵢᵀ/[C⁻¹]ᵢᵢ more; g = ΦᵀC⁻¹.
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
@@ -225,7 +217,7 @@ class ResidualPosterior(Posterior):
         solved = solve_lower(factor, joint[..., n:, :].mT)
         weights = solve_upper(factor.mT, solved)
         remaining = own - weights.mT @ mapped
-        means = remaining @ self._weights + weights.mT @ self._targets[near]
+        means = remaining @ self._weights + weights.mT @ as_tensor(self._rows.Y)[near]
         if not variance:
             return means, torch.empty(0), remaining
         prior = as_tensor(self.kernel.evaluate_diagonal(flat)).reshape(shape)

@@ -1,15 +1,12 @@
 """What features in single precision have cost, estimated from some of the rows."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Rows
+from lmgp.data import Floats, Rows
 from lmgp.posteriors.weights import WeightPosterior, accumulate
 from lmgp.utils.arithmetic import Arithmetic
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import solve_upper
-
-Floats = NDArray[np.float64]
 
 # Blocks of rows whose rounding errors are found, their rows, and the rows of which the predictions are compared.
 N_BLOCKS, BLOCK_ROWS, TESTS = 4, 1024, 64

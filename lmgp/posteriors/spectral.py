@@ -7,30 +7,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, TargetSums
+from lmgp.data import Complexes, Floats, Noise, Rows, TargetSums
 from lmgp.errors import InputError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
+from lmgp.posteriors.joint import ADVICE, normal_draws, with_variance
 from lmgp.posteriors.modes import ModePlan, white
-from lmgp.posteriors.toeplitz import (
-    Block,
-    ModeSystem,
-    Solution,
-    Toeplitz,
-    half_shape,
-    mode_gram,
-    mode_places,
-)
+from lmgp.posteriors.toeplitz import Block, ModeSystem, Solution, Toeplitz, half_shape, mode_gram, mode_places
 from lmgp.posteriors.variance import LocalVariance
 from lmgp.utils.lazy import torch
 from lmgp.utils.linalg import solve_lower
 from lmgp.utils.memory import check_memory, chunks, memory_limit
-
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Indices = NDArray[np.intp]
 
 # Up to this number of modes, variances are from their dense factor.
 FEW_MODES = 2048
@@ -78,8 +66,8 @@ class ModeStatistics:
     def of(cls, plan: ModePlan, rows: Rows) -> Self:
         """Sum over rows."""
         Y, counts = rows.Y, plan.modes.counts
-        relative = plan.noise.variance / plan.noise.of_rows(rows, plan.missing(len(rows))).numpy()
-        targets, precision = TargetSums.of(Y, rows.weights, relative)[0], plan.noise.variance / plan.noise_of(rows)
+        targets, _ = TargetSums.of(rows, plan.noise, plan.missing(len(rows)))
+        precision = plan.noise.variance / plan.noise_of(rows)
         weighted = precision * Y.T
         # With the matrix go the first target, and the columns of a trend, which are behind a constant; of further
         # targets, half of the numbers of modes are enough.
@@ -509,8 +497,6 @@ class SpectralPosterior(Posterior):
         return statistics.log_density(system.whole)
 
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
-        from lmgp.posteriors.joint import with_variance  # which is made of posteriors
-
         if not self._is_dense:
             return super().covariance(X)
         # Rows out of reach of all training rows are the prior's.
@@ -526,7 +512,7 @@ class SpectralPosterior(Posterior):
         check_memory(
             8.0 * (3.0 * m**2 + 3.0 * m * len(block.roots)),
             f"The covariance of {m:,} rows",
-            "Ask for fewer rows at a time.",
+            ADVICE,
         )
         angles = np.stack(self.plan.modes.angles(X), axis=1) @ block.real.index.T
         columns = np.concatenate((np.cos(angles), np.sin(angles[:, 1:])), axis=1)
@@ -550,8 +536,6 @@ class SpectralPosterior(Posterior):
         J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky and M. P. Deisenroth, *Efficiently Sampling Functions
         from Gaussian Process Posteriors*, ICML 2020, eq. 10.
         """
-        from lmgp.posteriors.joint import normal_draws  # which is made of posteriors
-
         if not self.plan.keeps_rows:
             if self._is_dense:
                 return normal_draws(self.covariance(X), n_samples, rng)

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
 
+from lmgp.data import Complexes, Floats, Indices
 from lmgp.utils.lazy import torch
 from lmgp.utils.linalg import cholesky
 
-Floats = NDArray[np.float64]
-Complexes = NDArray[np.complex128]
-Indices = NDArray[np.intp]
 Operator = Callable[[Complexes], Complexes]
 
 # The most modes that are solved for at once.

@@ -7,18 +7,14 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import Rows, column_deviations
+from lmgp.data import Floats, Indices, Rows, column_deviations
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import LEAST, Posterior
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.joint import normal_draws
 from lmgp.utils.fitted import digest
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # A column is constant where its standard deviation is below this share of its largest value.
 CONSTANT = 1e-12
@@ -292,8 +288,7 @@ class Trended(Posterior):
         """Predict Y less its trend, with the uncertainty of the trend."""
         if not variance:
             return self._targets_alone.predict(X, False)
-        means, variances = self._posterior.predict(X)
-        assert variances is not None  # they were asked for
+        means, variances = self._posterior.distribution(X)
         return means[:, : self._t], variances + self._added(self.trend.columns(X) - means[:, self._t :])
 
     @cached_property

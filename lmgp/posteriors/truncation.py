@@ -4,8 +4,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmgp.data import Floats
 from lmgp.errors import NoEstimateError
 from lmgp.features.base import KernelMap
 from lmgp.features.taylor import TaylorFeatures
@@ -16,7 +16,6 @@ from lmgp.utils.memory import chunks
 if TYPE_CHECKING:
     from lmgp.posteriors.weights import WeightPosterior
 
-Floats = NDArray[np.float64]
 
 # The number of leading blocks of columns, from one half on, whose predictions are compared with that of all.
 N_BLOCKS = 8

@@ -4,11 +4,10 @@ import math
 from itertools import count, pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 from scipy.special import gammainc
 
-from lmgp.data import Noise, Rows
+from lmgp.data import Floats, Noise, Rows
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
@@ -17,8 +16,6 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.local import LocalPlan, fitted_map, reach_of
 from lmgp.posteriors.nearest import NearestPosterior
-
-Floats = NDArray[np.float64]
 
 # Up to this number of rows the variance is exact.
 FEW = 2048

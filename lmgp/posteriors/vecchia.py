@@ -2,21 +2,18 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Rows, as_tensor
+from lmgp.data import Floats, Indices, Rows, as_tensor
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 2**21
@@ -37,31 +34,6 @@ EARLY = 1 / 3
 
 # Neighbours stay the same until the ratio of two columns' lengthscales has changed by more than this factor.
 RENEWED = 1.35
-
-
-@dataclass(frozen=True, eq=False)
-class Value:
-    """The log likelihood of a sample of positions, and how it changes.
-
-    Attributes
-    ----------
-    terms : ndarray of shape (n_positions,)
-        log p(y_t | y of its neighbours) of each position, in nats, times its share: their mean estimates that over all
-        positions.
-    gradient : ndarray of shape (n_free + 1,)
-        Of their sum, by the logarithms of the kernel's free parameters and of the noise variance.
-    information : ndarray of shape (n_free + 1, n_free + 1)
-        The expected Fisher information of the sample.
-    """
-
-    terms: Floats
-    gradient: Floats
-    information: Floats
-
-    @property
-    def total(self) -> float:
-        """The sum of the terms."""
-        return float(self.terms.sum())
 
 
 class VecchiaLikelihood:
@@ -186,7 +158,7 @@ class VecchiaLikelihood:
             nearest[members, : order.shape[1]] = np.where(there, np.take_along_axis(found, order, axis=1), 0)
         return nearest, present
 
-    def __call__(self, kernel: Kernel, free: Floats) -> Value:
+    def __call__(self, kernel: Kernel, free: Floats) -> tuple[Floats, Floats, Floats]:
         """Evaluate the sample and its derivatives.
 
         Parameters
@@ -197,8 +169,13 @@ class VecchiaLikelihood:
 
         Returns
         -------
-        Value
-            With terms that are not finite where float64 does not allow a Cholesky factorisation.
+        terms : ndarray of shape (n_positions,)
+            log p(y_t | y of its neighbours) of each position, in nats, times its share: their mean estimates that over
+            all positions. Not finite where float64 does not allow a Cholesky factorisation.
+        gradient : ndarray of shape (n_free + 1,)
+            Of their sum, by the logarithms of the kernel's free parameters and of the noise variance.
+        information : ndarray of shape (n_free + 1, n_free + 1)
+            The expected Fisher information of the sample.
         """
         theta, shares = torch.from_numpy(np.array(free, dtype=np.float64)), torch.from_numpy(self._shares)
 
@@ -212,8 +189,12 @@ class VecchiaLikelihood:
             return terms, (share * score).sum(dim=0), information
 
         terms, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
-        value = Value(torch.cat(terms).numpy() * self._shares, sum(scores).numpy(), sum(informations).numpy())
-        return self._with_repetitions(value, float(free[-1]))
+        own, slope = torch.cat(terms).numpy() * self._shares, sum(scores).numpy()
+        weights = self._rows.weights
+        if weights is not None and self._rows.noise_variances is None:
+            # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
+            slope[-1] -= 0.5 * self._rows.n_targets * float(self._shares @ (weights[self.positions] - 1.0))
+        return own - self._repetitions(float(free[-1])), slope, sum(informations).numpy()
 
     def _of_targets(
         self, covariance: Tensor, gradient: Pullback, log_noise: float, part: slice
@@ -236,7 +217,7 @@ class VecchiaLikelihood:
         return terms, score, information
 
     def terms(self, kernel: Kernel, free: Floats) -> Floats:
-        """Evaluate the terms alone, see `Value`; in a third of the time."""
+        """Evaluate the terms alone, see `__call__`; in a third of the time."""
         log_variances, squares = self._errors(kernel, free)
         terms: Floats = -0.5 * (log_variances + squares).sum(axis=1)
         return self._shares * terms - self._repetitions(float(free[-1]))
@@ -305,17 +286,8 @@ class VecchiaLikelihood:
             by_noise = (V * (u * self._noise(log_noise, part))).sum(dim=-1, keepdim=True)
         return torch.cat((gradient.of_products(u, V), by_noise), dim=-1)
 
-    def _with_repetitions(self, value: Value, log_noise: float) -> Value:
-        """Add what w equal rows say beyond one row with the noise σ²/w."""
-        if self._rows.weights is None:
-            return value
-        if self._rows.noise_variances is None:
-            # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
-            repeated = float(self._shares @ (self._rows.weights[self.positions] - 1.0))
-            value.gradient[-1] -= 0.5 * self._rows.n_targets * repeated
-        return replace(value, terms=value.terms - self._repetitions(log_noise))
-
     def _repetitions(self, log_noise: float) -> Floats | float:
+        """Return what w equal rows say beyond one row with the noise σ²/w, with the sign of −1, of each position."""
         if self._rows.weights is None:
             return 0.0
         weights, noise = self._rows.weights[self.positions], self._rows.noise_variances

@@ -6,17 +6,18 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from lmgp.data import Noise, Rows, as_tensor
-from lmgp.features.adapter import TransformerFeatures
+from lmgp.data import Floats, Noise, Rows, as_tensor
+from lmgp.features.adapter import TransformerFeatures, make_feature_map
 from lmgp.features.base import KernelMap
 from lmgp.features.projection import Projection
 from lmgp.features.sparse import as_float
 from lmgp.features.statistics import Statistics
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.trees import blocks_of
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, without_itself
+from lmgp.posteriors.joint import ADVICE, root_of, with_variance
 from lmgp.posteriors.truncation import expected_divergence
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, USUAL, Arithmetic
 from lmgp.utils.lazy import Tensor, torch
@@ -24,7 +25,8 @@ from lmgp.utils.linalg import cholesky, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
-Floats = NDArray[np.float64]
+# The most rows of a block within which what a map leaves out is drawn with its correlations.
+BLOCK = 1024
 
 # D × D matrices that a model holds at a time: the Gram matrix, A and its factor.
 MATRICES = 3
@@ -106,12 +108,10 @@ class WeightPosterior(Posterior):
         return self.factor.nbytes + 2 * self.coefficients.nbytes
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = self._changed(
-            coefficients=combine(self.coefficients, combination), targets=self.targets.combined(combination)
-        )
+        other = super().combined(combination)
+        other.coefficients = combine(self.coefficients, combination)
+        other.targets = self.targets.combined(combination)
         vars(other).pop("weights", None)
-        if "_rows" in vars(self):
-            other._rows = self._rows.with_targets(self._rows.Y @ combination)
         return other
 
     def evaluate(self, X: Floats) -> tuple[Tensor, Tensor | None]:
@@ -153,15 +153,45 @@ class WeightPosterior(Posterior):
             return self.evaluate(X)[0].square().sum(dim=1).numpy()
         return super().prior_variance(X)
 
-    def covariance(self, X: Floats) -> Floats:  # noqa: D102
-        from lmgp.posteriors.joint import weight_covariance
+    def covariance(self, X: Floats) -> Floats:
+        """Return the covariance of rows by the map, with what it leaves out of the kernel, shape (m, m).
 
-        return weight_covariance(self, X)
+        That is the covariance k − φᵀφ where it is one, as of Nyström and Taylor maps; of other maps, each row's own.
+        """
+        m, n_features = len(X), self.features.n_features_out_
+        check_memory(8.0 * (4.0 * m**2 + 3.0 * m * n_features), f"The covariance of {m:,} rows", ADVICE)
+        columns, missing = self.evaluate(X)
+        whitened = self.whiten(columns)
+        found = (whitened.T @ whitened).numpy()
+        if missing is not None and self.noise.predicts_missing:
+            found += self._left_out(X, columns, missing)
+        return with_variance(found, found.diagonal().copy())
 
-    def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:  # noqa: D102
-        from lmgp.posteriors.joint import weight_samples
+    def sample(self, X: Floats, n_samples: int, rng: np.random.Generator) -> Floats:
+        """Draw errors by drawing weights, shape (m, n_samples); what a map leaves out, within blocks of near rows."""
+        features, kernel = self.features, self.kernel
+        white = torch.from_numpy(rng.standard_normal((len(self.factor), n_samples)))
+        weights, found = solve_upper(self.factor.T, white), np.empty((len(X), n_samples))
+        whole = features.leaves_covariance and kernel.can("metric")
+        parts = blocks_of(kernel.in_lengthscales(X), BLOCK) if whole else chunks(len(X), features.n_features_out_)
+        for part in parts:
+            columns, missing = self.evaluate(X[part])
+            found[part] = (columns @ weights).numpy()
+            if missing is not None and self.noise.predicts_missing:
+                beside = rng.standard_normal((len(columns), n_samples))
+                if features.leaves_covariance:
+                    found[part] += root_of(self._left_out(X[part], columns, missing)) @ beside
+                else:
+                    found[part] += missing.sqrt().numpy()[:, None] * beside
+        return found
 
-        return weight_samples(self, X, n_samples, rng)
+    def _left_out(self, X: Floats, columns: Tensor, missing: Tensor) -> Floats:
+        """Return the prior covariance that the map leaves out."""
+        if not self.features.leaves_covariance:
+            return np.diag(missing.numpy())
+        found: Floats = self.kernel.evaluate(as_tensor(X), as_tensor(X)).numpy() - (columns @ columns.T).numpy()
+        np.fill_diagonal(found, missing.numpy())
+        return found
 
     def without_each(self, rows: Rows) -> tuple[Floats, Floats]:  # noqa: D102
         means, variances = np.empty(rows.Y.shape), np.empty(len(rows))
@@ -241,18 +271,30 @@ def check_model(features: KernelMap, n_rows: int, n_inputs: int, max_memory_gib:
     check_memory(needed, f"The matrices of a model with {n_columns:,} columns", advice, max_memory_gib)
 
 
-def fitted_global_map(features: KernelMap, rows: Rows, max_memory_gib: float | None = None) -> tuple[KernelMap, Floats]:
+def fitted_global_map(
+    features: Any, kernel: Kernel, rows: Rows, rng: np.random.Generator, max_memory_gib: float | None = None
+) -> tuple[KernelMap, Floats]:
     """Fit a map of a global model; return it and its centre, shape (d,).
+
+    Parameters
+    ----------
+    features : FeatureMap or scikit-learn transformer
+        Cloned, and given the kernel and a seed where it has none.
+    kernel : Kernel
+    rows : Rows
+    rng : numpy.random.Generator
+    max_memory_gib : float, optional
+        For the matrices of a model with this map, in GiB; the machine's memory if not given.
 
     Raises
     ------
     MemoryLimitError
         If the matrices of its columns take more; the map has not been made then.
     """
-    check_model(features, len(rows), rows.X.shape[1], max_memory_gib)
-    centre = features.centre_of(rows.X, rows.weights)
-    features.fit_around(rows.X, centre[None, :])
-    return features, centre
+    made = make_feature_map(features, kernel, rng)
+    check_model(made, len(rows), rows.X.shape[1], max_memory_gib)
+    centre = made.centre_of(rows.X, rows.weights)
+    return made.fit_around(rows.X, centre[None, :]), centre
 
 
 def _needed(features: KernelMap, n_rows: int, n_inputs: int) -> tuple[float, int]:

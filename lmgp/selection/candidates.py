@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from itertools import count, pairwise, takewhile
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import gammainccinv
 
-from lmgp.data import Rows
+from lmgp.data import Floats, Rows
 from lmgp.errors import InputError, MemoryLimitError, nearest_names
 from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -19,9 +18,6 @@ from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.weights import check_model
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
 from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
-
-Floats = NDArray[np.float64]
-
 
 # The divergence falls no faster than size^(−power). Of random maps, the error in the kernel is of order size^(−1/2),
 # and the divergence at most quadratic in the square of that.

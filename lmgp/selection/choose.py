@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.data import Noise, Rows, generator, spawn
 from lmgp.errors import InputError, MemoryLimitError
@@ -33,8 +32,6 @@ from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import APPROXIMATION, Selection, at_once, select
 from lmgp.utils.progress import STAGES
-
-Floats = NDArray[np.float64]
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
 MEAN_ERROR = 1e-2

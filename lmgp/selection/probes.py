@@ -1,27 +1,21 @@
 """Probes: training rows that are held out, and their exact prediction."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows
-from lmgp.features.adapter import make_feature_map
+from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.residual import ResidualPosterior
-from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.lazy import torch
 from lmgp.utils.parallel import parallel_map
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
-
 
 # Up to this number of rows, the probes are drawn at random and predicted from all other rows: that takes about a
 # second. Of more rows, the probes come in groups of neighbours, and one neighbourhood serves a group.
@@ -117,7 +111,8 @@ class Probes:
         if n <= predicted_from_all(max_memory_gib):
             held = rng.permutation(n)[: max(1, min(N_PROBES, n // HELD_OUT))]
             rest = rows.take(np.setdiff1d(np.arange(n), held))
-            mean, variance = _both(ExactPosterior(kernel, rest, noise), rows.X[held])
+            means, variance = ExactPosterior(kernel, rest, noise).distribution(rows.X[held])
+            mean = means[:, 0]
             order = labels = np.arange(len(held))
             near, n_used, change = rest, len(rest), 0.0
         else:
@@ -179,43 +174,32 @@ def _nearest(scaled: Floats, tree: KDTree, held: Indices, gone: Indices, k: int)
     return np.setdiff1d(found, gone)
 
 
-def _both(posterior: ExactPosterior, X: Floats) -> tuple[Floats, Floats]:
-    means, variances = posterior.predict(X)
-    assert variances is not None  # they were asked for
-    return means[:, 0], variances
-
-
 def _reference(
     kernel: Kernel, noise: Noise, rest: Rows, groups: list[Floats], around: Indices, enough: float,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, float]:  # fmt: skip
     """Return means and variances of groups, from the rows around each, and by how much half of these change them."""
 
-    def by_neighbours(n: int) -> tuple[Floats, Floats]:
-        def predict(task: tuple[Floats, Indices]) -> tuple[Floats, Floats]:
-            return _both(ExactPosterior(kernel, rest.take(task[1]), noise), task[0])
-
-        return _joined(parallel_map(predict, list(zip(groups, around[:, :n], strict=True))))
-
-    def by_residuals(n: int, n_landmarks: int) -> tuple[Floats, Floats]:
-        made = make_feature_map(NystroemFeatures(n_landmarks), kernel, rng)
-        posterior = ResidualPosterior(kernel, rest, noise, *fitted_global_map(made, rest), 1, BLOCK_SIZE)
+    def predicted(make: Callable[[Indices, Floats], tuple[Floats, Floats]], n: int) -> tuple[Floats, Floats]:
         tasks = list(zip(around[:, :n], groups, strict=True))
-        means, variance = _joined(parallel_map(lambda task: posterior.predict_given(*task), tasks))
-        return means[:, 0], variance
+        parts = parallel_map(lambda task: make(*task), tasks)
+        means, variances = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return means[:, 0], variances
+
+    def of_rows(near: Indices, X: Floats) -> tuple[Floats, Floats]:
+        return ExactPosterior(kernel, rest.take(near), noise).distribution(X)
+
+    def residuals(n_landmarks: int) -> ResidualPosterior:
+        return ResidualPosterior(kernel, rest, noise, NystroemFeatures(n_landmarks), rng, 1, BLOCK_SIZE)
 
     def change(before: tuple[Floats, Floats], after: tuple[Floats, Floats]) -> float:
         (m, v), (mean, variance) = before, after
         return float(kl_divergence(m, v + noise.variance, mean, variance + noise.variance).mean())
 
     k = around.shape[1]
-    fewer, more = by_neighbours(k // 2), by_neighbours(k)
+    fewer, more = predicted(of_rows, k // 2), predicted(of_rows, k)
     n_landmarks = min(LANDMARKS, ENTRIES // len(rest), len(rest))
     if change(fewer, more) > enough and n_landmarks >= 2:
-        fewer, more = by_residuals(k // 2, n_landmarks // 2), by_residuals(k, n_landmarks)
+        fewer = predicted(residuals(n_landmarks // 2).predict_given, k // 2)
+        more = predicted(residuals(n_landmarks).predict_given, k)
     return *more, change(fewer, more)
-
-
-def _joined(parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-    means, variances = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return means, variances

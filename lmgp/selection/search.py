@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.data import Approximation
 from lmgp.metrics import kl_divergence
@@ -18,8 +17,6 @@ from lmgp.selection.methods import EXACT, NEAREST_ROWS, RESIDUAL, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.utils.progress import tried_model
 from lmgp.utils.trials import Trials, aligned
-
-Floats = NDArray[np.float64]
 
 # What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
 APPROXIMATION: Approximation = "fitc"
@@ -340,8 +337,7 @@ class _Trials:
         n_probes, spread, kl = 0, 0.0, float(np.mean(ratio - 1.0 - np.log(ratio)) / 2.0)
         for look in (FIRST_LOOK, len(probes.X)):
             if kl <= FAR_OFF * target and n_probes < len(probes.X):
-                means, variance = model.predict(probes.X[:look])
-                assert variance is not None  # they were asked for
+                means, variance = model.distribution(probes.X[:look])
                 found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean[:look], expected[:look])
                 n_probes, (kl, spread) = len(found), probes.mean_and_error(found)
         family.seen[candidate.size] = kl, n_probes > 0

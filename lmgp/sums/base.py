@@ -7,11 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Rows, Summary, TargetSums, not_there
+from lmgp.data import Floats, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.posteriors.base import Posterior
-
-Floats = NDArray[np.float64]
 
 NO_ROW = "No row would be left. A model needs at least one: fit another one instead."
 

@@ -11,7 +11,6 @@ its first row later has the sums of all earlier rows.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from operator import attrgetter
 from typing import Any, ClassVar, Self
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Noise, Rows, Summary, TargetSums, as_tensor, not_there, remaining
+from lmgp.data import Floats, Indices, Noise, Rows, Summary, TargetSums, as_tensor, not_there, remaining
 from lmgp.errors import InputError
 from lmgp.features.base import KernelMap
 from lmgp.features.moments import LARGEST_SQUARE, MomentPlan, MomentSums
@@ -27,8 +26,8 @@ from lmgp.features.statistics import Statistics
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.clustering import rows_within
-from lmgp.neighbours.lattice import Floats, Indices, Keys, Lattice, grouped, union
-from lmgp.posteriors.base import Posterior, rows_are_gone
+from lmgp.neighbours.lattice import Keys, Lattice, grouped, union
+from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.sums.base import Sums, combined
@@ -431,26 +430,25 @@ def _target_sums(of_pairs: Floats, totals: Floats, log_precision: float) -> Targ
     return TargetSums(products, totals, float(totals[-1]), log_precision, products.diagonal().copy())
 
 
+def _plan_moments(features: KernelMap, reach: float) -> None:
+    """Let a Taylor map sum moments where that pays for as many rows as may come, and all of them are in range."""
+    exponents = getattr(features, "exponents_", None)
+    if not isinstance(features, TaylorFeatures) or exponents is None:
+        return
+    pays = reach**2 < LARGEST_SQUARE and MomentPlan.pays(exponents, int(ROWS_TO_COME))
+    features.moments_ = (features.moments_ or MomentPlan(exponents)) if pays else None
+
+
 @dataclass(frozen=True, eq=False)
-class CubePlan:
-    """What is frozen of posteriors around centroids from sums: how rows are summed.
+class CubeSums(Sums):
+    """Sums over rows around centroids; the last target is 1.
 
     Attributes
     ----------
-    kernel : Kernel
-    features : KernelMap
-        Fitted, with a reach.
-    noise : Noise
-    lattice : Lattice
-    reach : float
-        In lengthscales: rows farther from a centre are not summed for it.
-    given : ndarray of shape (n_centroids, d) or None
-        Centroids in place of those of the lattice.
-    seen : ndarray of shape (n_cells, d) or None
-        The cubes that may have rows, of more columns than three; None where any may.
-    max_memory_gib : float or None
-    nodes : Nodes or None
-        By which rows are summed in their own cubes.
+    cubes : Cubes or None
+        The sums over rows that are summed in their own cubes; None if there are no such rows.
+    around : CentreSums or None
+        The sums over all other rows, for all centres within reach; None if there are no such rows.
     """
 
     kernel: Kernel
@@ -462,13 +460,17 @@ class CubePlan:
     seen: Keys | None
     max_memory_gib: float | None
     nodes: Nodes | None
+    cubes: Cubes | None = None
+    around: CentreSums | None = None
+
+    least_rows: ClassVar[int] = 2**12
 
     @classmethod
-    def of(
+    def over(
         cls, kernel: Kernel, noise: Noise, features: Any, rows: Rows, threshold: float,
         centroids: Floats | None, rng: np.random.Generator, max_memory_gib: float | None = None,
     ) -> Self:  # fmt: skip
-        """Freeze a map and its reach, before it is known how many rows come.
+        """Make the sums over no rows, with a map and its reach, before it is known how many rows come.
 
         Parameters
         ----------
@@ -477,7 +479,7 @@ class CubePlan:
         features : FeatureMap or scikit-learn transformer
             See `lmgp.posteriors.local.fitted_map`.
         rows : Rows
-            Some rows: all of the first ones, or a sample.
+            Some rows, with all targets: all of the first ones, or a sample.
         threshold : float
             In lengthscales.
         centroids : ndarray of shape (n_centroids, d), optional
@@ -506,27 +508,60 @@ class CubePlan:
         _plan_moments(fitted, reach)
         seen = cells if d > MOST_COLUMNS else None
         nodes = Nodes.serving(fitted, noise, lattice, reach)
-        return cls(kernel, fitted, noise, lattice, reach, centroids, seen, max_memory_gib, nodes)
+        none = TargetSums.zeros(rows.n_targets), None, None
+        return cls(*none, kernel, fitted, noise, lattice, reach, centroids, seen, max_memory_gib, nodes)
 
-    def check(self, other: Self) -> None:
-        """Refuse sums of another plan.
+    @property
+    def noise_variance(self) -> float:  # noqa: D102
+        return self.noise.variance
+
+    @property
+    def covers(self) -> bool:  # noqa: D102
+        return self.given is None and len(self.lattice.metric) > MOST_COLUMNS
+
+    def places(self, rows: Rows) -> Keys:
+        """Return the cubes of rows, each once."""
+        return grouped(self.lattice.cells(rows.X))[0]
+
+    def covering(self, places: Keys) -> Self:
+        """Return the sums that know of rows in these cubes."""
+        seen = places if self.seen is None else union(self.seen, places)[0]
+        return replace(self, seen=seen)
+
+    def check(self, rows: Rows) -> None:
+        """Refuse rows out of the cubes that are known, where there are no sums for others.
 
         Raises
         ------
         InputError
         """
-        if self is other:
+        seen = self.seen
+        if self.given is not None or seen is None:
             return
-        self.features.source(self.noise, None).check(other.features.source(other.noise, None))
-        names = ("reach", "lattice.threshold", "given", "seen")
-        if not all(np.array_equal(of(self), of(other)) for of in map(attrgetter, names)):
-            raise InputError(ONE_START)
+        _, known, cubes = union(seen, self.lattice.cells(rows.X))
+        outside = ~np.isin(cubes, known)
+        if outside.any():
+            row = int(np.argmax(outside))
+            raise InputError(
+                f"{int(outside.sum()):,} rows are farther from all centroids than the threshold, the first of them row "
+                f"{row}, {rows.X[row].tolist()}. With more than {MOST_COLUMNS} columns, a model of sums gets no "
+                "centroids later. Fit it to a source that can be read again, or give centroids."
+            )
 
-    def none(self, centre: Floats | None, n_targets: int) -> Statistics:
+    def empty(self) -> Self:  # noqa: D102
+        return replace(super().empty(), cubes=None, around=None)
+
+    def of(self, rows: Rows) -> Self:  # noqa: D102
+        sums = replace(self.empty(), targets=TargetSums.of(rows, self.noise)[0], summary=Summary.of(rows))
+        if self.nodes is None or rows.noise_variances is not None:
+            return replace(sums, around=self._around_centres(rows))
+        return replace(sums, cubes=Cubes.of(rows, self.lattice, self.nodes, self.max_memory_gib))
+
+    def none(self, centre: Floats | None) -> Statistics:
         """Return the statistics of no rows around a centre."""
-        return self.features.summed((), self.features.source(self.noise, centre), n_targets)
+        return self.features.summed((), self.features.source(self.noise, centre), len(self.targets.totals))
 
-    def around(self, rows: Rows) -> CentreSums:
+    def _around_centres(self, rows: Rows) -> CentreSums:
         """Sum rows for each centre within reach of them."""
         if self.given is not None:
             keys, centres = np.arange(len(self.given), dtype=np.int64)[:, None], self.given
@@ -534,7 +569,7 @@ class CubePlan:
             cells, numbers = grouped(self.lattice.cells(rows.X))
             keys = self.lattice.around(cells, self.reach) if self.seen is None else self.seen
             centres = self.lattice.centres(keys)
-        none = self.none(None, rows.n_targets)
+        none = self.none(None)
         sums: Any = none.sums
         check_memory(
             float(len(keys) * (sums.gram.nbytes + sums.cross.nbytes)),
@@ -567,92 +602,13 @@ class CubePlan:
         stay = totals[:, -1] > 0.0
         return CentreSums(keys[stay], gram[stay], cross[stay], targets[stay], totals[stay], held[stay])
 
-
-def _plan_moments(features: KernelMap, reach: float) -> None:
-    """Let a Taylor map sum moments where that pays for as many rows as may come, and all of them are in range."""
-    exponents = getattr(features, "exponents_", None)
-    if not isinstance(features, TaylorFeatures) or exponents is None:
-        return
-    pays = reach**2 < LARGEST_SQUARE and MomentPlan.pays(exponents, int(ROWS_TO_COME))
-    features.moments_ = (features.moments_ or MomentPlan(exponents)) if pays else None
-
-
-@dataclass(frozen=True, eq=False)
-class CubeSums(Sums):
-    """Sums over rows around centroids; the last target is 1.
-
-    Attributes
-    ----------
-    plan : CubePlan
-    cubes : Cubes or None
-        The sums over rows that are summed in their own cubes; None if there are no such rows.
-    around : CentreSums or None
-        The sums over all other rows, for all centres within reach; None if there are no such rows.
-    """
-
-    plan: CubePlan
-    cubes: Cubes | None = None
-    around: CentreSums | None = None
-
-    least_rows: ClassVar[int] = 2**12
-
-    @classmethod
-    def over(cls, plan: CubePlan, n_targets: int) -> Self:
-        """Make the sums over no rows."""
-        return cls(TargetSums.zeros(n_targets), None, None, plan)
-
-    @property
-    def noise_variance(self) -> float:  # noqa: D102
-        return self.plan.noise.variance
-
-    @property
-    def covers(self) -> bool:  # noqa: D102
-        return self.plan.given is None and len(self.plan.lattice.metric) > MOST_COLUMNS
-
-    def places(self, rows: Rows) -> Keys:
-        """Return the cubes of rows, each once."""
-        return grouped(self.plan.lattice.cells(rows.X))[0]
-
-    def covering(self, places: Keys) -> Self:
-        """Return the sums that know of rows in these cubes."""
-        seen = places if self.plan.seen is None else union(self.plan.seen, places)[0]
-        return replace(self, plan=replace(self.plan, seen=seen))
-
-    def check(self, rows: Rows) -> None:
-        """Refuse rows out of the cubes that are known, where there are no sums for others.
-
-        Raises
-        ------
-        InputError
-        """
-        seen = self.plan.seen
-        if self.plan.given is not None or seen is None:
-            return
-        _, known, cubes = union(seen, self.plan.lattice.cells(rows.X))
-        outside = ~np.isin(cubes, known)
-        if outside.any():
-            row = int(np.argmax(outside))
-            raise InputError(
-                f"{int(outside.sum()):,} rows are farther from all centroids than the threshold, the first of them row "
-                f"{row}, {rows.X[row].tolist()}. With more than {MOST_COLUMNS} columns, a model of sums gets no "
-                "centroids later. Fit it to a source that can be read again, or give centroids."
-            )
-
-    def empty(self) -> Self:  # noqa: D102
-        return replace(super().empty(), cubes=None, around=None)
-
-    def of(self, rows: Rows) -> Self:  # noqa: D102
-        plan, relative = self.plan, self.plan.noise.relative_precision(rows)
-        targets, _ = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
-        sums = replace(self.empty(), targets=targets, summary=Summary.of(rows))
-        if plan.nodes is None or rows.noise_variances is not None:
-            return replace(sums, around=plan.around(rows))
-        return replace(sums, cubes=Cubes.of(rows, plan.lattice, plan.nodes, plan.max_memory_gib))
-
     def combine(self, other: Self | RowSums, sign: float) -> Self:  # noqa: D102
         if isinstance(other, RowSums):
             return self.combine(self.of(other.rows), sign)
-        self.plan.check(other.plan)
+        self.features.source(self.noise, None).check(other.features.source(other.noise, None))
+        names = ("reach", "lattice.threshold", "given", "seen")
+        if not all(np.array_equal(of(self), of(other)) for of in map(attrgetter, names)):
+            raise InputError(ONE_START)
         targets = self.targets.combine(other.targets, sign)
         if sign < 0.0:
             targets.check_remaining(self.targets)
@@ -664,110 +620,79 @@ class CubeSums(Sums):
             around=combined(self.around, other.around, sign),
         )
 
-    def posterior(self, combination: Floats, start: Posterior | None = None) -> LocalPosterior:  # noqa: D102
-        source = SumsAround(self.settled, combination)
-        return LocalPosterior(source, source.centroids, source.centroids, self.plan.lattice.threshold)
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> "SumsAround":  # noqa: D102
+        return SumsAround(self.settled, combination)
 
 
-class SumsAround:
-    """Solves around centroids from sums over rows.
+class SumsAround(LocalPosterior):
+    """The posteriors around centroids of sums over rows.
 
     Parameters
     ----------
     sums : CubeSums
     combination : ndarray of shape (s, t)
         The targets are those of the sums times this matrix.
-
-    Attributes
-    ----------
-    centroids : ndarray of shape (n_centroids, d)
-        In the units of X. All others are as `lmgp.posteriors.local.Around` says.
     """
 
+    is_primal = True
+
     def __init__(self, sums: CubeSums, combination: Floats) -> None:
-        plan = sums.plan
         self._sums, self._combination = sums, combination
-        self.kernel, self.noise, self.features, self.reach = plan.kernel, plan.noise, plan.features, plan.reach
-        self.n_rows, self.n_targets, self.is_primal = sums.n_rows, combination.shape[1], True
-        self.limit = np.inf if plan.max_memory_gib is None else plan.max_memory_gib * 2**30
-        keys = self._keys()
-        self.centroids = plan.lattice.centres(keys) if plan.given is None else plan.given
+        self.kernel, self.noise, self.features, self.reach = sums.kernel, sums.noise, sums.features, sums.reach
+        self.n_rows, keys = sums.n_rows, self._keys()
+        centroids = sums.lattice.centres(keys) if sums.given is None else sums.given
+        super().__init__(centroids, centroids, sums.lattice.threshold, combination.shape[1], sums.max_memory_gib)
         # Where the sums around each centroid are; −1 where no row was summed around it.
         self._numbers = np.full(len(keys), -1)
         if sums.around is not None:
             _, mine, theirs = union(keys, sums.around.keys)
             found, where = np.isin(mine, theirs), np.argsort(theirs)
             self._numbers[found] = where[np.searchsorted(theirs, mine[found], sorter=where)]
+        if sums.cubes is not None:
+            self._place(sums.cubes)
+
+    def _place(self, cubes: Cubes) -> None:
+        """Make what finds the cubes around a centroid."""
+        fine = self._fine = self._sums.lattice.parted(cubes.nodes.parts)
+        self._cubes, self._centres = cubes, fine.centres(cubes.keys)
+        self._far = self.reach + 0.5 * fine.side * len(fine.metric) ** 0.5
+        self._tree = KDTree(self._centres / fine.metric)
+        # Where the rows of a cube begin, and where its moments are; −1 of a cube without moments.
+        self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
+        self._summed = np.full(len(cubes.keys), -1)
+        self._summed[cubes.summed] = np.arange(len(cubes.summed))
+        self._weights = cubes.nodes.weights(cubes.moments)
+        self._table: NodeTable | None = None
 
     def _keys(self) -> Keys:
         """Return the keys of the centroids: of cubes with rows, or of those that were given."""
-        plan, cubes, around = self._sums.plan, self._sums.cubes, self._sums.around
-        if plan.given is not None:
-            return np.arange(len(plan.given), dtype=np.int64)[:, None]
-        held = [np.empty((0, len(plan.lattice.metric)), dtype=np.int64)]
+        given, cubes, around = self._sums.given, self._sums.cubes, self._sums.around
+        if given is not None:
+            return np.arange(len(given), dtype=np.int64)[:, None]
+        held = [np.empty((0, len(self._sums.lattice.metric)), dtype=np.int64)]
         if cubes is not None:
             held.append(cubes.keys // cubes.nodes.parts)
         if around is not None:
             held.append(around.keys[around.held > 0.0])
         return grouped(np.concatenate(held))[0]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _made_of(self) -> dict[str, Any]:
         return {"sums": self._sums, "combination": self._combination}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
-
-    @property
-    def rows(self) -> Rows:
-        """There are none.
-
-        Raises
-        ------
-        InputError
-        """
-        raise rows_are_gone()
-
-    def solve(self, index: int | None, centroid: Floats) -> WeightPosterior:  # noqa: D102
-        statistics = none = self._sums.plan.none(centroid, len(self._combination))
+    def _around(self, index: int | None, centroid: Floats) -> WeightPosterior:
+        statistics = none = self._sums.none(centroid)
         number = -1 if index is None else self._numbers[index]
         if self._sums.around is not None and number >= 0:
             statistics = statistics + self._sums.around.statistics(number, none)
         if self._sums.cubes is not None:
-            statistics = statistics + self._placed.around(centroid, none)
-        return WeightPosterior(self.features, centroid, self.kernel, statistics, self._combination)
+            statistics = statistics + self._of_cubes(centroid, none)
+        return WeightPosterior(self._sums.features, centroid, self.kernel, statistics, self._combination)
 
-    @cached_property
-    def _placed(self) -> "PlacedCubes":
-        assert self._sums.cubes is not None  # or none are asked for
-        return PlacedCubes(self._sums.cubes, self._sums.plan)
-
-
-class PlacedCubes:
-    """Finds the cubes around a centroid, and sums their rows.
-
-    Parameters
-    ----------
-    cubes : Cubes
-    plan : CubePlan
-    """
-
-    def __init__(self, cubes: Cubes, plan: CubePlan) -> None:
-        self._plan, self._cubes, self._fine = plan, cubes, plan.lattice.parted(cubes.nodes.parts)
-        self._centres = self._fine.centres(cubes.keys)
-        self._reach = plan.reach + 0.5 * self._fine.side * len(self._fine.metric) ** 0.5
-        self._tree = KDTree(self._centres / self._fine.metric)
-        # Where the rows of a cube begin, and where its moments are; −1 of a cube without moments.
-        self._starts = np.searchsorted(cubes.numbers, np.arange(len(cubes.keys) + 1))
-        self._places = np.full(len(cubes.keys), -1)
-        self._places[cubes.summed] = np.arange(len(cubes.summed))
-        self._weights = cubes.nodes.weights(cubes.moments)
-        self._table: NodeTable | None = None
-
-    def around(self, centroid: Floats, none: Statistics) -> Statistics:
-        """Return the statistics of the rows around a centroid of shape (d,), from those of no rows."""
+    def _of_cubes(self, centroid: Floats, none: Statistics) -> Statistics:
+        """Return the statistics of the rows in cubes around a centroid of shape (d,), from those of no rows."""
         metric, total, cubes = self._fine.metric, none, self._cubes
-        near = np.array(sorted(self._tree.query_ball_point(centroid / metric, self._reach)), dtype=np.intp)
-        summed = near[self._places[near] >= 0]
+        near = np.array(sorted(self._tree.query_ball_point(centroid / metric, self._far)), dtype=np.intp)
+        summed = near[self._summed[near] >= 0]
         if len(summed):
             total = total + self._of_moments(summed, centroid, none)
         kept = near[self._starts[near] < self._starts[near + 1]]
@@ -777,8 +702,8 @@ class PlacedCubes:
             X = self._centres[cubes.numbers[rows]] - centroid + cubes.places[:, rows].T * half
             linear = cubes.weights[:, rows][_with_last(len(cubes.weights))]  # w T, and w itself behind them
             kept_rows = Rows(X, (linear / linear[-1]).T, linear[-1])
-            parts = map(kept_rows.take, chunks(len(X), self._plan.features.row_size))
-            total = total + self._plan.features.summed(parts, none.source, len(linear))
+            parts = map(kept_rows.take, chunks(len(X), self._sums.features.row_size))
+            total = total + self._sums.features.summed(parts, none.source, len(linear))
         return total
 
     def _of_moments(self, near: Indices, centroid: Floats, none: Statistics) -> Statistics:
@@ -787,10 +712,10 @@ class PlacedCubes:
         origin = np.floor(place + 1e-6).astype(np.int64)
         table = self._table
         if table is None or not np.allclose(table.place, place - origin, rtol=0.0, atol=1e-9):
-            reach = self._reach / self._fine.side
-            table = NodeTable(self._plan, self._cubes.nodes, self._fine.side, place - origin, reach)
+            reach = self._far / self._fine.side
+            table = NodeTable(self._sums, self._cubes.nodes, self._fine.side, place - origin, reach)
             self._table = table
-        return table.summed(self._cubes.keys[near] - origin, self._weights[self._places[near]], none)
+        return table.summed(self._cubes.keys[near] - origin, self._weights[self._summed[near]], none)
 
 
 class NodeTable:
@@ -798,7 +723,7 @@ class NodeTable:
 
     Parameters
     ----------
-    plan : CubePlan
+    of : CubeSums
         With a map that has moments.
     nodes : Nodes
     side : float
@@ -809,7 +734,7 @@ class NodeTable:
         In sides.
     """
 
-    def __init__(self, plan: CubePlan, nodes: Nodes, side: float, place: Floats, reach: float) -> None:
+    def __init__(self, of: CubeSums, nodes: Nodes, side: float, place: Floats, reach: float) -> None:
         self.place, self._side, d = place, nodes.side, len(place)
         most = int(np.ceil(reach)) + 1
         self._most, self._n_along = most, 2 * most + 1
@@ -817,15 +742,15 @@ class NodeTable:
         # In lengthscales, shape (cubes along a column, nodes of a cube along it, d).
         places = side * (along[..., None] - place)
         columns = as_tensor(places.reshape(-1, d))
-        (self._left, self._right), own = plan.features.moments_.of_rows(columns)
+        (self._left, self._right), own = of.features.moments_.of_rows(columns)
         halves = [torch.exp(0.5 * columns[:, j].square()) for j in range(d)]
         halves += [torch.ones_like(halves[0])] * (2 - d)
         self._own_left, self._own_right = own[0] * halves[0], own[1] * halves[1]
-        self._relative = self._precisions(plan, places) if plan.noise.counts_missing else None
+        self._relative = self._precisions(of, places) if of.noise.counts_missing else None
 
-    def _precisions(self, plan: CubePlan, places: Floats) -> Floats:
+    def _precisions(self, of: CubeSums, places: Floats) -> Floats:
         """Return σ²/σᵢ² of all nodes, shape (cubes, side, side) or (cubes, side, 1)."""
-        assert isinstance(plan.features, TaylorFeatures)  # the only one with moments
+        assert isinstance(of.features, TaylorFeatures)  # the only one with moments
         d = places.shape[2]
         if d == 1:
             grid = places.reshape(-1, 1)
@@ -833,10 +758,10 @@ class NodeTable:
             first, second = np.broadcast_arrays(places[:, None, :, None, 0], places[None, :, None, :, 1])
             grid = np.stack((first, second), axis=-1).reshape(-1, 2)
         relative = np.empty(len(grid))
-        for part in chunks(len(grid), plan.features.n_features_out_):
-            missing = plan.features.missing_variance(as_tensor(grid[part] * plan.lattice.metric))
+        for part in chunks(len(grid), of.features.n_features_out_):
+            missing = of.features.missing_variance(as_tensor(grid[part] * of.lattice.metric))
             assert missing is not None  # of a truncated series
-            relative[part] = plan.noise.variance / (plan.noise.variance + missing.numpy())
+            relative[part] = of.noise.variance / (of.noise.variance + missing.numpy())
         return relative.reshape(-1, self._side, self._side if d == 2 else 1)
 
     def summed(self, keys: Keys, weights: Floats, none: Statistics) -> Statistics:

@@ -4,9 +4,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmgp.data import ROUNDING, Noise, Rows, Source, Summary, TargetSums, not_there
+from lmgp.data import ROUNDING, Floats, Noise, Rows, Source, Summary, TargetSums, not_there
 from lmgp.errors import NumericalError
 from lmgp.features.base import KernelMap
 from lmgp.features.statistics import FeatureSums, GramSums, Statistics
@@ -16,8 +15,6 @@ from lmgp.posteriors.rounding import rounding_divergence
 from lmgp.posteriors.weights import WeightPosterior, accumulate
 from lmgp.sums.base import Sums, combined
 from lmgp.utils.arithmetic import Arithmetic
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,30 +1,19 @@
 """Rows that are kept: the sums of what has no sums."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import ROUNDING, Noise, Rows, Summary, TargetSums, not_there
+from lmgp.data import ROUNDING, Floats, Noise, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.local import LocalPlan
+from lmgp.posteriors.nearest import NearestPlan
 from lmgp.sums.base import Sums
 
-Floats = NDArray[np.float64]
-
 ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
-
-
-class PosteriorPlan(Protocol):
-    """What is frozen of a posterior: all but its rows."""
-
-    @property
-    def name(self) -> str:
-        """A name that plans of one map, or of as many neighbours, share."""
-
-    def __call__(self, rows: Rows, start: Posterior | None = None) -> Posterior:
-        """Return the posterior of rows with centred targets, made from that of nearly the same rows where it helps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +23,14 @@ class RowSums(Sums):
     Attributes
     ----------
     noise : Noise
-    plan : PosteriorPlan
+    plan : LocalPlan or NearestPlan
         How a posterior is made of rows.
     rows : Rows
         Those kept so far.
     """
 
     noise: Noise
-    plan: PosteriorPlan
+    plan: LocalPlan | NearestPlan
     rows: Rows
 
     uses_start: ClassVar[bool] = True
@@ -51,7 +40,7 @@ class RowSums(Sums):
         return True
 
     @classmethod
-    def over(cls, noise: Noise, plan: PosteriorPlan, rows: Rows) -> Self:
+    def over(cls, noise: Noise, plan: LocalPlan | NearestPlan, rows: Rows) -> Self:
         """Keep rows, and how posteriors are made of them."""
         return cls(TargetSums.zeros(rows.n_targets), None, None, noise, plan, rows.take(slice(0))).of(rows)
 
@@ -63,10 +52,8 @@ class RowSums(Sums):
         return replace(super().empty(), rows=self.rows.take(slice(0)))
 
     def of(self, rows: Rows) -> Self:  # noqa: D102
-        relative = self.noise.relative_precision(rows)
-        targets, _ = TargetSums.of(rows.Y, rows.weights, None if relative is None else relative.numpy())
         summary = Summary.of(rows) if len(rows) else None
-        return replace(self, targets=targets, summary=summary, waiting=None, rows=rows)
+        return replace(self, targets=TargetSums.of(rows, self.noise)[0], summary=summary, waiting=None, rows=rows)
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return the rows of both, or those without the others.
@@ -77,27 +64,39 @@ class RowSums(Sums):
             If the others are not kept, or of another map or noise; or if one of them that is to be taken out is not
             among the rows. It names the first one.
         """
-        self._check(other)
+        kept = other.rows if isinstance(other, RowSums) else None
+        if kept is not None and (self.noise != other.noise or self.plan.name != other.plan.name):
+            what = "map" if self.noise == other.noise else "noise variance"
+            raise InputError(f"Models of one {what} merge; these differ in it. {ONE_START}")
+        rows = combined_rows(self.rows, kept, sign, self.noise_variance)
         if sign < 0.0:
-            return self.of(self.rows.take(rows_that_stay(self.rows, other.rows, self.noise_variance)))
+            return self.of(rows)
         if self.summary is None or other.summary is None:
             return other if self.summary is None else self
         targets, summary = self.targets.combine(other.targets), self.summary.combine(other.summary)
-        return replace(self, targets=targets, summary=summary, rows=self.rows.joined(other.rows, self.noise_variance))
-
-    def _check(self, other: Sums) -> None:
-        if not isinstance(other, RowSums):
-            raise InputError(
-                "A model that keeps its rows gets no sums of rows that are not kept. Merge the other way round: the "
-                "model of the stream takes the rows of this one."
-            )
-        if self.noise != other.noise or self.plan.name != other.plan.name:
-            what = "map" if self.noise == other.noise else "noise variance"
-            raise InputError(f"Models of one {what} merge; these differ in it. {ONE_START}")
+        return replace(self, targets=targets, summary=summary, rows=rows)
 
     def posterior(self, combination: Floats, start: Posterior | None = None) -> Posterior:  # noqa: D102
         rows = self.settled.rows
         return self.plan(rows.with_targets(rows.Y @ combination), start)
+
+
+def combined_rows(rows: Rows, others: Rows | None, sign: float, noise_variance: float) -> Rows:
+    """Return rows and others, or with sign −1 rows without the others, each once.
+
+    Raises
+    ------
+    InputError
+        If the others are not kept, or one of them that is to be taken out is not among the rows.
+    """
+    if others is None:
+        raise InputError(
+            "A model that keeps its rows gets no sums of rows that are not kept. Merge the other way round: the model "
+            "of the stream takes the rows of this one."
+        )
+    if sign > 0.0:
+        return rows.joined(others, noise_variance)
+    return rows.take(rows_that_stay(rows, others, noise_variance))
 
 
 def rows_that_stay(rows: Rows, others: Rows, noise_variance: float) -> NDArray[np.bool_]:

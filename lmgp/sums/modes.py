@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Noise, Rows, Summary, TargetSums, not_there
+from lmgp.data import Floats, Noise, Rows, Summary, TargetSums, not_there
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
@@ -14,9 +14,8 @@ from lmgp.posteriors.modes import ModePlan
 from lmgp.posteriors.spectral import FEW_MODES, ModeStatistics, SpectralPosterior
 from lmgp.posteriors.variance import cell_side, is_gaussian
 from lmgp.sums.base import Sums, combined
-from lmgp.sums.kept import rows_that_stay
+from lmgp.sums.kept import combined_rows
 
-Floats = NDArray[np.float64]
 Keys = NDArray[np.int64]
 
 # Two targets are the same one up to this share of the largest one, and so are two numbers of rows.
@@ -194,19 +193,11 @@ class ModeSums(Sums):
 
     def combine(self, other: Self, sign: float) -> Self:  # noqa: D102
         statistics = self.statistics.combine(other.statistics, sign)
-        if self.rows is not None and other.rows is None:
-            raise InputError(
-                "A model that keeps its rows gets no sums of rows that are not kept. Merge the other way round: the "
-                "model of the stream takes the rows of this one."
-            )
         if sign < 0.0:
             statistics.targets.check_remaining(self.targets)
         rows, cells = self.rows, self.cells
-        if rows is not None and other.rows is not None:
-            if sign > 0.0:
-                rows = rows.joined(other.rows, self.noise_variance)
-            else:
-                rows = rows.take(rows_that_stay(rows, other.rows, self.noise_variance))
+        if rows is not None:
+            rows = combined_rows(rows, other.rows, sign, self.noise_variance)
         if cells is not None:
             theirs = cells.of(other.rows) if other.rows is not None else other.cells
             assert theirs is not None  # of the same modes

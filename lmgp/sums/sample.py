@@ -57,7 +57,7 @@ class Sample:
                 f"it has {'no ' if own else ''}noise variances, chunks before it have {'some' if own else 'none'}. "
                 "Give noise_variance, that of rows without one, or noise variances in all chunks."
             )
-        targets, _ = TargetSums.of(rows.Y, rows.weights, None)
+        targets, _ = TargetSums.of(rows)
         self._take(rows, self.rng.uniform(size=len(rows)), Summary.of(rows), targets, noise_variance or 1.0)
 
     def merge(self, other: Self) -> Self:

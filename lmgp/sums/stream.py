@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from itertools import islice, tee
 from os import PathLike
 from pathlib import Path
@@ -16,13 +17,17 @@ from tqdm import tqdm
 from lmgp.data import Rows, generator, spawn
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError
 from lmgp.io.sources import Chunk, RowSource
+from lmgp.saving.files import read_file, write_file
 from lmgp.saving.output import check_place
-from lmgp.sums.checkpoint import Checkpoint, read_checkpoint
 from lmgp.sums.sample import Sample
 from lmgp.utils.fitted import unchanged_on_failure
 
 # What a model knows of the columns of its rows.
 COLUMNS = ("n_features_in_", "feature_names_in_")
+
+# What a checkpoint calls itself, and what it has of a fit.
+CHECKPOINT = "checkpoint"
+STATE = ("rngs", "columns", "sample", "fit", "covered", "n_chunks", "n_rows", "mark")
 
 
 @dataclass
@@ -148,6 +153,23 @@ class StreamFit:
     verbose : bool
     center : float or array-like, optional
         A mean of y that is known.
+
+    Attributes
+    ----------
+    rngs : tuple of numpy.random.Generator
+        For learning, for what is drawn.
+    columns : dict
+        The number of columns, and their names where they have names.
+    sample : Sample or None
+        During the first pass.
+    fit : Fit or None
+        The model, after the first pass, with the sums of the last one.
+    covered : bool
+        Whether the sums have seen where all rows are, where they need that.
+    n_chunks, n_rows : int
+        That the present pass has finished.
+    mark : str
+        A digest of all of these chunks, each chained to that of the one before it.
     """
 
     def __init__(
@@ -155,39 +177,64 @@ class StreamFit:
     ) -> None:
         self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
         self.name = type(model).__name__
-        parameters = model._digest_of(center)
-        state = None
+        self._header = {"class": CHECKPOINT, "of": self.name, "parameters": model._digest_of(center)}
+        rng = generator(model.random_state)
+        # For learning, and for what is drawn; and one for the sample of the first pass.
+        self.rngs = tuple(spawn(rng, 2))
+        self.sample: Sample | None = Sample(spawn(rng, 1)[0])
+        self.columns: dict[str, Any] = {}
+        self.fit: Any = None
+        self.covered = False
+        self.n_chunks, self.n_rows, self.mark = 0, 0, ""
         if path is not None:
             check_place(path)
-            state = read_checkpoint(path, self.name, parameters)
-        # What is read once has no passes before that of the sums, and goes on with none.
-        if state is None or not (source.again or state.covered):
-            rng = generator(model.random_state)
-            rngs = spawn(rng, 2)
-            (sampling,) = spawn(rng, 1)
-            state = Checkpoint(self.name, parameters, tuple(rngs), {}, Sample(sampling))
-        self.state = state
+            state = self._read(Path(path).expanduser()) if Path(path).expanduser().exists() else {}
+            # What is read once has no passes before that of the sums, and goes on with none.
+            if state and (source.again or state["covered"]):
+                vars(self).update(state)
+
+    def _read(self, file: Path) -> dict[str, Any]:
+        """Read how far an earlier fit has come.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is no checkpoint, is damaged, or is of another model, other parameters or another version.
+        """
+        state, header = read_file(file)
+        cure = "Go on with what wrote it, or remove the file, or give another path, to begin again."
+        same = header.get("parameters") == self._header["parameters"] and isinstance(state, dict)
+        kind, wrote, of = (str(header.get(name))[:40] for name in ("class", "lmgp", "of"))
+        for fits, told in (
+            (kind == CHECKPOINT, f"is a model of {kind}, and no checkpoint"),
+            (wrote == version("lmgp"), f"was written by lmgp {wrote}, and this is lmgp {version('lmgp')}"),
+            (of == self.name, f"is a checkpoint of {of}, not of {self.name}"),
+            (same and state.keys() == set(STATE), f"is a checkpoint of a {self.name} with other parameters"),
+        ):
+            if not fits:
+                raise ModelFileError(f"{file} {told}. {cure}")
+        return dict(state)
 
     def run(self) -> None:
         """Do what is left of all passes."""
-        state, before, chunks = self.state, vars(self.model).copy(), None
+        before, chunks = vars(self.model).copy(), None
         with unchanged_on_failure(self.model):
             for name in ("_fitted", *COLUMNS):
                 vars(self.model).pop(name, None)
-            vars(self.model).update(state.columns)
-            if state.fit is None:
+            vars(self.model).update(self.columns)
+            if self.fit is None:
                 chunks = self._look()
                 self._freeze()
-            if not state.covered:
+            if not self.covered:
                 self._cover()
         try:
             self._pass(self.name, "in the model", self._sum, chunks)
-            n_rows = state.fit.sums.n_rows
+            n_rows = self.fit.sums.n_rows
             if n_rows < 2:
                 raise InputError(
                     f"At least 2 rows of positive weight are needed to fit a model; the stream has {n_rows}."
                 )
-            fitted = state.fit.solved
+            fitted = self.fit.solved
         except BaseException:
             self._keep(before)
             raise
@@ -197,7 +244,7 @@ class StreamFit:
 
     def _look(self) -> Iterator[Chunk] | None:
         """Take the sample; return all chunks where they can be read once only."""
-        sample = self.state.sample
+        sample = self.sample
         assert sample is not None  # until the model is frozen
         if self.model._needs_sample() and self.source.again:
             self._pass(f"{self.name}, first pass", "looked at", self._sample, looks=True)
@@ -212,12 +259,11 @@ class StreamFit:
         return again
 
     def _freeze(self) -> None:
-        state = self.state
-        assert state.sample is not None  # until now
-        state.fit = self.model._begun(state.sample, state.rngs, self.center)
-        state.sample = None
+        assert self.sample is not None  # until now
+        self.fit = self.model._begun(self.sample, self.rngs, self.center)
+        self.sample = None
         # Where all rows are, sums can see of chunks that are read again.
-        state.covered = not (state.fit.sums.covers and self.source.again)
+        self.covered = not (self.fit.sums.covers and self.source.again)
         self._begin_pass()
         if self.source.again:
             self._write()
@@ -226,21 +272,21 @@ class StreamFit:
         """Let the sums see where all rows are."""
         self._pass(f"{self.name}, centroids", "looked at", self._see, looks=True)
         self._begin_pass()
-        self.state.covered = True
+        self.covered = True
 
     def _sample(self, rows: Rows) -> None:
-        assert self.state.sample is not None  # until the model is frozen
-        self.state.sample.add(rows, self.model.noise_variance)
+        assert self.sample is not None  # until the model is frozen
+        self.sample.add(rows, self.model.noise_variance)
 
     def _see(self, rows: Rows) -> None:
-        sums = self.state.fit.sums
-        self.state.fit = replace(self.state.fit, sums=sums.covering(sums.places(rows)))
+        sums = self.fit.sums
+        self.fit = replace(self.fit, sums=sums.covering(sums.places(rows)))
 
     def _sum(self, rows: Rows) -> None:
-        self.state.fit = self.state.fit.with_more(rows)
+        self.fit = self.fit.with_more(rows)
 
     def _begin_pass(self) -> None:
-        self.state.n_chunks, self.state.n_rows, self.state.mark = 0, 0, ""
+        self.n_chunks, self.n_rows, self.mark = 0, 0, ""
 
     def _pass(
         self,
@@ -271,7 +317,7 @@ class StreamFit:
         kept = None
         with suppress(LmgpError, ValueError, ArithmeticError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            kept = self.state.fit.solved if self.state.fit.sums.n_rows > 1 else None
+            kept = self.fit.solved if self.fit.sums.n_rows > 1 else None
         if kept is None:
             vars(self.model).clear()
             vars(self.model).update(before)
@@ -280,39 +326,38 @@ class StreamFit:
 
     def _remaining(self, title: str, chunks: Iterator[Chunk] | None, looks: bool) -> Iterator[tuple[Place, Chunk]]:
         """Yield the chunks that are left, after a look at those that are not: they must be the same ones."""
-        state, source = self.state, self.source
-        if not state.n_chunks:
+        source = self.source
+        if not self.n_chunks:
             return reading(source, self.verbose, title, chunks, looks=looks)
         again, mark = source.chunks(), ""
-        for chunk in islice(again, state.n_chunks):
+        for chunk in islice(again, self.n_chunks):
             mark = _mark(chunk, mark)
-        if mark != state.mark:
+        if mark != self.mark:
             raise ModelFileError(
-                f"{self.path} is a checkpoint of another stream: the first {state.n_chunks:,} chunks of this one are "
+                f"{self.path} is a checkpoint of another stream: the first {self.n_chunks:,} chunks of this one are "
                 "not those that it has. Give the same chunks in the same order, or remove the file to begin again."
             )
-        return reading(source, self.verbose, title, again, state.n_chunks, state.n_rows, looks=looks)
+        return reading(source, self.verbose, title, again, self.n_chunks, self.n_rows, looks=looks)
 
     def _done(self, place: Place, chunk: Chunk) -> None:
-        state = self.state
-        skipped = place.chunk - state.n_chunks
-        state.n_chunks, state.n_rows = place.chunk + 1, (place.first or 0) + place.n
+        skipped = place.chunk - self.n_chunks
+        self.n_chunks, self.n_rows = place.chunk + 1, (place.first or 0) + place.n
         if self.path is not None:
             for one in (*[None] * skipped, chunk):
-                state.mark = _mark(one, state.mark)
+                self.mark = _mark(one, self.mark)
             self._write()
 
     def _write(self) -> None:
-        self.state.columns = {name: vars(self.model)[name] for name in COLUMNS if name in vars(self.model)}
+        """Write how far the fit has come to the checkpoint, which then replaces that of an earlier chunk."""
+        self.columns = {name: vars(self.model)[name] for name in COLUMNS if name in vars(self.model)}
         if self.path is not None:
-            self.state.write(self.path)
+            write_file(self.path, {name: vars(self)[name] for name in STATE}, "A checkpoint", self._header)
 
     def _kept(self, where: str) -> str:
-        state = self.state
-        told = f"The {state.n_rows:,} rows of the {state.n_chunks:,} chunks before it are {where}."
+        told = f"The {self.n_rows:,} rows of the {self.n_chunks:,} chunks before it are {where}."
         if self.path is not None:
             return f"{told} Mend the chunk and fit again with this checkpoint, {self.path}: it goes on with this chunk."
-        if where == "in the model" and state.n_chunks:
+        if where == "in the model" and self.n_chunks:
             return f"{told} Mend the chunk, and go on with partial_fit; or fit again, with checkpoint=."
         return f"{told} Mend the chunk, and fit again; with checkpoint= a fit goes on where it ended."
 

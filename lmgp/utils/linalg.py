@@ -77,6 +77,30 @@ def _check_correction(jitter: float, noise_variance: float, diagonal_share: floa
         )
 
 
+def factorise(covariance: Tensor, noise: Tensor) -> Tensor:
+    """Factorise K + Σ, with a correction of its diagonal where that is needed, see `cholesky`.
+
+    Parameters
+    ----------
+    covariance : Tensor of shape (..., n, n)
+        K; the noise is added to it in place.
+    noise : Tensor of shape (..., n)
+
+    Returns
+    -------
+    Tensor of shape (..., n, n)
+        Lower triangular.
+    """
+    covariance.diagonal(dim1=-2, dim2=-1).add_(noise)
+    least = noise.amin(dim=-1) if noise.shape[-1] else noise.new_zeros(noise.shape[:-1])
+    if least.ndim == 0:
+        return cholesky(covariance, float(least))
+    factors, failed = torch.linalg.cholesky_ex(covariance)
+    for index in failed.nonzero().ravel().tolist():
+        factors[index] = cholesky(covariance[index], float(least[index]))
+    return factors
+
+
 def solve_lower(factor: Tensor, right: Tensor) -> Tensor:
     """Solve L Z = right for lower triangular L of shape (n, n) and right of shape (n, m)."""
     return torch.linalg.solve_triangular(factor, right, upper=False)

@@ -25,7 +25,7 @@ from lmgp.errors import InputError
 from lmgp.gpytorch import from_gpytorch, to_gpytorch
 from lmgp.kernels.base import CAPABILITIES, Kernel, require
 from lmgp.kernels.stationary import StationaryKernel
-from lmgp.posteriors.likelihood import log_likelihood_and_gradient
+from tests.dense import log_likelihood_and_gradient
 
 SCALES = [0.7, 2.0, 1.1]
 

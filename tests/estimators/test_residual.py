@@ -17,7 +17,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.metrics import kl_divergence
-from lmgp.posteriors.residual import blocks_of
+from lmgp.neighbours.trees import blocks_of
 from tests.conftest import counts_and_noises, draw
 
 NOISE = 0.05

@@ -19,7 +19,7 @@ from lmgp import (
     TaylorFeatures,
 )
 from lmgp.errors import EmptyChunkWarning, InputError, ModelFileError, OutputError, StreamError
-from lmgp.sums.checkpoint import Checkpoint
+from lmgp.sums import stream
 from tests.estimators.streams import MODELS, both, chunks, drawn, every_model, of_chunks
 
 ROOT = Path(__file__).parents[2]
@@ -168,17 +168,17 @@ class TestCheckpoints:
 
     def test_a_full_disk_leaves_the_last_checkpoint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         X, y, T = drawn()
-        path, written = tmp_path / "state", Checkpoint.write
+        path, written = tmp_path / "state", stream.write_file
         counted = iter(range(100))
 
-        def full(self: Checkpoint, path: Any) -> None:
+        def full(path: Any, *content: Any) -> None:
             if next(counted) == 4:
                 raise OutputError(f"{path} cannot be written: No space left on device.")
-            written(self, path)
+            written(path, *content)
 
         model = clone(MODELS["localized"])
         with monkeypatch.context() as patch:
-            patch.setattr(Checkpoint, "write", full)
+            patch.setattr(stream, "write_file", full)
             with pytest.raises(OutputError, match="No space left"):
                 model.fit(iter(chunks(X, y)), checkpoint=path)
         assert model.predict(T).shape == (30,)

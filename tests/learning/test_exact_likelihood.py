@@ -24,8 +24,8 @@ from lmgp.learning.forms import declared_free
 from lmgp.learning.record import Learned
 from lmgp.learning.scoring import ExactObjective
 from lmgp.learning.space import Space, Units
-from lmgp.posteriors.likelihood import log_likelihood_and_gradient
 from tests.conftest import gaussian as gram
+from tests.dense import log_likelihood_and_gradient
 from tests.problems import SETS, friedman, given, sinc
 
 

@@ -17,7 +17,7 @@ from lmgp import (
 )
 from lmgp.data import Rows
 from lmgp.errors import DuplicateRowsWarning, InputError
-from lmgp.neighbours.duplicates import averaged, count_copies, dropped, merged_copies, without_copies
+from lmgp.neighbours.duplicates import averaged, count_copies, dropped, merged_copies
 
 
 def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
@@ -26,11 +26,15 @@ def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
 
 
+def copies(given: Rows) -> int:
+    return count_copies(merged_copies(given))
+
+
 def test_copies_are_rows_with_equal_inputs_and_targets() -> None:
     X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0], [2.0, 1.0]])
     y = np.array([1.0, 5.0, 1.0, 1.0])
-    distinct, n_copies = without_copies(Rows(X, y))
-    assert n_copies == 1
+    distinct = merged_copies(Rows(X, y))
+    assert count_copies(distinct) == 1
     assert sorted(zip(*distinct.X.T, distinct.Y[:, 0], strict=True)) == [
         (0.0, 1.0, 1.0),
         (0.0, 1.0, 5.0),
@@ -40,9 +44,7 @@ def test_copies_are_rows_with_equal_inputs_and_targets() -> None:
 
 def test_a_weight_above_one_counts_as_copies_and_one_below_does_not() -> None:
     X, y = rows(4)
-    distinct, n_copies = without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 2.0])))
-    assert n_copies == 3
-    assert sorted(distinct.weights) == [0.5, 1.0, 1.0, 1.0]
+    assert copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 2.0]))) == 3
 
 
 def test_merged_copies_have_the_sum_of_their_weights_in_an_order_of_their_own() -> None:
@@ -160,23 +162,27 @@ def test_copies_are_counted_as_by_a_set(d: int, n_values: int) -> None:
     rng = np.random.default_rng(n_values)
     X = rng.integers(-n_values, n_values, (3000, d)) / 7.0
     y = rng.integers(0, 3, 3000) * 1.0
-    found = count_copies(Rows(X, y))
+    found = copies(Rows(X, y))
     assert found == repeats(np.column_stack((X, y)))
 
 
 def test_zeros_of_either_sign_are_equal() -> None:
-    assert count_copies(Rows(np.array([[0.0], [-0.0]]), np.array([1.0, 1.0]))) == 1
+    assert copies(Rows(np.array([[0.0], [-0.0]]), np.array([1.0, 1.0]))) == 1
 
 
 def test_exchanged_columns_are_no_copies() -> None:
     X = np.random.default_rng(0).normal(size=(500, 2))
-    assert count_copies(Rows(np.vstack((X, X[:, ::-1])), np.zeros(1000))) == 0
+    assert copies(Rows(np.vstack((X, X[:, ::-1])), np.zeros(1000))) == 0
 
 
 def test_a_weight_counts_as_copies_of_its_row() -> None:
     X, y = rows(4)
-    assert count_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == 3
-    assert without_copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5])))[1] == 3
+    assert copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == 3
+
+
+def test_rows_that_differ_in_their_noise_alone_are_copies() -> None:
+    X, y = np.array([[0.0], [0.0], [1.0]]), np.array([1.0, 1.0, 1.0])
+    assert copies(Rows(X, y, None, np.array([0.1, 0.2, 0.1]))) == 1
 
 
 # -------------------------------------------------------------------------------------------- rows of one place

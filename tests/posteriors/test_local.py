@@ -16,7 +16,7 @@ from lmgp.errors import InputError, MemoryLimitError, NoEstimateError
 from lmgp.neighbours.lattice import Lattice
 from lmgp.neighbours.placement import cover
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.local import PRUNE, LocalPlan, LocalPosterior, RowsAround, fitted_map, reach_of
+from lmgp.posteriors.local import PRUNE, LocalPlan, RowsAround, fitted_map, reach_of
 from lmgp.posteriors.weights import WeightPosterior
 from tests.dense import (
     APPROXIMATIONS,
@@ -44,7 +44,7 @@ SOLVERS = ("primal", "dual", "auto")
 def around(
     features: Any, rows: Rows, approximation: Any = "dtc", centroids: Any = None, *, kernel: Any = KERNEL,
     prune: float = 0.0, noise: float = NOISE, **options: Any,
-) -> LocalPosterior:  # fmt: skip
+) -> RowsAround:  # fmt: skip
     threshold = 1.0 if centroids is None else None
     centroids = cover(rows, kernel, 1.0) if centroids is None else centroids
     fitted = None if features is None else fitted_map(features, kernel, rows, centroids, np.random.default_rng(0))
@@ -53,15 +53,15 @@ def around(
     return plan.posterior(rows)
 
 
-def nearest_centroids(posterior: LocalPosterior, T: np.ndarray) -> np.ndarray:
+def nearest_centroids(posterior: RowsAround, T: np.ndarray) -> np.ndarray:
     if not len(posterior.centroids):
         return T
     return posterior.centroids[distances(T, posterior.centroids, LENGTHSCALE).argmin(axis=1)]
 
 
-def expected_of(posterior: LocalPosterior, rows: Rows, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected_of(posterior: RowsAround, rows: Rows, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Predict each row by the n × n model of its nearest centroid, with the columns of the fitted map."""
-    features, approximation = posterior.source.features, posterior.noise.approximation
+    features, approximation = posterior.features, posterior.noise.approximation
     degree = getattr(features, "degree_", None)
 
     def missing(X: np.ndarray) -> np.ndarray:
@@ -115,7 +115,7 @@ def test_a_scikit_learn_transformer_sees_differences_to_the_centroid() -> None:
     posterior = around(features, Rows(X, Y), "sor", GIVEN, prune=1e-3, kernel=kernel)
     assert posterior.reach == np.inf
     near = GIVEN[distances(T, GIVEN, 1.0).argmin(axis=1)]
-    psi = posterior.source.features.transform(T - near)
+    psi = posterior.features.transform(T - near)
     np.testing.assert_allclose(posterior.prior_variance(T), (psi**2).sum(axis=1), rtol=1e-9)
 
 
@@ -221,7 +221,7 @@ class TestReach:
         self.assert_within(pruned, whole, np.concatenate((near, 2 * rng.normal(size=(20, 2)))), PRUNE)
 
     @staticmethod
-    def assert_within(pruned: LocalPosterior, whole: LocalPosterior, T: np.ndarray, tolerance: float) -> None:
+    def assert_within(pruned: RowsAround, whole: RowsAround, T: np.ndarray, tolerance: float) -> None:
         (mean, variance), (expected, of_whole) = pruned.predict(T), whole.predict(T)
         assert np.max(np.abs(mean - expected)[:, 0] / of_whole**0.5) <= tolerance
         assert np.max(np.abs((variance / of_whole) ** 0.5 - 1.0)) <= tolerance
@@ -258,7 +258,7 @@ class TestEachRow:
         beyond = distances(T, posterior.centroids, LENGTHSCALE).min(axis=1) - 1.0
         of_rows = posterior.surprise(T), posterior.error(T), posterior.prior_variance(T)
         for i, centroid in enumerate(nearest_centroids(posterior, T)):
-            own = posterior.source.solve(None, centroid)
+            own = posterior._around(None, centroid)
             expected = own.surprise(T[[i]]), own.error(T[[i]], beyond[[i]]), own.prior_variance(T[[i]])
             for values, of_own in zip(of_rows, expected, strict=True):
                 np.testing.assert_allclose(values[[i]], of_own, rtol=1e-12, atol=1e-15)
@@ -278,8 +278,8 @@ class TestEachRow:
         posterior = around(MAPS["taylor"], rows, approximation, GIVEN[:3], solver=solver)
         means, variances = posterior.leave_one_out()
         for i in (0, 7, 31):
-            others = RowsAround(posterior.source.plan, rows.take(np.arange(40) != i))
-            expected = LocalPosterior(others, GIVEN[:3], X, 1.0).predict(X[[i]])
+            others = RowsAround(posterior.plan, rows.take(np.arange(40) != i), GIVEN[:3])
+            expected = others.predict(X[[i]])
             np.testing.assert_allclose(means[[i]], expected[0], rtol=0, atol=1e-8)
             np.testing.assert_allclose(variances[[i]], expected[1], rtol=1e-8)
 
@@ -323,7 +323,7 @@ class TestWhatIsKept:
         X, Y, T = draw(200, high=(38.0, -1.0), n_new=60)
         return Rows(X, Y), T
 
-    def n_expected(self, case: str, posterior: LocalPosterior, T: np.ndarray) -> int:
+    def n_expected(self, case: str, posterior: RowsAround, T: np.ndarray) -> int:
         """One for each centroid that is the nearest one of some row; only one where all rows make it."""
         return 1 if case == "dual, all rows" else len(np.unique(nearest_centroids(posterior, T), axis=0))
 
@@ -383,7 +383,7 @@ def test_what_cannot_be_is_refused() -> None:
 def test_the_posterior_around_a_centroid_is_that_of_the_rows_within_reach() -> None:
     X, Y, _ = draw(150, high=(40.0, -1.0))
     posterior = around(MAPS["taylor"], Rows(X, Y), "fitc", GIVEN, prune=1e-3)
-    own = posterior.source.solve(None, GIVEN[0])
+    own = posterior._around(None, GIVEN[0])
     assert own.targets.n == np.sum(distances(X, GIVEN[:1], LENGTHSCALE) <= posterior.reach) < 150
     near = GIVEN[:1] + np.array([[0.2, 0.1], [-0.3, 0.4]])
     np.testing.assert_array_equal(own.predict(near)[0], posterior.predict(near)[0])
@@ -392,9 +392,9 @@ def test_the_posterior_around_a_centroid_is_that_of_the_rows_within_reach() -> N
 class TestLaterRows:
     X, Y, T = draw(20_000, high=(80.0, 40.0), n_new=20)
 
-    def first(self, n: int) -> tuple[LocalPlan, LocalPosterior]:
+    def first(self, n: int) -> tuple[LocalPlan, RowsAround]:
         posterior = around(TaylorFeatures(28), Rows(self.X[:n], self.Y[:n]), prune=1e-3)
-        return posterior.source.plan, posterior
+        return posterior.plan, posterior
 
     def test_they_are_found_beside_the_first_ones(self) -> None:
         plan, posterior = self.first(18_500)
@@ -402,8 +402,8 @@ class TestLaterRows:
         again = plan(rows)
         for n in (19_000, 20_000):
             posterior = plan(rows.take(slice(0, n)), posterior)
-        assert posterior.source._n_first == 18_500
-        assert again.source._n_first == 20_000
+        assert posterior._n_first == 18_500
+        assert again._n_first == 20_000
         np.testing.assert_array_equal(posterior.centroids, again.centroids)
         for values, expected in zip(posterior.predict(self.T), again.predict(self.T), strict=True):
             np.testing.assert_array_equal(values, expected)

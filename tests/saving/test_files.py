@@ -68,7 +68,7 @@ def test_parts_that_are_shared_stay_shared(tmp_path: Path) -> None:
     again = lmgp.load(tmp_path / "model")
     posterior = again._fitted.posterior
     assert posterior.kernel is again.kernel_
-    assert posterior.source.features is again.features_
+    assert posterior.features is again.features_
     assert np.shares_memory(posterior.centroids, again.centroids_)
     assert again.kernel is not again.kernel_
 

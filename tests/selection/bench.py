@@ -59,7 +59,7 @@ class Made:
     def missing(self, X: np.ndarray) -> np.ndarray:
         return np.full(len(X), self.bench.missing.get(self.key, 0.0))
 
-    def predict(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def distribution(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.bench.predicted.append((*self.key, len(X)))
         # KL = m²/(2v) for Gaussians of the same variance.
         divergence = self.bench.divergence[self.key](X[:, 0])

@@ -11,7 +11,7 @@ from lmgp.data import Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.weights import fitted_global_map
+from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.selection import probes as module
 from lmgp.selection.probes import Probes, predicted_from_all
 
@@ -213,11 +213,11 @@ class TestNeighbourhoods:
     def test_landmarks_are_fewer_where_rows_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made = []
 
-        def noted(features, rows) -> Any:
+        def noted(kernel: Any, rows: Rows, noise: Noise, features: Any, *more: Any) -> ResidualPosterior:
             made.append(features.n_features)
-            return fitted_global_map(features, rows)
+            return ResidualPosterior(kernel, rows, noise, features, *more)
 
-        monkeypatch.setattr(module, "fitted_global_map", noted)
+        monkeypatch.setattr(module, "ResidualPosterior", noted)
         rows = draw(1500)
         n_rest = len(hold_out(rows, SMALL).rest)
         for entries in (2**26, 32 * n_rest):

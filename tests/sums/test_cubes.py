@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from lmgp import GaussianKernel, OrthogonalFourierFeatures, TaylorFeatures
-from lmgp.data import Noise, Rows
+from lmgp.data import Noise, Rows, TargetSums
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.moments import MomentPlan
 from lmgp.neighbours.lattice import Lattice, grouped, union
-from lmgp.posteriors.local import LocalPlan, LocalPosterior, RowsAround
+from lmgp.posteriors.local import LocalPlan
 from lmgp.posteriors.weights import accumulate
-from lmgp.sums.cubes import LATER, CubePlan, Cubes, CubeSums, Nodes, SumsAround
+from lmgp.sums.cubes import LATER, Cubes, CubeSums, Nodes, SumsAround
 from lmgp.sums.kept import RowSums
 
 LENGTHSCALES = [1.3, 0.7, 1.5, 1.8]
@@ -34,17 +34,14 @@ SMALL = Noise(0.1)
 
 def planned(
     d: int = 2, noise: Noise = SMALL, index_set: Any = "total_degree", nodes: Any = "serving", reach: float = 13.0
-) -> CubePlan:
+) -> CubeSums:
     kernel = GaussianKernel(LENGTHSCALES[:d] if d > 1 else 0.9, 1.5)
     features = TaylorFeatures([20, 28, 20, 15][d - 1], index_set=index_set, kernel=kernel).fit(np.zeros((1, d)))
     lattice = Lattice.of(kernel, d, 1.2 if d < 3 else 2.5)
     features.moments_ = MomentPlan(features.exponents_)
     found = Nodes.serving(features, noise, lattice, reach) if nodes == "serving" else nodes
-    return CubePlan(kernel, features, noise, lattice, reach, None, None, 4.0, found)
-
-
-def summed(plan: CubePlan, rows: Rows) -> CubeSums:
-    return CubeSums.over(plan, rows.n_targets).of(rows)
+    none = TargetSums.zeros(3), None, None
+    return CubeSums(*none, kernel, features, noise, lattice, reach, None, None, 4.0, found)
 
 
 def all_moments(cubes: Cubes) -> np.ndarray:
@@ -67,12 +64,12 @@ def centring(sums: CubeSums) -> np.ndarray:
 def test_statistics_are_those_of_the_rows(d: int, approximation: Any, index_set: str, aligned: bool) -> None:
     rows, noise = drawn(d=d), Noise(0.1, approximation)
     plan = planned(d, noise, index_set)
-    sums = summed(plan, rows)
+    sums = plan.of(rows)
     assert sums.cubes is not None
     assert len(sums.cubes.summed) > 3
     centroid = plan.lattice.centres(plan.lattice.cells(rows.X[:1]))[0] + (0.0 if aligned else 0.123)
-    none = plan.none(centroid, 3)
-    found = SumsAround(sums, np.eye(3))._placed.around(centroid, none)
+    none = plan.none(centroid)
+    found = SumsAround(sums, np.eye(3))._of_cubes(centroid, none)
     expected = accumulate(plan.features, rows, centroid, noise)  # of all rows: none is beyond the reach
     ours, theirs = found.sums.expand(), expected.sums.expand()
     scale = float(theirs.gram.diagonal().max())
@@ -101,7 +98,7 @@ def test_posteriors_are_those_of_rows_in_memory(case: str, own: bool) -> None:
     if own:
         rows = replace(rows, noise_variances=np.random.default_rng(1).uniform(0.05, 0.2, 1500))
     plan = planned(d, **options, reach=13.0 if d < 3 else 9.0)
-    sums = CubeSums.over(plan, 3)
+    sums = plan
     assert sums.covers == (d > 3)
     if d >= 3:  # of three columns, too: cubes without rows would be many
         sums = sums.covering(sums.places(rows.take(slice(0, 900)))).covering(sums.places(rows))
@@ -131,12 +128,12 @@ def test_what_is_taken_out_or_merged_is_as_if_summed_alone(case: str) -> None:
     d, options = CASES[case]
     rows, plan = drawn(1200, d), planned(d, **options, reach=9.0)
     if d >= 3:
-        plan = CubeSums.over(plan, 3).covering(plan.lattice.cells(rows.X)).plan
+        plan = plan.covering(plan.lattice.cells(rows.X))
         plan = replace(plan, seen=grouped(plan.seen)[0])
     parts = [rows.take(np.flatnonzero(rows.X[:, 0] < 50.0)), rows.take(np.flatnonzero(rows.X[:, 0] >= 50.0))]
-    whole, (first, second) = summed(plan, rows), (summed(plan, part) for part in parts)
+    whole, (first, second) = plan.of(rows), (plan.of(part) for part in parts)
     own = replace(parts[1], noise_variances=np.full(len(parts[1]), 0.3))
-    of_own = summed(plan, own)
+    of_own = plan.of(own)
     T = drawn(20, d, 5).X
     for result, expected in (
         (second + first, whole),
@@ -153,14 +150,14 @@ def test_what_is_taken_out_or_merged_is_as_if_summed_alone(case: str) -> None:
     elsewhere = rows.take(slice(0, 5))
     if d < 3:
         with pytest.raises(InputError, match="not all of them are in the model"):
-            _ = whole - summed(plan, replace(elsewhere, X=elsewhere.X + 100.0))
+            _ = whole - plan.of(replace(elsewhere, X=elsewhere.X + 100.0))
     with pytest.raises(InputError, match="not all of them are in the model"):
         _ = first - of_own.of(own.take(slice(0, 5)))
     with pytest.raises(InputError, match=r"are to be taken out|falls below zero"):
-        _ = whole - summed(plan, replace(elsewhere, weights=np.full(5, 1e4)))
+        _ = whole - plan.of(replace(elsewhere, weights=np.full(5, 1e4)))
     near = replace(elsewhere, X=np.repeat(rows.X[:1], 5, axis=0), weights=np.full(5, 200.0))
     with pytest.raises(InputError, match=r"are to be taken out|falls below zero"):
-        _ = whole - summed(plan, near)
+        _ = whole - plan.of(near)
     with pytest.raises(InputError, match="No row would be left"):
         _ = whole - whole
 
@@ -170,8 +167,8 @@ def test_rows_with_noise_variances_join_those_in_cubes() -> None:
     plan = planned(noise=Noise(0.1, "sor"), nodes=Nodes(24, 2), reach=9.0)
     noises = np.random.default_rng(1).uniform(0.05, 0.2, 3000)
     own = replace(rows, noise_variances=np.where(np.arange(3000) < 1500, 0.1, noises))
-    mixed = summed(plan, rows.take(slice(0, 1500))) + summed(plan, own.take(slice(1500, 3000)))
-    every = summed(plan, own)
+    mixed = plan.of(rows.take(slice(0, 1500))) + plan.of(own.take(slice(1500, 3000)))
+    every = plan.of(own)
     assert mixed.cubes is not None
     assert mixed.around is not None
     assert every.cubes is None
@@ -185,17 +182,16 @@ def test_given_centroids_have_all_rows_within_reach() -> None:
     given = np.array([[49.0, 50.0], [51.0, 49.0], [90.0, 90.0]])
     for nodes in ("serving", None):
         plan = replace(planned(nodes=nodes, reach=9.0), given=given)
-        sums = summed(plan, rows.take(slice(0, 900))) + summed(plan, rows.take(slice(900, 2000)))
+        sums = plan.of(rows.take(slice(0, 900))) + plan.of(rows.take(slice(900, 2000)))
         assert not sums.covers
         sums.check(rows)
         posterior = sums.posterior(centring(sums))
         np.testing.assert_array_equal(posterior.centroids, given)
         local = LocalPlan(plan.kernel, plan.noise, plan.features, given, reach=9.0)
-        source = RowsAround(local, rows.with_targets(rows.Y @ centring(sums)))
-        expected = LocalPosterior(source, given, given, 1.2).predict(rows.X[:30])
+        expected = local.posterior(rows.with_targets(rows.Y @ centring(sums))).predict(rows.X[:30])
         for values, of_rows in zip(posterior.predict(rows.X[:30]), expected, strict=True):
             np.testing.assert_allclose(values, of_rows, rtol=0, atol=1e-8)
-        other = CubeSums.over(replace(plan, given=given + 1.0), 3)
+        other = replace(plan, given=given + 1.0)
         with pytest.raises(InputError, match="same first rows"):
             _ = sums + other
 
@@ -203,7 +199,7 @@ def test_given_centroids_have_all_rows_within_reach() -> None:
 def test_kept_rows_join_a_stream_but_no_stream_joins_kept_rows() -> None:
     rows, plan = drawn(500), planned(reach=9.0)
     kept = RowSums.over(plan.noise, lambda *_: None, rows.take(slice(0, 200)))  # type: ignore[arg-type, return-value]
-    stream = summed(plan, rows.take(slice(200, 500)))
+    stream = plan.of(rows.take(slice(200, 500)))
     assert (stream + kept).n_rows == 500
     with pytest.raises(InputError, match="keeps its rows gets no sums"):
         _ = kept + stream
@@ -212,11 +208,11 @@ def test_kept_rows_join_a_stream_but_no_stream_joins_kept_rows() -> None:
 class TestPlan:
     rows = drawn(300)
 
-    def of(self, features: Any, rows: Rows | None = None, noise: float = 0.1, **options: Any) -> CubePlan:
+    def of(self, features: Any, rows: Rows | None = None, noise: float = 0.1, **options: Any) -> CubeSums:
         rows = self.rows if rows is None else rows
         kernel = GaussianKernel(LENGTHSCALES[: rows.X.shape[1]], 1.5)
         given = {"threshold": 1.2, "centroids": None, "rng": np.random.default_rng(0), **options}
-        return CubePlan.of(kernel, Noise(noise), features, rows, **given)
+        return CubeSums.over(kernel, Noise(noise), features, rows, **given)
 
     def test_moments_and_nodes_are_taken_where_they_are_exact(self) -> None:
         plan = self.of(TaylorFeatures(28))
@@ -238,10 +234,10 @@ class TestPlan:
             self.of(TaylorFeatures(28)).lattice.cells(np.full((1, 2), 1e20))
         plan = replace(planned(nodes=None), max_memory_gib=1e-6)
         with pytest.raises(MemoryLimitError, match=r"sums around .* centres"):
-            summed(plan, self.rows)
+            plan.of(self.rows)
         with pytest.raises(MemoryLimitError, match="cubes with rows"):
-            summed(replace(plan, nodes=Nodes(16, 2)), self.rows)
-        four = CubeSums.over(self.of(TaylorFeatures(15), drawn(300, 4), threshold=4.0), 3)
+            replace(plan, nodes=Nodes(16, 2)).of(self.rows)
+        four = self.of(TaylorFeatures(15), drawn(300, 4), threshold=4.0)
         four.check(drawn(300, 4))
         with pytest.raises(InputError, match=r"1 rows are farther from all centroids.*row 2,"):
             four.check(replace(drawn(3, 4), X=np.vstack((drawn(300, 4).X[:2], np.full((1, 4), 99.0)))))

@@ -1,0 +1,61 @@
+"""Search trees of training rows, in the metric of a kernel, and the rows that are near by them."""
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from lmgp.data import Floats, Indices
+from lmgp.errors import InputError
+from lmgp.kernels.base import Kernel
+
+# Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
+FARTHEST = 1e100
+
+
+def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
+    """Make the search tree of training rows, in the metric of the kernel.
+
+    Raises
+    ------
+    InputError
+        If squared distances overflow.
+    """
+    scaled = kernel.in_lengthscales(X)
+    with np.errstate(over="ignore"):
+        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
+    if overflows:
+        raise InputError(
+            "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
+            f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
+        )
+    return KDTree(scaled)
+
+
+def tree_points(kernel: Kernel, X: Floats) -> Floats:
+    """Return rows as such a tree is searched for them."""
+    return np.clip(kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+
+
+def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
+    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
+
+    k is `n_neighbors`, or one less than the number of rows, if that is less.
+    """
+    k = min(n_neighbors, tree.n - 1)
+    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
+    own = found == rows[:, None]
+    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
+    return found[~own].reshape(len(found), k)
+
+
+def blocks_of(scaled: Floats, size: int) -> list[Indices]:
+    """Part rows into blocks of near rows: by halves, along the widest column."""
+    blocks, open_ = [], [np.arange(len(scaled))]
+    while open_:
+        block = open_.pop()
+        if len(block) <= size:
+            blocks.append(block)
+            continue
+        values = scaled[block, np.ptp(scaled[block], axis=0).argmax()]
+        order, half = np.argpartition(values, len(block) // 2), len(block) // 2
+        open_ += [block[order[:half]], block[order[half:]]]
+    return blocks
