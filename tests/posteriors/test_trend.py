@@ -169,6 +169,8 @@ def test_rows_beside_what_the_training_rows_span_are_known() -> None:
     for beside in ([3.0, 8.0, 7.0], [3.0, 7.0, 7.5]):
         with pytest.raises(InputError, match="no slope in a direction in which no training row differed"):
             trend.check(np.array([beside]))
+    with pytest.raises(InputError, match="2 rows do, the first of them row 1"):
+        trend.check(np.array([[3.0, 7.0, 7.0], [3.0, 8.0, 7.0], [90.0, 181.0, 7.0], [3.0, 7.0, 7.5]]))
 
 
 @pytest.mark.parametrize("slope", [1.0, 1e-8])
