@@ -6,7 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lmgp.data import Noise, Rows, Source, Summary, TargetSums, generator, known_centers, remaining
+from lmgp.data import (
+    Noise,
+    Rows,
+    Source,
+    Summary,
+    TargetSums,
+    as_tensor,
+    checked_scales,
+    generator,
+    known_centers,
+    remaining,
+)
 from lmgp.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -137,14 +148,34 @@ def test_summaries_add_and_are_taken_out(kind: str) -> None:
         for found in (both, less):
             np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
     np.testing.assert_allclose(whole.farthest(np.array([1.0, 5.0])), np.abs(Y[:, :2] - [1.0, 5.0]).max(axis=0))
+    of_one = Summary.of(OF_ROWS[kind].take(slice(1)))
+    np.testing.assert_allclose(of_one.combine(second).combine(second, -1.0).squares, 0.0, atol=1e-10)
     none = whole.combine(whole, -1.0)
     assert (none.n_rows, none.n) == (0, 0.0)
 
 
 def test_the_deviation_of_a_constant_column_is_zero() -> None:
-    values = np.column_stack((np.full(N, 1e9 / 3), X[:, 0], np.zeros(N)))
+    values = np.column_stack((np.full(N, 1e9 / 3), X[:, 0], np.zeros(N), 1e-20 * X[:, 0]))
     deviations = Summary.of(Rows(values, Y)).deviations
-    np.testing.assert_allclose(deviations, [0.0, X[:, 0].std(), 0.0], rtol=1e-10)
+    np.testing.assert_allclose(deviations, np.array([0.0, 1.0, 0.0, 1e-20]) * X[:, 0].std(), rtol=1e-10)
+
+
+@every_kind
+def test_as_how_many_rows_with_the_usual_noise_one_counts(kind: str) -> None:
+    rows = OF_ROWS[kind]
+    noises = np.full(N, 0.5) if rows.noise_variances is None else NOISES
+    assert Noise(0.5).mean_precision(rows) == pytest.approx(np.mean(ones(kind) * 0.5 / noises), rel=1e-13)
+
+
+def test_tensors_share_the_memory_of_arrays_where_torch_can() -> None:
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    for array, shared in ((X, True), (X[:, ::2], True), (np.broadcast_to(X[0].copy(), (4, 2)), False)):
+        assert np.shares_memory(as_tensor(array).numpy(), array) is shared
+        np.testing.assert_array_equal(as_tensor(array), array)
+    for array in (X[::-1], X[:, ::-1], read_only):
+        assert not np.shares_memory(as_tensor(array).numpy(), array)
+        np.testing.assert_array_equal(as_tensor(array), array)
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals
@@ -171,7 +202,8 @@ def test_sums_of_another_source_are_refused(what: str, other: dict[str, Any]) ->
         with pytest.raises(InputError, match=f"Statistics of another {what} cannot be merged"):
             first.check(second)
     changed.check(changed)
-    SOURCE.check(Source(Noise(0.1), "a kernel".replace("_", " "), "".join(["a ", "map"]), np.array([1.0, 2.0])))
+    kernel, features = (name.encode().decode() for name in (SOURCE.kernel, SOURCE.features))
+    SOURCE.check(Source(Noise(0.1), kernel, features, np.array([1.0, 2.0])))
     # What the rows of either approximation sum is the same.
     replace(SOURCE, noise=Noise(0.1, "dtc")).check(replace(SOURCE, noise=Noise(0.1, "sor")))
 
@@ -192,6 +224,13 @@ def test_known_means(known: Any, expected: Any) -> None:
 def test_what_are_no_known_means(known: Any) -> None:
     with pytest.raises(InputError, match="center must be a finite number, the known mean of y of each target"):
         known_centers(known, OF_ROWS["plain"])
+
+
+@pytest.mark.parametrize("scales", [[], 1.0, [[1.0, 2.0]], [1.0, 0.0], [1.0, -2.0], [1.0, np.nan], [np.inf, 1.0]])
+def test_what_are_no_scales(scales: Any) -> None:
+    np.testing.assert_array_equal(checked_scales([2.0, 1e-9]), [2.0, 1e-9])
+    with pytest.raises(InputError, match="scales must be positive and finite, one a column"):
+        checked_scales(scales)
 
 
 def test_a_seed_is_no_negative_number() -> None:
