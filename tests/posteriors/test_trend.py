@@ -1,15 +1,22 @@
-"""The columns of a trend, their least-squares fit, and what is refused; see test_contract.py for its posterior."""
+"""The columns of a trend, their least-squares fit, what is refused, and the exact posterior by dense algebra.
+
+See test_contract.py for those of all others.
+"""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from lmgp import GaussianKernel
 from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.posteriors import trend as trends
+from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.posteriors.trend import Trend, Trended, chosen_columns, trended
-from tests.conftest import NOISE, counts_and_noises, draw, with_ones
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended, TrendEstimate, chosen_columns, trended
+from tests.conftest import NOISE, counts_and_noises, draw, universal_kriging, with_ones
 
 
 def tilted(arguments: str = "plain") -> tuple[Rows, np.ndarray, np.ndarray]:
@@ -78,10 +85,12 @@ def test_of_no_columns_the_trend_is_a_constant() -> None:
     np.testing.assert_array_equal(trend.columns(T), np.ones((len(T), 1)))
 
 
-def test_more_coefficients_than_rows_are_refused() -> None:
-    rows = Rows(np.random.default_rng(0).normal(size=(4, 3)), np.arange(4.0))
-    with pytest.raises(InputError, match=r"A trend of 3 columns has 4 coefficients, and needs more rows.*got 4"):
-        Trend.of(rows, "linear", None)
+@pytest.mark.parametrize("n", [2, 4])
+def test_more_coefficients_than_rows_are_refused(n: int) -> None:
+    rows = Rows(np.random.default_rng(0).normal(size=(5, 3)), np.arange(5.0))
+    with pytest.raises(InputError, match=rf"A trend of 3 columns has 4 coefficients, and needs more rows.*got {n}"):
+        Trend.of(rows.take(slice(n)), "linear", None)
+    assert Trend.of(rows, "linear", None).n_columns == 4
 
 
 NAMES = ["north", "east", "height"]
@@ -160,6 +169,143 @@ def test_rows_beside_what_the_training_rows_span_are_known() -> None:
     for beside in ([3.0, 8.0, 7.0], [3.0, 7.0, 7.5]):
         with pytest.raises(InputError, match="no slope in a direction in which no training row differed"):
             trend.check(np.array([beside]))
+    with pytest.raises(InputError, match="2 rows do, the first of them row 1"):
+        trend.check(np.array([[3.0, 7.0, 7.0], [3.0, 8.0, 7.0], [90.0, 181.0, 7.0], [3.0, 7.0, 7.5]]))
+
+
+@pytest.mark.parametrize("slope", [1.0, 1e-8])
+def test_targets_that_the_trend_explains_to_the_last_digits_are_refused(slope: float) -> None:
+    X = tilted()[0].X
+    trend = Trend.of(Rows(X, X[:, :1]), "linear", None)
+    coefficients = trend.least_squares(Rows(X, slope * X))
+    explained, some = np.array([[1e-11, 1.0]]), np.array([[1e-9, 1.0]])
+    with pytest.raises(InputError, match="y is a linear function of x0, x1, to the last digits"):
+        trend.check_residuals(Rows(X, slope * X[:, :1] * explained), coefficients)
+    trend.check_residuals(Rows(X, slope * X[:, :1] * some), coefficients)
+    constant = Trend.of(Rows(X, X[:, :1]), "constant", None)
+    constant.check_residuals(Rows(X, np.zeros((80, 1))), np.ones((1, 1)))
+
+
+def test_trends_of_one_name_have_the_same_columns() -> None:
+    rows, T, _ = tilted()
+    trend, same, other = (
+        Trend.of(one, "linear", None) for one in (rows, rows.with_targets(T[:1]), rows.take(slice(70)))
+    )
+    assert trend.name == same.name != other.name
+    assert trend.name.startswith("a trend of x0, x1 (")
+    assert Trend.of(rows, [], None).name.startswith("a trend of a constant (")
+
+
+def test_a_unit_multiplies_the_columns_and_changes_no_estimate() -> None:
+    rows, T, _ = tilted()
+    trend = Trend.of(rows, "linear", None)
+    large = replace(trend, unit=50.0)
+    np.testing.assert_allclose(large.columns(T), 50.0 * trend.columns(T), rtol=1e-12)
+    estimates = [one.estimate(one.least_squares(rows)[:, 0], np.eye(3) / one.unit**2) for one in (trend, large)]
+    np.testing.assert_allclose(estimates[1].coef, estimates[0].coef, rtol=1e-9)
+    np.testing.assert_allclose(estimates[1].intercept, estimates[0].intercept, rtol=1e-9)
+    np.testing.assert_allclose(estimates[1].covariance, estimates[0].covariance, rtol=1e-9)
+
+
+def test_an_estimate_prints_as_a_table() -> None:
+    estimate = TrendEstimate(("north", "x"), 1.5, np.array([-2.0, 30000.0]), np.diag([0.25, 4.0, 9.0]))
+    header, *lines = str(estimate).splitlines()
+    assert header.split() == ["coefficient", "std.", "error"]
+    assert [line.split() for line in lines] == [["intercept", "1.5", "0.5"], ["north", "-2", "2"], ["x", "30000", "3"]]
+    assert len({len(line) for line in (header, *lines)}) == 1
+
+
+# ---------------------------------------------------------------------------------- the exact process, by dense algebra
+
+KERNEL, OTHER = GaussianKernel([1.5, 0.8], 1.2), GaussianKernel(0.7, 2.0)
+
+
+def of_exact(arguments: str) -> tuple[Trended, Trend, Rows, np.ndarray, np.ndarray]:
+    """The exact process with a trend, its rows with two targets, new rows, and the noise that rows amount to."""
+    rows, T, noise = tilted(arguments)
+    rows = rows.with_targets(np.column_stack((rows.Y, np.cos(rows.X[:, 0]))))
+    trend = Trend.of(rows, "linear", None)
+    whole = rows.with_targets(np.column_stack((rows.Y, trend.columns(rows.X))))
+    posterior = trended(ExactPosterior(KERNEL, whole, Noise(NOISE)), trend)
+    assert isinstance(posterior, Trended)
+    return posterior, trend, rows, T[:15], noise
+
+
+both = pytest.mark.parametrize("arguments", ["plain", "weights and noises"])
+
+
+@both
+def test_the_covariance_has_that_of_the_trend(arguments: str) -> None:
+    """Which is the limit of a wide prior: the covariance of k + 10⁷ hᵀh'."""
+    posterior, trend, rows, T, noise = of_exact(arguments)
+    h, of_new = trend.columns(rows.X), trend.columns(T)
+    wide = KERNEL(rows.X) + 1e7 * h @ h.T + np.diag(noise)
+    cross = KERNEL(rows.X, T) + 1e7 * h @ of_new.T
+    expected = KERNEL(T) + 1e7 * of_new @ of_new.T - cross.T @ np.linalg.solve(wide, cross)
+    covariance = posterior.covariance(T)
+    np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-5)
+    np.testing.assert_array_equal(covariance, covariance.T)
+    np.testing.assert_allclose(np.diag(covariance), posterior.variances(T), rtol=1e-9)
+    np.testing.assert_array_equal(posterior.prior_variance(T), KERNEL.diagonal(T))
+    far = T[:3] + np.array([[0.0, 0.0], [3.0, 2.0], [0.0, 9.0]])  # where the trend is most of it
+    drawn = posterior.sample(far, 4000, np.random.default_rng(0))
+    spread = np.sqrt(posterior.variances(far))
+    np.testing.assert_allclose(drawn.mean(axis=1) / spread, 0.0, atol=4 / 4000**0.5)
+    of_far = posterior.covariance(far) / np.outer(spread, spread)
+    np.testing.assert_allclose(np.cov(drawn) / np.outer(spread, spread), of_far, atol=4 * (2 / 4000) ** 0.5)
+
+
+@both
+def test_each_row_is_left_out_of_the_trend_as_well(arguments: str) -> None:
+    posterior, trend, rows, _, noise = of_exact(arguments)
+    added = trend.columns(rows.X) @ posterior.coefficients
+    means, variances = posterior.leave_one_out()
+    for i in (0, 33, 79):
+        others = np.arange(80) != i
+        Z, own = rows.X[others], rows.X[i : i + 1]
+        of_others = KERNEL(Z), KERNEL(Z, own), KERNEL.diagonal(own)
+        for j, y in enumerate(rows.Y.T):
+            mean, variance, *_ = universal_kriging(*of_others, y[others], noise[others], with_ones(Z), with_ones(own))
+            assert means[i, j] + added[i, j] == pytest.approx(mean[0], rel=1e-8)
+            assert variances[i] == pytest.approx(variance[0], rel=1e-8)
+    some = posterior.rows.take(np.array([33, 79]))
+    for found, expected in zip(posterior.without_each(some), (means, variances), strict=True):
+        np.testing.assert_allclose(found, expected[[33, 79]], rtol=1e-8)
+
+
+def residuals(kernel: GaussianKernel, rows: Rows, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What generalised least squares leave of the targets, and the covariance of these."""
+    covariance, H = kernel(rows.X) + np.diag(noise), with_ones(rows.X)
+    solved = np.linalg.solve(covariance, H)
+    return rows.Y - H @ np.linalg.solve(H.T @ solved, solved.T @ rows.Y), covariance
+
+
+@both
+def test_rows_and_products_are_those_of_the_residuals(arguments: str) -> None:
+    posterior, _, rows, T, noise = of_exact(arguments)
+    left, covariance = residuals(KERNEL, rows, noise)
+    products = left.T @ np.linalg.solve(covariance, left)
+    np.testing.assert_allclose(posterior.products(), products, rtol=1e-7)
+    np.testing.assert_allclose(posterior.surprise(T), np.tile(products.diagonal() / 80, (15, 1)), rtol=1e-7)
+    np.testing.assert_allclose(posterior.rows.Y, left, rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(("kernel", "noise_variance"), [(None, None), (OTHER, 0.3), (OTHER, None)])
+def test_densities_are_those_of_the_residuals(kernel: GaussianKernel | None, noise_variance: float | None) -> None:
+    """Of a trend that other hyper-parameters estimate, where both are given."""
+    posterior, _, rows, _, _ = of_exact("plain")
+    used = KERNEL if kernel is None else kernel
+    noise = np.full(80, NOISE if noise_variance is None else noise_variance)
+    left, covariance = residuals(used, rows, noise)
+    if kernel is not None and noise_variance is None:
+        left = posterior.rows.Y
+    expected = multivariate_normal(np.zeros(80), covariance).logpdf(left.T)
+    np.testing.assert_allclose(posterior.log_density(kernel, noise_variance), expected, rtol=1e-8)
+
+
+def test_a_trend_that_is_not_estimated_is_left_out() -> None:
+    posterior = ExactPosterior(KERNEL, tilted()[0], Noise(NOISE))
+    assert trended(posterior, CONSTANT_TREND) is posterior
 
 
 def test_more_columns_than_rows_have_their_names() -> None:
