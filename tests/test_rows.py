@@ -81,8 +81,7 @@ def test_means_count_weights_in_any_order_to_the_last_digit(kind: str) -> None:
 def targets_of(kind: str, part: slice = slice(None)) -> tuple[TargetSums, np.ndarray]:
     """The sums of rows, and the precision of each row relative to a noise variance of 0.5."""
     rows = OF_ROWS[kind].take(part)
-    relative = None if rows.noise_variances is None else 0.5 / rows.noise_variances
-    sums, precision = TargetSums.of(rows.Y, rows.weights, relative)
+    sums, precision = TargetSums.of(rows, Noise(0.5))
     return sums, np.ones(len(rows)) if precision is None else precision
 
 
@@ -98,7 +97,8 @@ def test_sums_of_targets(kind: str) -> None:
     assert sums.log_precision == pytest.approx(weights @ np.log(0.5 / noises), rel=1e-12)
     np.testing.assert_allclose(sums.peaks, np.square(Y).T @ precision, rtol=1e-13)
     combination = np.array([[1.0, 0.0], [-2.0, 0.5], [0.0, 3.0]])
-    combined, (expected, _) = sums.combined(combination), TargetSums.of(Y @ combination, None, None)
+    other = OF_ROWS["plain"].with_targets(Y @ combination)
+    combined, (expected, _) = sums.combined(combination), TargetSums.of(other, Noise(0.5))
     if kind == "plain":
         np.testing.assert_allclose(combined.products, expected.products, rtol=1e-12)
         np.testing.assert_allclose(combined.totals, expected.totals, rtol=1e-12)
