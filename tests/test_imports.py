@@ -48,6 +48,7 @@ LOADED: dict[str, list[str]] = {
     "from lmgp.cli import main; main(['datasets'])": ["scipy", "sklearn"],
     "import lmgp; lmgp.load_dataset('sinc')": ["scipy", "sklearn"],
     "import lmgp; lmgp.ExactGPRegressor, lmgp.TaylorFeatures": ["scipy", "sklearn"],
+    "import lmgp; lmgp.learn([[0.0], [0.3], [0.7], [1.0]], [0.0, 1.0, 0.5, 0.2])": ["scipy", "sklearn", "torch"],
 }
 
 
