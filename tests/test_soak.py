@@ -1,4 +1,4 @@
-"""Two hundred fits and predictions, and as many updates, in one process: memory does not grow.
+"""A hundred fits and predictions, and as many updates, in one process: memory does not grow.
 
 Memory is measured in a process of its own: pages that other tests freed would hide what stays behind.
 """
@@ -17,9 +17,9 @@ import pytest
 import lmgp
 from tests.properties.conftest import CASES, UPDATED, Case, Problem
 
-ROUNDS = 200
+ROUNDS = 100
 # What the allocator and lazy imports need is there by then.
-WARM = 50
+WARM = 40
 # In MiB: pages that the allocator keeps. One model of 300 rows that stays behind in each round is 0.7 MiB.
 GROWTH = 16.0
 N = 300

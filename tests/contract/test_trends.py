@@ -2,15 +2,14 @@
 
 import copy
 import pickle
-from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, NystroemFeatures
+from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.errors import InputError
 from tests.conftest import GIVEN, every_class, every_regressor, make, near, predictions
 from tests.conftest import draw_normal as draw
@@ -23,17 +22,9 @@ def tilted() -> tuple[np.ndarray, np.ndarray]:
     return X, y + X @ SLOPES
 
 
-@parametrize_with_checks(
-    [
-        # Not "linear": some of these tables have more columns than rows.
-        ExactGPRegressor(GaussianKernel(4.0, 1.5), 0.1, trend=[0]),
-        FeaturizedGPRegressor(
-            NystroemFeatures(66), kernel=GaussianKernel(4.0, 1.5), noise_variance=0.1, trend=[], random_state=0
-        ),
-    ],
-)
-def test_scikit_learn_checks(estimator, check: Callable) -> None:
-    check(estimator)
+def test_scikit_learn_checks() -> None:
+    # Not "linear": some of these tables have more columns than rows.
+    check_estimator(ExactGPRegressor(GaussianKernel(4.0, 1.5), 0.1, trend=[0]), on_skip=None)
 
 
 @every_class

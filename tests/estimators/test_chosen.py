@@ -78,9 +78,12 @@ class TestNearTheExactProcess:
         assert divergence(model, X, y, T) < 1e-12
 
     @pytest.mark.parametrize("n_predict", [None, 10**6])
-    def test_more_than_a_few_rows_of_a_smooth_function(self, n_predict: int | None) -> None:
+    def test_more_than_a_few_rows_of_a_smooth_function(
+        self, n_predict: int | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Rows beyond any neighbourhood matter there, and are not lost on the reference."""
-        X, y, T = draw(5000)
+        monkeypatch.setattr(probes, "ALL_ROWS", 1000)
+        X, y, T = draw(3000)
         model = assert_no_warning(auto(6.0, n_predict=n_predict), X, y)
         assert model.selection_.reference_rows == probes.NEIGHBOURS
         assert divergence(model, X, y, T) < 3e-3

@@ -79,7 +79,7 @@ ROWS: dict[str, dict[str, Any]] = {
 ALL = {"return_std": True, "return_cov": True, "include_noise": True}
 
 
-@pytest.mark.parametrize(("rows", "trend"), [("", "constant"), ("weights", "linear"), ("noises", "linear")])
+@pytest.mark.parametrize(("rows", "trend"), [("noises", "constant"), ("weights", "linear")])
 @pytest.mark.parametrize("name", GIVEN)
 def test_columns_have_the_predictions_of_a_model_of_each(name: str, trend: str, rows: str) -> None:
     regressor, tolerance = GIVEN[name]

@@ -94,18 +94,23 @@ def known(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return cells
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working folder, no data folder, no downloads, and no time spent on drawing."""
+def without_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder, without a data folder, downloads, and time spent on drawing."""
 
     def refused(entry: Any, *arguments: Any, **options: Any) -> None:
         raise DatasetError(f"{entry.name!r} could not be downloaded")
 
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     monkeypatch.delenv("LMGP_DATA_DIR", raising=False)
     monkeypatch.setattr(lmgp.experiments.datasets, "fetch", refused)
     monkeypatch.setattr(Figure, "savefig", lambda figure, file, **options: file.write(b"drawn" * 8))
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, no data folder, no downloads, and no time spent on drawing."""
+    return without_data(tmp_path, monkeypatch)
 
 
 def made_of_paper(name: str) -> Dataset:
@@ -115,9 +120,8 @@ def made_of_paper(name: str) -> Dataset:
     return Dataset(name, X, rows.y, entry.inputs, entry.target, entry)
 
 
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The data sets of the paper that a test finds, and may change; splits and map are smaller than in the paper."""
+def with_made_data(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let small made data be found in the place of the paper's sets of the names that are returned, with small maps."""
     names = ["uk_flats_2020-12", "yacht"]
 
     def load(name: str, *arguments: Any, **options: Any) -> Dataset:
@@ -137,3 +141,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         PROTOCOLS, "paper", replace(PAPER, published=dict.fromkeys(ROWS, PUBLISHED._replace(n_train=45)))
     )
     return names
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The data sets of the paper that a test finds, and may change; splits and map are smaller than in the paper."""
+    return with_made_data(monkeypatch)

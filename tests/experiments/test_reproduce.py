@@ -2,11 +2,14 @@
 
 import csv
 import gzip
+import io
 import os
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,7 @@ from lmgp.experiments.datasets import Dataset
 from lmgp.experiments.figure_4 import PAPER_METHODS, published, settings_for, settings_of_models
 from lmgp.metrics import kl_divergence
 from lmgp.selection.methods import EXACT, METHODS
-from tests.experiments.conftest import ROWS, made_of_paper
+from tests.experiments.conftest import ROWS, made_of_paper, with_made_data, without_data
 
 pytestmark = pytest.mark.usefixtures("folder")
 QUICK = ["reproduce", "--quick", "--out", "out"]
@@ -59,6 +62,26 @@ def headings(out: Path) -> list[str]:
     return re.findall(r"<h2 id=\"(.+?)\">", (out / "report.html").read_text())
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A working folder with all that the quick command made in "out", and what it printed."""
+
+    folder: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """The whole quick reproduction, of yacht and a set of flats; tests only read it."""
+    printed, told = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(told):
+        folder = without_data(tmp_path_factory.mktemp("whole"), patch)
+        with_made_data(patch)
+        assert main(QUICK) == 0
+    return Whole(folder, printed.getvalue(), told.getvalue())
+
+
 def failing(monkeypatch: pytest.MonkeyPatch, name: str, sizes: tuple[int, ...]) -> None:
     """Let the models of some sizes of a method not be made."""
     make = METHODS[name].make
@@ -75,13 +98,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, name: str, sizes: tuple[int, ...]) 
 
 
 def test_everything_is_made_once(
-    folder: Path, here: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    whole: Whole, folder: Path, here: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main(QUICK) == 0
-    printed = capsys.readouterr()
-    assert printed.out == "out/report.html\n"
-    assert printed.err.count("left out:") == 1
-    assert "lmgp: left out: kin8nm is missing\n" in printed.err.replace("\r", "\n")
+    assert whole.out == "out/report.html\n"
+    assert whole.err.count("left out:") == 1
+    assert "lmgp: left out: kin8nm is missing\n" in whole.err.replace("\r", "\n")
+    copytree(whole.folder / "out", folder / "out")
     figures = ["figure-1-kernel", "figure-2-sinc", "figure-3-uk-map", "figure-4-clusters", "figure-4-features"]
     assert headings(folder / "out") == ["verdict", "how", *figures, "figure-4-cells", "models"]
     files = contents(folder / "out")
@@ -118,15 +140,15 @@ def cell_of(cells: pd.DataFrame, method: str, n_features: int, threshold: str) -
     return next(found.itertuples(), None)
 
 
-def test_the_tables_hold_what_was_measured_beside_what_was_published(folder: Path, here: list[str]) -> None:
-    assert main([*QUICK, "--only", "clusters", "features", "--quiet"]) == 0
-    table = read(folder / "out" / "figure-4-cells.csv")
+def test_the_tables_hold_what_was_measured_beside_what_was_published(whole: Whole) -> None:
+    out = whole.folder / "out"
+    table = read(out / "figure-4-cells.csv")
     assert len(table) == 2 * (N_CELLS - 1)
     labels = {METHODS[name].label: name for name in METHODS}
     n_compared = 0
     for line in table:
         cell = labels[line["model"]], int(line["D"]), line["threshold"]
-        ours = cell_of(kept(folder / "out", line["data set"]), *cell)
+        ours = cell_of(kept(out, line["data set"]), *cell)
         assert (float(line["KL/row"]), float(line["KL sum"])) == (ours.kl, ours.kl_sum)
         known = cell_of(published(line["data set"]), *cell)
         if known is None:
@@ -139,7 +161,7 @@ def test_the_tables_hold_what_was_measured_beside_what_was_published(folder: Pat
     assert n_compared == 2 * (4 + 2 * 3) + 2 * (2 + 2 * 3)
     # In the order of the list of sets, not that of their sizes.
     assert list(dict.fromkeys(line["data set"] for line in table)) == ["uk_flats_2020-12", "yacht"]
-    report = (folder / "out" / "report.html").read_text()
+    report = (out / "report.html").read_text()
     assert report.count("figure-4-cells.csv") == 1
     remarks = {line["remark"] for line in table} - {""}
     assert len(remarks) > 1
@@ -247,37 +269,33 @@ def test_the_options_say_how_much_is_run(
 # -------------------------------------------------------------------------------------------------------- interruptions
 
 
-@pytest.mark.parametrize("at", [7, N_CELLS])
 def test_an_interrupted_command_resumes(
-    at: int, folder: Path, here: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    folder: Path, here: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here[:] = ["yacht", "kin8nm"]
-    command = [*QUICK, "--only", "clusters", "features"]
-    assert main([*command[:-3], "--out", "whole", *command[-3:], "--quiet"]) == 0
-    append, appended = compare_module.append_result, list[Any]()
+    command, n_cells = [*QUICK, "--only", "clusters"], 1 + 6 + 3 * 3
+    assert main([*QUICK, "--only", "clusters", "--out", "whole", "--quiet"]) == 0
+    append, appended, stops = compare_module.append_result, list[Any](), [7, n_cells]
 
-    def noted(path: Path, row: dict[str, Any]) -> None:
-        if len(appended) == at and interrupted:
+    def interrupted(path: Path, row: dict[str, Any]) -> None:
+        if stops and len(appended) == stops[0]:
+            del stops[0]
             raise KeyboardInterrupt
         append(path, row)
         appended.append((row["dataset"], row["method"], row["n_features"], row["threshold"]))
 
     capsys.readouterr()
-    interrupted = True
-    monkeypatch.setattr(compare_module, "append_result", noted)
-    assert main(command) == 130
-    told = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
-    n_kept = at % N_CELLS
-    name = "yacht" if at < N_CELLS else "kin8nm"
-    if n_kept:
-        where = f"out/cells/{name}/results.csv; the same command resumes"
-        assert told == f"lmgp: interrupted: {name}: kept are {n_kept} of {N_CELLS} cells in {where}"
-    else:
-        assert told == f"lmgp: interrupted: {name}: nothing was finished, and the same command begins anew"
-    assert "Not finished: " in (folder / "out" / "report.html").read_text()
-    interrupted = False
+    monkeypatch.setattr(compare_module, "append_result", interrupted)
+    for said in (
+        f"yacht: kept are 7 of {n_cells} cells in out/cells/yacht/results.csv; the same command resumes",
+        "kin8nm: nothing was finished, and the same command begins anew",
+    ):
+        assert main(command) == 130
+        told = capsys.readouterr().err.replace("\r", "\n").splitlines()[-1]
+        assert told == f"lmgp: interrupted: {said}"
+        assert "Not finished: " in (folder / "out" / "report.html").read_text()
     assert main(command) == 0
-    assert len(set(appended)) == len(appended) == 2 * N_CELLS
+    assert len(set(appended)) == len(appended) == 2 * n_cells
     assert "Not finished" not in (folder / "out" / "report.html").read_text()
     for table in ("figure-4-cells", "figure-4-summary"):
         got, wanted = (pd.read_csv(folder / out / f"{table}.csv") for out in ("out", "whole"))
@@ -356,9 +374,9 @@ def test_the_rows_and_the_size_of_other_models_are_those_of_figure_4(effort: Any
 
 
 @pytest.mark.usefixtures("here")
-def test_the_table_has_divergence_error_and_seconds() -> None:
-    assert main([*QUICK, "--only", "clusters", "models"]) == 0
-    table = read(Path("out/models.csv"))
+def test_the_table_has_divergence_error_and_seconds(whole: Whole) -> None:
+    out = whole.folder / "out"
+    table = read(out / "models.csv")
     assert [(line["data set"], LABELS.get(line["model"])) for line in table if "paper" not in line["model"]] == [
         *((FLATS, name) for name in (EXACT, "spectral", "nearest_rows", "residual")),
         *((YACHT, name) for name in (EXACT, "nearest_rows", "residual")),
@@ -372,7 +390,7 @@ def test_the_table_has_divergence_error_and_seconds() -> None:
         (of_paper,) = (line for line in table if line["data set"] == name and "paper" in line["model"])
         every = [
             row
-            for row in read(Path("out/figure-4-cells.csv"))
+            for row in read(out / "figure-4-cells.csv")
             if row["data set"] == name and LABELS[row["model"]] in PAPER_METHODS
         ]
         nearest = min((row for row in every if row["D"] == "128"), key=lambda row: float(row["KL/row"]))
@@ -389,7 +407,7 @@ def test_the_table_has_divergence_error_and_seconds() -> None:
     (line,) = (one for one in table if one["data set"] == FLATS and one["model"] == "nearest rows")
     assert float(line["KL/row"]) == pytest.approx(kl_divergence(*predictions).mean(), abs=1e-12)
     assert float(line["RMSE"]) == pytest.approx(np.sqrt(np.mean((data.y_test - predictions[0]) ** 2)))
-    report = Path("out", "report.html").read_text()
+    report = (out / "report.html").read_text()
     assert "yacht: method spectral serves up to 3 input columns, and there are 6." in report
     assert f"{FLATS}: method spectral" not in report
 

@@ -31,7 +31,7 @@ def test_the_expected_product_is_the_polynomial_kernel(degree: int, gamma: float
     X = rows(d=d)
     target = polynomial_kernel(X, degree=degree, gamma=gamma, coef0=coef0)
     draws = []
-    for seed in range(800):
+    for seed in range(500):
         features = make(30, degree=degree, gamma=gamma, coef0=coef0, random_state=seed).fit_transform(X)
         draws.append(features @ features.T)
     standard_error = np.std(draws, axis=0, ddof=1) / np.sqrt(len(draws))

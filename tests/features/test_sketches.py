@@ -199,10 +199,10 @@ def test_sketches_of_independent_columns_have_their_mean_and_variance(sketch: Sk
         check_moments(products(weights, x, z), x, z, sketch, degree, m)
 
 
-@pytest.mark.parametrize("degree", [1, 2, 3, 4])
+@pytest.mark.parametrize("degree", [1, 2, 3])
 @pytest.mark.parametrize(
     ("d", "m"),
-    [(3, 3), (3, 4), (3, 11), (4, 2), (4, 11), (6, 8), (6, 21), (8, 16)],
+    [(3, 3), (3, 4), (3, 11), (4, 2), (6, 21), (8, 16)],
 )
 def test_tensor_srht_has_its_mean_and_variance(d: int, m: int, degree: int) -> None:
     # Below, equal to and above the padded dimension, multiples of it or not.

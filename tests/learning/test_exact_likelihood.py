@@ -1,8 +1,6 @@
 """What is learned by the exact likelihood, against dense algebra and against scikit-learn."""
 
 import math
-import subprocess
-import sys
 import threading
 import warnings
 from typing import Any
@@ -329,14 +327,6 @@ class TestProcess:
         assert len(results) == 4
         for result in results:
             np.testing.assert_allclose(result, expected, rtol=1e-5)
-
-    def test_gpytorch_is_not_loaded(self) -> None:
-        code = (
-            "import sys\nfrom lmgp import learn\nimport numpy as np\nX = np.linspace(0, 1, 20)[:, None]\n"
-            "learn(X, np.sin(9 * X[:, 0]), kernel=None)\nprint('gpytorch' in sys.modules)"
-        )
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert run.stdout.strip() == "False"
 
 
 def rows_with_noise() -> tuple[np.ndarray, np.ndarray]:

@@ -114,7 +114,7 @@ ROWS = {
 def test_blocks_change_no_centroid(kind: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng([d, list(ROWS).index(kind)])
     monkeypatch.setattr(clustering, "MIN_ROWS", 30)
-    for _ in range(4):
+    for _ in range(2):
         monkeypatch.setattr(clustering, "FIRST_PASSES", rng.integers(1, 4))
         monkeypatch.setattr(clustering, "UNTESTED", rng.integers(0, 4))
         monkeypatch.setattr(clustering, "ROWS_AT_ONCE", rng.choice([1, 50, 1000]))

@@ -154,10 +154,11 @@ def test_covariances_have_the_variances_and_draws_have_the_covariances(name: str
     covariance, spread = posterior.covariance(T), np.sqrt(posterior.variances(T))
     np.testing.assert_allclose(covariance, covariance.T, rtol=0, atol=1e-9)
     np.testing.assert_allclose(np.diag(covariance), posterior.variances(T), rtol=1e-2 if name == "modes" else 1e-6)
-    drawn = posterior.sample(T, 2000, np.random.default_rng(1)) / spread[:, None]
+    n = 1000
+    drawn = posterior.sample(T, n, np.random.default_rng(1)) / spread[:, None]
     correlations = covariance / spread / spread[:, None]
-    np.testing.assert_allclose(drawn.mean(axis=1), 0.0, atol=4 / 2000**0.5)
-    np.testing.assert_allclose(np.cov(drawn), correlations, atol=4 * (2 / 2000) ** 0.5)
+    np.testing.assert_allclose(drawn.mean(axis=1), 0.0, atol=4 / n**0.5)
+    np.testing.assert_allclose(np.cov(drawn), correlations, atol=4 * (2 / n) ** 0.5)
 
 
 @pytest.mark.parametrize("name", ALL)

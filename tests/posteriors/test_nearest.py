@@ -67,7 +67,7 @@ def wide(n: int = 600, n_new: int = 120):
 
 class TestRowsThatShareACell:
     @pytest.mark.parametrize("name", KERNELS)
-    @pytest.mark.parametrize("arguments", ARGUMENTS)
+    @pytest.mark.parametrize("arguments", ["plain", "both"])
     def test_are_predicted_by_the_exact_process_of_the_rows_around_it(self, name: str, arguments: str) -> None:
         kernel, formula = KERNELS[name]
         X, y, T = wide(900, 24)

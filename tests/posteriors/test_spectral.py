@@ -72,7 +72,7 @@ def _most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.usefixtures("_most")
 class TestMeans:
     @every_case
-    @pytest.mark.parametrize("arguments", ["plain", "weights", "noises", "both"])
+    @pytest.mark.parametrize("arguments", ["plain", "both"])
     @pytest.mark.parametrize("approximation", ["dtc", "fitc"])
     def test_they_are_those_of_the_kernel_of_the_modes(
         self, d: int, kernel: Kernel, arguments: str, approximation: str

@@ -37,7 +37,7 @@ from tests.properties.conftest import (
     public_regressors,
 )
 
-FEW = settings(max_examples=10, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=6, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 2**32 - 1)
 SPOILT = ("", "copies", "constant")
 
@@ -136,7 +136,7 @@ def at_all_corners(test: Any) -> Any:
 
 @every()
 @at_all_corners
-@settings(FEW, max_examples=14)
+@FEW
 @given(
     n=st.integers(20, 100),
     d=st.integers(1, 5),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.properties.conftest import UPDATED, Floats, Problem
 
-FEW = settings(max_examples=6, deadline=None, derandomize=True, database=None)
+FEW = settings(max_examples=4, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 2**32 - 1)
 
 every_case = pytest.mark.parametrize("name", UPDATED)

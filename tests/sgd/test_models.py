@@ -54,7 +54,7 @@ def test_strategies_of_one_model_end_in_the_same_function(schedule: str, regular
         "schedule": schedule,
         "regularization": regularization,
         "step_size": 0.2,
-        "n_steps": 150,
+        "n_steps": 80,
         "random_state": 4,
     }
     for labels in (LABELS, LABELS == "high"):

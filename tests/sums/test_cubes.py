@@ -94,19 +94,19 @@ CASES = {
 @pytest.mark.parametrize("own", [False, True])
 def test_posteriors_are_those_of_rows_in_memory(case: str, own: bool) -> None:
     d, options = CASES[case]
-    rows = drawn(1500, d)
+    rows = drawn(900, d)
     if own:
-        rows = replace(rows, noise_variances=np.random.default_rng(1).uniform(0.05, 0.2, 1500))
+        rows = replace(rows, noise_variances=np.random.default_rng(1).uniform(0.05, 0.2, 900))
     plan = planned(d, **options, reach=13.0 if d < 3 else 9.0)
     sums = plan
     assert sums.covers == (d > 3)
     if d >= 3:  # of three columns, too: cubes without rows would be many
-        sums = sums.covering(sums.places(rows.take(slice(0, 900)))).covering(sums.places(rows))
-    for part in (slice(0, 500), slice(500, 502), slice(502, 1500)):
+        sums = sums.covering(sums.places(rows.take(slice(0, 500)))).covering(sums.places(rows))
+    for part in (slice(0, 300), slice(300, 302), slice(302, 900)):
         sums = sums.added(rows.take(part))
     assert sums.waiting is not None
     posterior = sums.posterior(centring(sums))
-    assert (posterior.n_rows, sums.settled.n_rows) == (1500, 1500)
+    assert (posterior.n_rows, sums.settled.n_rows) == (900, 900)
     np.testing.assert_allclose(posterior.centroids, plan.lattice.centres(grouped(plan.lattice.cells(rows.X))[0]))
     local = LocalPlan(
         plan.kernel, plan.noise, plan.features, posterior.centroids, plan.lattice.threshold, reach=plan.reach
