@@ -126,7 +126,7 @@ def methods(n_columns, n_test):
         return Method(f"local Taylor, threshold {threshold}", str(size), ours(model))
 
     def auto(tolerance):
-        model = GPRegressor(float(tolerance), n_predict=n_test, random_state=0)
+        model = GPRegressor(float(tolerance), n_predict=n_test, noise="normal", random_state=0)
         return Method("auto", tolerance, ours(model))
 
     def featurized(family, features):

@@ -51,7 +51,9 @@ def observation_noises(
     STAGES.info("fitting the noise by rows left out")
     folded = n_rows <= FOLDED and not model._all_given
     parts = left_out_in_folds(model, arguments, rng) if folded else left_out(fit, rng)
-    return tuple(ObservationNoise.fitted(wanted, joined(parts, j), rng) for j in range(len(fit.scales)))
+    seed = int(rng.integers(2**31))  # the same for all: each target has the noise of a model of its own
+    of_targets = (joined(parts, j) for j in range(len(fit.scales)))
+    return tuple(ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets)
 
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:

@@ -173,7 +173,8 @@ _METHODS = (
     ),
     Method(
         "auto", "chosen by measurement", "chosen",
-        lambda n, _, seed: lmgp.GPRegressor(max_features=n, random_state=seed), mapped=False, chooses=True,
+        lambda n, _, seed: lmgp.GPRegressor(max_features=n, noise="normal", random_state=seed),
+        mapped=False, chooses=True,
     ),
 )  # fmt: skip
 

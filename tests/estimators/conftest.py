@@ -30,9 +30,9 @@ def auto(lengthscale: float | np.ndarray = 1.0, **parameters: object) -> GPRegre
 def divergence(model: GPRegressor, X, y, T, **arguments: np.ndarray) -> float:
     """Mean KL from the exact GP of the same rows."""
     exact = ExactGPRegressor(model.kernel_, model.noise_variance).fit(X, y, **arguments)
-    mean, std = model.predict(T, return_std=True, include_noise=True)
-    expected, expected_std = exact.predict(T, return_std=True, include_noise=True)
-    return float(kl_divergence(mean, std**2, expected, expected_std**2).mean())
+    noise = model.noise_variance_  # of the processes, whatever the distribution of observations is
+    (mean, std), (expected, expected_std) = (one.predict(T, return_std=True) for one in (model, exact))
+    return float(kl_divergence(mean, std**2 + noise, expected, expected_std**2 + noise).mean())
 
 
 def assert_no_warning(model: GPRegressor, *arguments: object, **more: object) -> GPRegressor:
