@@ -901,16 +901,17 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
 
     def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
         """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""
+        check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
-        means, latent = self.predict(X, return_std=True, batch_size=batch_size)
-        fit = self._state()
-        if not include_noise:
-            return means, latent, self._of_targets(np.full(len(fit.scales), np.inf))
-        shape = len(means), len(fit.scales)
-        scales = self._scales_observed(
-            validated(self, X, reset=False), means.reshape(shape), latent.reshape(shape)
-        ).reshape(means.shape)
-        return means, scales, self._of_targets(fit.degrees)
+        inputs, fit = validated(self, X, reset=False), self._state()
+        means, variances, _ = self._in_batches(inputs, True, False, batch_size, False)
+        assert variances is not None  # they were asked for
+        scales, degrees = np.sqrt(variances)[:, None] * fit.scales, np.full(len(fit.scales), np.inf)
+        if include_noise:
+            scales, degrees = self._scales_observed(inputs, means, scales), fit.degrees
+        if fit.target_names is None:
+            return means[:, 0], scales[:, 0], degrees[0]
+        return means, scales, degrees
 
     def predict_quantile(
         self, X: ArrayLike, quantile: ArrayLike = 0.5, include_noise: bool = True, batch_size: int | None = None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
@@ -15,15 +15,17 @@ from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, t
 from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import HeldOut
 from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import STAGES
 
-# Up to this number of rows, hyper-parameters fit the rows that they were learned from better than others, and so are
-# learned again without those of each fold.
-FOLDED, N_FOLDS = 2000, 5
+# Up to this number of rows, hyper-parameters fit the rows that they were learned from better than others: those of each
+# fold are predicted with hyper-parameters that do not know the fold.
+FOLDED, N_FOLDS = 1000, 5
 # Of more rows, so many tell the distribution.
 MOST_ROWS = 4000
-# Neighbourhoods are left out this number of times, and predicted from so many nearest rows.
-N_REGIONS, NEIGHBORS = 3, 128
+# Neighbourhoods are left out this number of times, of this number of rows or more, and predicted from so many nearest
+# rows.
+N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 3, 2000, 128
 
 # Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.
 Predicted = tuple[Rows, Floats, Floats, Floats, bool]
@@ -45,27 +47,23 @@ def observation_noises(
         Draws the rows that are left out.
     """
     fit = model._fitted
-    n_rows = fit.posterior.n_rows
+    n_rows, n_targets = fit.posterior.n_rows, len(fit.scales)
     if n_rows < FEWEST_ROWS:
-        return (too_few(n_rows),) * len(fit.scales)
+        return (too_few(n_rows),) * n_targets
     STAGES.info("fitting the noise by rows left out")
     folded = n_rows <= FOLDED and not model._all_given
-    parts = left_out_in_folds(model, arguments, rng) if folded else left_out(fit, rng)
+    parts = left_out_by_folds(model, arguments, rng) if folded else left_out(fit, rng)
     seed = int(rng.integers(2**31))  # the same for all: each target has the noise of a model of its own
-    of_targets = (joined(parts, j) for j in range(len(fit.scales)))
+    of_targets = (joined(parts, j) for j in range(n_targets))
     return tuple(ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets)
 
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
-    """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them.
-
-    Copies of a row would tell what it is: rows that have one are not predicted.
-    """
+    """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them."""
     rows, noise = fit.posterior.rows, Noise(fit.noise_variance)
-    single = ~pd.DataFrame(np.column_stack((rows.X, rows.Y))).duplicated(keep=False).to_numpy()
-    index = np.sort(rng.permutation(np.flatnonzero(single))[:MOST_ROWS])
+    index = np.sort(rng.permutation(np.flatnonzero(singles(rows)))[:MOST_ROWS])
     parts = [(*fit.without_each(index), True)]
-    if len(rows) > FOLDED and fit.kernel.can("metric"):
+    if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
         for _ in range(N_REGIONS):
             held = HeldOut.of(rows, scales, rng, n_alone=0)
@@ -74,35 +72,46 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     return parts
 
 
-def left_out_in_folds(model: Any, arguments: Mapping[str, Any], rng: np.random.Generator) -> list[Predicted]:
-    """Predict each fold of the rows by a model that was fitted to the others, with the form of the kernel fixed.
+def left_out_by_folds(model: Any, arguments: Mapping[str, Any], rng: np.random.Generator) -> list[Predicted]:
+    """Predict training rows, each from all others, at hyper-parameters that were learned without its fold.
 
-    Copies of a row are in one fold.
+    The form of the kernel stays as it is.
     """
-    again = clone(model).set_params(noise="normal")
+    learner = clone(model).set_params(noise="normal")
     if not isinstance(model.kernel, Kernel):
         chosen = model.learning_.chosen
-        again.set_params(kernel=chosen.kernel, ard=chosen.ard)
-    # Rows of weight zero are none.
+        learner.set_params(kernel=chosen.kernel, ard=chosen.ard)
     of_rows = {name: arguments[name] for name in ("X", "y", "sample_weight", "noise_variances")}
     of_rows = {name: values for name, values in of_rows.items() if values is not None}
-    weights = np.asarray(of_rows.get("sample_weight", 1.0))
-    kept = np.flatnonzero(np.broadcast_to(weights, len(of_rows["y"])) > 0.0)
-    columns = np.column_stack([np.asarray(of_rows[name], dtype=np.float64) for name in ("X", "y")])
-    _, copies = np.unique(columns[kept], axis=0, return_inverse=True)
-    folds = rng.permutation(copies.max() + 1)[copies.ravel()] % N_FOLDS
-    parts = []
-    for fold in range(N_FOLDS):
-        train, test = (
-            {name: _safe_indexing(values, kept[index]) for name, values in of_rows.items()}
-            for index in (folds != fold, folds == fold)
-        )
-        again.set_params(random_state=int(rng.integers(2**31)))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which the fit to all rows has given
-            again.fit(**train, duplicates=arguments["duplicates"], center=arguments["center"])
-        parts.append((*again._predicted(**test), True))
-    return parts
+    if "sample_weight" in of_rows:  # rows of weight zero are none
+        kept = np.flatnonzero(np.broadcast_to(of_rows["sample_weight"], len(of_rows["y"])) > 0.0)
+        of_rows = {name: _safe_indexing(values, kept) for name, values in of_rows.items()}
+    y, center = np.asarray(of_rows["y"], dtype=np.float64), arguments["center"]
+    folds, seeds = rng.permutation(len(y)) % N_FOLDS, rng.integers(2**31, size=N_FOLDS).tolist()
+
+    def without(fold: int) -> Predicted:
+        others = {name: _safe_indexing(values, np.flatnonzero(folds != fold)) for name, values in of_rows.items()}
+        learned = clone(learner).set_params(random_state=seeds[fold])
+        learned.fit(**others, duplicates=arguments["duplicates"], center=center)
+        scales, given = learned.scales_, clone(learned)
+        given.set_params(kernel=learned.kernel_, noise_variance=learned.noise_variance_)
+        # The hyper-parameters of several targets are of targets in these scales.
+        scaled = of_rows | {"y": y / (scales if y.ndim > 1 else scales[0])}
+        state = given.fit(**scaled, center=None if center is None else center / scales)._fitted
+        rows, *predicted = state.without_each(np.flatnonzero((folds == fold) & singles(state.posterior.rows)))
+        y_of_rows, means, std = (scales * values for values in predicted)
+        return rows, y_of_rows, means, std, True
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # which the fit to all rows has given
+        return parallel_map(without, range(N_FOLDS))
+
+
+def singles(rows: Rows) -> NDArray[np.bool_]:
+    """Say which rows have no exact copy: one would tell what the row is."""
+    import pandas as pd  # here, so that it is not loaded before something is fitted
+
+    return ~pd.DataFrame(np.column_stack((rows.X, rows.Y))).duplicated(keep=False).to_numpy()
 
 
 def joined(parts: Sequence[Predicted], target: int) -> LeftOut:
