@@ -21,6 +21,10 @@ NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
 # Of fewer rows, nothing tells a t from a normal distribution.
 FEWEST_ROWS = 30
 
+# A t has two parameters more than a normal distribution, and a scale that varies two more than a t. By Akaike's
+# criterion, each gains one nat of all rows by chance.
+PARAMETERS = 2
+
 
 class NoiseTrial(NamedTuple):
     """One line of an `ObservationNoise`: a distribution, and how well it predicts rows left out.
@@ -160,7 +164,8 @@ class ObservationNoise(Trials[NoiseTrial]):
     def fitted(cls, wanted: NoiseName, rows: LeftOut, rng: np.random.Generator) -> "ObservationNoise":
         """Fit what is wanted to rows left out; "auto" takes what predicts them best.
 
-        A distribution with more parameters is taken where its gain is more than a standard error.
+        A distribution with more parameters is taken where it gains more than a standard error and what its parameters
+        gain by chance.
 
         Parameters
         ----------
@@ -183,7 +188,8 @@ class ObservationNoise(Trials[NoiseTrial]):
         taken = len(tried) - 1 if wanted != "auto" else 0
         for i in range(taken + 1, len(tried)):
             gain, error = _gain(densities[taken], densities[i], rows.weights)
-            taken = i if gain > error else taken
+            by_chance = PARAMETERS * (i - taken) / len(rows.y)
+            taken = i if gain > error + by_chance else taken
         trials = []
         for i, (one, each) in enumerate(pairs):
             least, most = one.student.scale * np.exp(np.quantile(each, (0.025, 0.975)))

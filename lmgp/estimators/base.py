@@ -532,11 +532,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
             self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
             if noise != "normal":
-                arguments = {
-                    "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
-                    "duplicates": duplicates, "center": center,
-                }  # fmt: skip
-                self._fitted = replace(self._fitted, noises=observation_noises(self, noise, arguments, of_noise))
+                self._fitted = replace(self._fitted, noises=observation_noises(self._fitted, noise, of_noise))
         return self
 
     def _frozen(

@@ -20,7 +20,7 @@ from lmgp import (
     TransformedTargetGPRegressor,
 )
 from lmgp.errors import InputError
-from lmgp.estimators.rows_left_out import left_out, left_out_by_folds, singles
+from lmgp.estimators.rows_left_out import left_out, singles
 
 N = 400
 GIVEN: dict[str, Any] = {"kernel": MaternKernel(2.0, smoothness=2.5), "noise_variance": 0.02, "random_state": 0}
@@ -130,26 +130,6 @@ def test_neighbourhoods_are_predicted_from_around_them() -> None:
     alone, *regions = left_out(model._fitted, np.random.default_rng(0))
     assert [part[-1] for part in (alone, *regions)] == [True, False, False, False]
     assert np.mean(regions[0][3]) > 1.02 * np.mean(alone[3])  # farther from the rows that predict them
-
-
-def test_hyperparameters_do_not_know_the_fold() -> None:
-    rows, y = X[:120], Y[:120]
-    model = ExactGPRegressor("matern52", random_state=0).fit(rows, y)
-    arguments = {
-        "X": rows,
-        "y": y,
-        "sample_weight": None,
-        "noise_variances": None,
-        "duplicates": "keep",
-        "center": None,
-    }
-    parts = left_out_by_folds(model, arguments, np.random.default_rng(0))
-    assert sorted(np.concatenate([part[0].X[:, 0] for part in parts])) == pytest.approx(sorted(rows[:, 0]))
-    folds = np.random.default_rng(0).permutation(120) % 5
-    learned = ExactGPRegressor("matern52", random_state=0).fit(rows[folds != 0], y[folds != 0])
-    of_all = ExactGPRegressor(learned.kernel_, learned.noise_variance_).fit(rows, y)
-    np.testing.assert_allclose(parts[0][2][:, 0], of_all.loo_.mean[folds == 0], atol=0.01)
-    np.testing.assert_allclose(parts[0][3][:, 0], of_all.loo_.std[folds == 0], rtol=0.03)
 
 
 @pytest.mark.parametrize("learned", [False, True])
