@@ -5,16 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import product
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.sphere import LATITUDES, LONGITUDES
+from lmgp.metrics.scorers import last_step, predicted_distribution
 from lmgp.saving.output import PathLike, whole_file
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def predict_grid(
     return_std: bool = True,
     include_noise: bool = False,
     level: float | None = None,
+    method: Literal["distribution", "conformal"] = "distribution",
     target: str | None = None,
     units: str | None = None,
 ) -> "xarray.Dataset":
@@ -77,7 +78,8 @@ def predict_grid(
         Whether these are of a new observation instead of the latent function.
     level : float, optional
         The probability of an interval around the mean, such as 0.95.
-
+    method : {"distribution", "conformal"}, default="distribution"
+        How it is made, see `ExactGPRegressor.predict_interval`.
     target : str, optional
         What is predicted, for the long names: "price" makes "predicted mean of price".
     units : str, optional
@@ -128,7 +130,7 @@ def predict_grid(
     values = checked_axes(axes, names)
     order = (*(name for name in values if name not in (across, up)), up, across)
     grid = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
-    parts = [predicted(model, rows, return_std, include_noise, level) for rows in grid_rows(grid, names)]
+    parts = [predicted(model, rows, return_std, include_noise, level, method) for rows in grid_rows(grid, names)]
     shape, dimensions = tuple(map(len, grid.values())), order
     coordinates: dict[str, Any] = {name: (name, points, _attributes(name)) for name, points in grid.items()}
     coordinates[up][2]["axis"], coordinates[across][2]["axis"] = "Y", "X"
@@ -240,32 +242,35 @@ def grid_rows(axes: Mapping[str, Floats], names: Sequence[str], chunk: int = CHU
 
 def predicted(
     model: Any,
-    rows: Floats,
+    rows: Any,
     return_std: bool = True,
     include_noise: bool = False,
     level: float | None = None,
+    method: str = "distribution",
     verbose: bool = False,
 ) -> dict[str, Floats]:
     """Predict rows whose columns are those of the model: the variables of `TITLES`, each of shape (n,) or (n, t)."""
-    named = with_names(model, rows)
-    options = {"return_std": return_std or level is not None, "include_noise": include_noise, "verbose": verbose}
-    results = model.predict(named, **{name: True for name, wanted in options.items() if wanted})
-    if not options["return_std"]:
-        return {"mean": results}
-    mean, std = results
-    if level is None:
-        return {"mean": mean, "std": std}
-    if hasattr(model, "scale_") or hasattr(model, "estimators_"):  # of transformed targets, or with some among several
-        lower, upper = model.predict_interval(named, level, include_noise=include_noise)
+    end, rows = last_step(model, with_names(model, rows))
+    shown = {"verbose": True} if verbose else {}
+    if not return_std and level is None:
+        return {"mean": end.predict(rows, **shown)}
+    if include_noise:
+        distribution = predicted_distribution(end, rows, **shown)
+        found = {"mean": distribution.mean(), "std": distribution.std()}
     else:
-        half = float(ndtri(0.5 + 0.5 * level)) * std
-        lower, upper = mean - half, mean + half
-    return {"mean": mean, "std": std, "lower": lower, "upper": upper}
+        found = dict(zip(("mean", "std"), end.predict(rows, return_std=True, **shown), strict=True))
+    if level is None:
+        return found
+    if include_noise and method == "distribution":
+        ends = distribution.interval(level)
+    else:
+        ends = end.predict_interval(rows, level, include_noise=include_noise, method=method)
+    return found | dict(zip(("lower", "upper"), ends, strict=True))
 
 
-def with_names(model: Any, rows: Floats) -> Any:
+def with_names(model: Any, rows: Any) -> Any:
     """Return rows as a data frame, if the model knows the names of its columns."""
-    if getattr(model, "feature_names_in_", None) is None:
+    if getattr(model, "feature_names_in_", None) is None or hasattr(rows, "iloc"):
         return rows
     import pandas
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import lognorm, norm
+from scipy.stats import lognorm, norm, t
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
@@ -55,7 +55,7 @@ def test_they_serve_in_cross_validations_of_pipelines(scorer: DensityScorer, sco
     found = cross_val_score(pipeline, X, Y, scoring=scorer, cv=folds)
     for value, (train, test) in zip(found, folds.split(X), strict=True):
         mean, std = pipeline.fit(X[train], Y[train]).predict(X[test], return_std=True, include_noise=True)
-        assert value == -score(Y[test], mean, std**2)
+        assert value == pytest.approx(-score(Y[test], mean, std**2), rel=1e-12)
     both = cross_validate(pipeline, X, Y, scoring={"one": scorer, "r2": "r2"}, cv=folds, n_jobs=2)
     np.testing.assert_allclose(both["test_one"], found, rtol=1e-10)
     assert str(pickle.loads(pickle.dumps(scorer))) == str(scorer)
@@ -74,17 +74,39 @@ def test_a_search_by_them_weighs_the_noise_which_r2_does_not_see(scorer: Density
 
 
 @EACH
-def test_a_model_with_a_density_of_its_own_is_asked_for_it(scorer: DensityScorer) -> None:
-    class Own:
-        def nlpd_rows(self, X: Any, y: Any) -> Any:
-            return 2.0 + y
+def test_a_model_is_asked_for_its_distribution(scorer: DensityScorer) -> None:
+    model = ExactGPRegressor(**GIVEN, noise="student").fit(X, Y)
+    distribution = model.predict_distribution(X)
+    assert model.noise_.name == "student"
+    losses = -distribution.logpdf(Y) if scorer is nlpd_scorer else np.array([by_integral(*row) for row in of_t(model)])
+    assert scorer(model, X, Y) == pytest.approx(-losses.mean(), rel=1e-6)
+    assert scorer(model, X, Y, WEIGHTS) == pytest.approx(-(WEIGHTS @ losses) / WEIGHTS.sum(), rel=1e-6)
+    search = GridSearchCV(make_pipeline("passthrough", model), {}, cv=3).fit(X, Y)
+    assert scorer(search, X, Y) == pytest.approx(-losses.mean(), rel=1e-6)
 
-        def crps_rows(self, X: Any, y: Any) -> Any:
-            return 3.0 * y
 
-    losses = 2.0 + Y if scorer is nlpd_scorer else 3.0 * Y
-    assert scorer(Own(), X, Y) == pytest.approx(-losses.mean(), rel=1e-12)
-    assert scorer(Own(), X, Y, WEIGHTS) == pytest.approx(-(WEIGHTS @ losses) / WEIGHTS.sum(), rel=1e-12)
+@EACH
+def test_of_another_model_distributions_are_normal(scorer: DensityScorer) -> None:
+    class Other:
+        def predict(self, X: Any, return_std: bool = False, include_noise: bool = False) -> Any:
+            assert return_std
+            assert include_noise
+            return X[:, 0], np.full(len(X), 2.0)
+
+    score = nlpd if scorer is nlpd_scorer else crps
+    assert scorer(Other(), X, Y) == pytest.approx(-score(Y, X[:, 0], np.full(45, 4.0)), rel=1e-12)
+
+
+def of_t(model: Any) -> Any:
+    """Each target, and the degrees, the location and the scale of its distribution."""
+    mean, std = model.predict(X, return_std=True)
+    scale = model.noise_.student.scale * np.sqrt(std**2 + model.noise_variance_)
+    return zip(Y, [model.noise_.degrees] * len(Y), mean, scale, strict=True)
+
+
+def by_integral(y: float, degrees: float, mean: float, scale: float) -> float:
+    below = quad(lambda one: t.cdf(one, degrees, mean, scale) ** 2, -np.inf, y)[0]
+    return below + quad(lambda one: t.sf(one, degrees, mean, scale) ** 2, y, np.inf)[0]
 
 
 @EACH
@@ -99,7 +121,10 @@ def test_a_failure_of_a_model_that_has_one_is_its_own(scorer: DensityScorer) -> 
 
 @EACH
 def test_models_without_a_standard_deviation_are_refused(scorer: DensityScorer) -> None:
-    with pytest.raises(InputError, match=r"needs predict\(X, return_std=True, include_noise=True\).*LinearRegression"):
+    with pytest.raises(
+        InputError,
+        match=r"need predict_distribution\(X\), or predict\(X, return_std=True, include_noise=True\).*LinearRegression",
+    ):
         scorer(LinearRegression().fit(X, Y), X, Y)
 
 
@@ -177,7 +202,7 @@ def test_of_several_targets_they_are_the_mean_of_theirs(scorer: DensityScorer, s
     assert scorer(model, X, targets, WEIGHTS) == pytest.approx(repeated, rel=1e-12)
     folds = cross_val_score(make_pipeline(StandardScaler(), model), X, targets, scoring=scorer, cv=3)
     assert np.all(np.isfinite(folds))
-    with pytest.raises(InputError, match=r"must have the 2 targets of the model, shape \(n, 2\); got shape \(45, 3\)"):
+    with pytest.raises(InputError, match=r"the shapes y \(45, 3\), the mean of the distribution \(45, 2\)"):
         scorer(model, X, np.column_stack((targets, Y)))
 
 

@@ -81,7 +81,7 @@ class ScaleField:
         level, kernel, best = 2.0 * np.log(student.scale), None, None
         g = np.full(len(errors), level)
         for _ in range(MOST_STEPS):
-            ratio, degrees = np.square(errors) * np.exp(-g), student.degrees
+            ratio, degrees = np.square(errors * np.exp(-0.5 * g)), student.degrees
             score, information = (degrees + 1.0) * ratio / (degrees + ratio) - 1.0, degrees / (2.0 * (degrees + 3.0))
             noise = 1.0 / information
             rows = Rows(scaled, g + 0.5 * noise * score - level, weights, np.full(len(errors), noise))

@@ -40,7 +40,8 @@ class Student:
             Not all of them zero.
         weights : ndarray of shape (n,), optional
         """
-        typical = float(np.sqrt(np.average(np.square(errors), weights=weights)))
+        largest = float(np.abs(errors).max())
+        typical = largest * math.sqrt(np.average(np.square(errors / largest), weights=weights))
         relative = errors / typical
 
         def loss(point: Floats) -> float:

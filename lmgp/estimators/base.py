@@ -158,12 +158,16 @@ class Fit:
         InputError
             If the sums, or the trend, cannot serve them.
         """
-        if rows.n_targets != len(self.scales):
-            raise InputError(f"The model has {len(self.scales)} targets; got y with {rows.n_targets}.")
+        self.check_targets(rows)
         self.trend.check(rows.X)
         self.known_sums.check(rows)
         h = self.trend.columns(rows.X)
         return rows.with_targets(np.column_stack((rows.Y - h @ self.origin, h)))
+
+    def check_targets(self, rows: Rows) -> None:
+        """Refuse rows with another number of targets."""
+        if rows.n_targets != len(self.scales):
+            raise InputError(f"The model has {len(self.scales)} targets; got y with {rows.n_targets}.")
 
     def with_more(self, rows: Rows) -> Self:
         """Return the state with more rows, of y as it is, to be solved when it is needed."""
@@ -788,16 +792,12 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             result = [values[..., 0] for values in result]
         return result[0] if len(result) == 1 else tuple(result)
 
-    def _scales_observed(self, X: Floats, means: Floats, latent: Floats) -> Floats:
-        """Return the scale of new observations of each target, from the standard deviation of the function, (m, t)."""
-        fit = self._state()
-        std = np.sqrt(np.square(latent) + fit.noise_variance * np.square(fit.scales))
-        return fit.observed(self._coordinates(X), means, std)
-
     def _deviations(self, X: Floats, means: Floats, latent: Floats) -> Floats:
-        """Return the standard deviation of new observations, see `_scales_observed`."""
-        factors = [noise.student.deviation for noise in self._state().of_targets]
-        return self._scales_observed(X, means, latent) * factors
+        """Return the standard deviation of new observations of each target, from that of the function, (m, t)."""
+        fit = self._state()
+        std = np.sqrt(np.square(latent) + self.noise_variances_)
+        factors = [noise.student.deviation for noise in fit.of_targets]
+        return fit.observed(self._coordinates(X), means, std) * factors
 
     def _in_batches(
         self, X: Floats, variance: bool, error: bool, batch_size: int | None, verbose: bool
@@ -832,6 +832,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Predict rows whose y is known, see `Fit.without_each`."""
         fit, (inputs, target) = self._state(), validated_pair(self, X, y, reset=False)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
+        fit.check_targets(rows)
         rows = rows.with_targets((rows.Y - fit.means(rows.X, np.zeros_like(rows.Y))) / fit.scales)
         means, variances = self._posterior().predict(rows.X)
         assert variances is not None  # they were asked for
@@ -856,7 +857,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 cure = posterior.cure(self._coordinates(X[:1]))
                 warnings.warn(f"{which}{told} {cure}", ImplausibleMeanWarning, stacklevel=4)
 
-    def predict_distribution(self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None) -> Any:
+    def predict_distribution(
+        self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
+    ) -> Any:
         """Predict distributions.
 
         Parameters
@@ -865,6 +868,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         include_noise : bool, default=True
             Whether of a new observation y instead of the latent function f.
         batch_size : int, optional
+        verbose : bool, default=False
             See `predict`.
 
         Returns
@@ -892,22 +896,38 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         >>> bool(np.all(observed.interval(0.95)[0] < np.sin([1.0, 2.0])))
         True
         """
-        mean, scale, degrees = self._located(X, include_noise, batch_size)
-        return distribution(degrees, mean, scale)
+        return self._distributions(X, include_noise, batch_size, verbose)[0]
 
-    def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
-        """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""
-        check_is_fitted(self)
+    def _distributions(
+        self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
+    ) -> tuple[Any, Any]:
+        """Return the distributions of rows, and the normal ones that the process alone predicts."""
+        mean, std, scale, degrees = self._located(X, include_noise, batch_size, verbose)
+        return distribution(degrees, mean, scale), norm(mean, std)
+
+    def _located(
+        self, X: ArrayLike, include_noise: bool, batch_size: int | None, verbose: bool = False
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return where distributions are, see `_distributions`.
+
+        Returns
+        -------
+        mean, std : ndarray of shape (n,) or (n, t)
+            Of the process, with its noise or without.
+        scale : ndarray of shape (n,) or (n, t)
+            Of the distributions.
+        degrees : ndarray of shape () or (t,)
+            Their degrees of freedom.
+        """
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
-        inputs, fit = validated(self, X, reset=False), self._state()
-        means, variances, _ = self._in_batches(inputs, True, False, batch_size, False)
-        assert variances is not None  # they were asked for
-        scales, degrees = np.sqrt(variances)[:, None] * fit.scales, np.full(len(fit.scales), np.inf)
-        if include_noise:
-            scales, degrees = self._scales_observed(inputs, means, scales), fit.degrees
-        if fit.target_names is None:
-            return means[:, 0], scales[:, 0], degrees[0]
-        return means, scales, degrees
+        means, latent = self.predict(X, return_std=True, batch_size=batch_size, verbose=verbose)
+        fit = self._state()
+        if not include_noise:
+            return means, latent, latent, self._of_targets(np.full(len(fit.scales), np.inf))
+        std = np.sqrt(np.square(latent) + self._of_targets(self.noise_variances_))
+        rows, shape = self._coordinates(validated(self, X, reset=False)), (len(means), len(fit.scales))
+        scales = fit.observed(rows, means.reshape(shape), std.reshape(shape)).reshape(means.shape)
+        return means, std, scales, self._of_targets(fit.degrees)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: ArrayLike = 0.5, include_noise: bool = True, batch_size: int | None = None
@@ -935,7 +955,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
         levels = checked_probabilities(quantile)
-        mean, scale, degrees = self._located(X, include_noise, batch_size)
+        mean, _, scale, degrees = self._located(X, include_noise, batch_size)
         quantiles: Floats = mean[..., None] + scale[..., None] * student_t.ppf(levels.ravel(), degrees[..., None])
         return quantiles if levels.ndim else quantiles[..., 0]
 
@@ -987,7 +1007,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         array([1., 1.])
         """
         tail = 0.5 - 0.5 * checked_level(level)
-        mean, scale, degrees = self._located(X, include_noise, batch_size)
+        mean, _, scale, degrees = self._located(X, include_noise, batch_size)
         if method == "distribution":
             half_width = -student_t.ppf(tail, degrees) * scale
         elif method == "conformal" and include_noise:
@@ -1026,7 +1046,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
         limits = numbers(threshold, "threshold")
-        mean, scale, degrees = self._located(X, include_noise, batch_size)
+        mean, _, scale, degrees = self._located(X, include_noise, batch_size)
         if mean.ndim > 1:
             limits = limits_of_targets(limits, mean.shape[1])
         if limits.ndim > mean.ndim or (limits.ndim == mean.ndim and limits.shape != mean.shape):

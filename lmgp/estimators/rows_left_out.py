@@ -1,5 +1,6 @@
 """Rows that had no part in their prediction, by which the distribution of new observations is told."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, too_few
 from lmgp.learning.heldout import HeldOut
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.utils.progress import STAGES
+from lmgp.utils.progress import STAGES, handled
 
 # So many rows tell the distribution.
 MOST_ROWS = 4000
@@ -41,7 +42,8 @@ def observation_noises(fit: Any, wanted: NoiseName, rng: np.random.Generator) ->
     parts = left_out(fit, rng)
     seed = int(rng.integers(2**31))  # the same for all: each target has the noise of a model of its own
     of_targets = (joined(parts, j) for j in range(n_targets))
-    return tuple(ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets)
+    with handled(logging.NullHandler(), logging.CRITICAL):  # the process of the scale has nothing to say
+        return tuple(ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets)
 
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:

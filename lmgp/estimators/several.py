@@ -11,10 +11,12 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Floats, RandomState, generator, named_targets, refuse_no_targets
+from lmgp.distributions.noise import ObservationNoise
+from lmgp.distributions.targets import TargetDistributions
 from lmgp.errors import InputError
 from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
-from lmgp.metrics.scorers import DensityScorer, crps_scorer, end_of, loss_rows, nlpd_scorer
+from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import checked_table, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
@@ -156,6 +158,13 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         # The axis of targets is behind those of the rows.
         return self._of_each("predict", X, -1, **options)
 
+    def predict_distribution(self, X: ArrayLike, **options: Any) -> TargetDistributions:
+        """Predict the distributions of new observations, of shape (n, t); see `ExactGPRegressor.predict_distribution`.
+
+        Targets may have distributions of different kinds, such as a normal one, a t, and that of a logarithm.
+        """
+        return TargetDistributions(tuple(self._each("predict_distribution", X, **options)))
+
     def predict_quantile(self, X: ArrayLike, quantile: ArrayLike = 0.5, **options: Any) -> Floats:
         """Predict quantiles, (n, t) or (n, t, q); see `ExactGPRegressor.predict_quantile`."""
         return self._of_each("predict_quantile", X, 1, quantile=quantile, **options)
@@ -177,24 +186,6 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         options = {"n_samples": n_samples, "random_state": generator(random_state), "include_noise": include_noise}
         return self._of_each("sample_y", X, 1, **options)
 
-    def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return −log p(y) of each row and target, (n, t), in nats. `lmgp.metrics.nlpd_scorer` takes it."""
-        return self._losses(nlpd_scorer, X, y)
-
-    def crps_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the continuous ranked probability score of each, (n, t). `lmgp.metrics.crps_scorer` takes it."""
-        return self._losses(crps_scorer, X, y)
-
-    def _losses(self, scorer: DensityScorer, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the losses of the targets, each by the density of its own model."""
-        check_is_fitted(self)
-        refuse_no_targets(self, y)
-        t, targets = len(self.estimators_), checked_table(y, "y", ensure_min_features=1)
-        if targets.shape[1] != t:
-            raise InputError(f"y must have the {t} targets of the model, shape (n, {t}); got shape {targets.shape}.")
-        pairs = zip(self.estimators_, targets.T, strict=True)
-        return np.stack([loss_rows(scorer, model, X, column) for model, column in pairs], axis=1)
-
     @property
     def loo_(self) -> tuple[Any, ...]:
         """Leave-one-out predictions of the training rows of each target."""
@@ -206,6 +197,11 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         return np.array([end_of(model).log_marginal_likelihood() for model in self.estimators_])
 
     @property
+    def noise_(self) -> tuple[ObservationNoise, ...]:
+        """The distribution of new observations of each target."""
+        return tuple(end_of(getattr(end_of(model), "regressor_", model)).noise_ for model in self.estimators_)
+
+    @property
     def n_features_in_(self) -> int:
         """The number of input columns."""
         return self.estimators_[0].n_features_in_
@@ -215,15 +211,20 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         """The names of the columns, where X was a data frame."""
         return self.estimators_[0].feature_names_in_
 
-    def _of_each(self, method: str, X: ArrayLike, axis: int, values: Any = None, **options: Any) -> Any:
-        """Return what a method gives of each target, joined at an axis; `values` are arguments of each, if any."""
-        check_is_fitted(self)
-        arguments = [()] * len(self.estimators_) if values is None else [(value,) for value in values]
-        pairs = zip(self.estimators_, arguments, strict=True)
-        results = [getattr(model, method)(X, *given, **options) for model, given in pairs]
+    def _of_each(self, name: str, X: ArrayLike, axis: int, values: Any = None, /, **options: Any) -> Any:
+        """Return what a method gives of each target, joined at an axis; see `_each`."""
+        results = self._each(name, X, values, **options)
         if isinstance(results[0], tuple):
             return tuple(np.stack(parts, axis=axis) for parts in zip(*results, strict=True))
         return np.stack(results, axis=axis)
+
+    def _each(self, name: str, X: ArrayLike, values: Any = None, /, **options: Any) -> list[Any]:
+        """Return what a method gives of each target; `values` are arguments of each, if any."""
+        check_is_fitted(self)
+        arguments = [()] * len(self.estimators_) if values is None else [(value,) for value in values]
+        ends = (last_step(model, X) for model in self.estimators_)
+        pairs = zip(ends, arguments, strict=True)
+        return [getattr(model, name)(rows, *given, **options) for (model, rows), given in pairs]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lmgp.data import Floats, RandomState, refuse_no_targets
 from lmgp.errors import InputError
@@ -23,39 +22,6 @@ from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
 
 LOGARITHMS = {"log": 0.0, "log1p": 1.0}
-
-
-@dataclass(frozen=True, eq=False)
-class TransformedLeaveOneOut(LeaveOneOut):
-    """Predictions of each training row from all others, of y = g⁻¹(z); the scores are those of its distribution.
-
-    Attributes
-    ----------
-    scale : Scale
-        g.
-    """
-
-    scale: Scale
-
-    @classmethod
-    def of(cls, z: LeaveOneOut, scale: Scale) -> "TransformedLeaveOneOut":
-        """Return the predictions of y from those of z."""
-        return cls(scale.inverse(z.y), WarpedDistribution(z.distribution, scale), z.normal, scale)
-
-    @property
-    def mean(self) -> Floats:
-        """The mean of each row under the normal distribution of z, in units of y, shape (n,)."""
-        return self.scale.mean(self.normal.mean(), self.normal.std())
-
-    @property
-    def std(self) -> Floats:
-        """The standard deviation of each row under the normal distribution of z, in units of y, shape (n,)."""
-        return self.scale.std(self.normal.mean(), self.normal.std())
-
-    @cached_property
-    def crps(self) -> float:
-        """The mean continuous ranked probability score under the normal distribution of z, in units of y."""
-        return float(self.scale.crps(self.y, self.normal.mean(), self.normal.std()).mean())
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,24 +206,28 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         result.extend(errors)
         return result[0] if len(result) == 1 else tuple(result)
 
-    def predict_distribution(self, X: ArrayLike, **options: Any) -> WarpedDistribution:
+    def predict_distribution(
+        self, X: ArrayLike, batch_size: int | None = None, verbose: bool = False
+    ) -> WarpedDistribution:
         """Predict the distributions of new observations.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
-        **options
-            All else that `predict_distribution` of the regressor takes.
+        batch_size : int, optional
+        verbose : bool, default=False
+            As in `ExactGPRegressor.predict`.
 
         Returns
         -------
         WarpedDistribution
-            Of shape (n,), in units of y, with the methods logpdf, pdf, cdf, sf, ppf, isf, median, interval and rvs of
-            scipy.stats' frozen distributions.
+            Of shape (n,), in units of y, with the methods mean, std, logpdf, pdf, cdf, sf, ppf, isf, median, interval
+            and rvs of scipy.stats' frozen distributions, and crps.
         """
         check_is_fitted(self)
         model, rows = last_step(self.regressor_, X)
-        return WarpedDistribution(model.predict_distribution(rows, **options), self.scale_)
+        of_z, normal = model._distributions(rows, batch_size=batch_size, verbose=verbose)
+        return WarpedDistribution(of_z, normal, self.scale_)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
@@ -296,7 +266,12 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
 
     def predict_interval(
-        self, X: ArrayLike, level: float = 0.95, include_noise: bool = True, **options: Any
+        self,
+        X: ArrayLike,
+        level: float = 0.95,
+        include_noise: bool = True,
+        method: Literal["distribution", "conformal"] = "distribution",
+        **options: Any,
     ) -> tuple[Floats, Floats]:
         """Predict an interval that has a new observation with a given probability; above and below are equally likely.
 
@@ -306,6 +281,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         level : float, default=0.95
         include_noise : bool, default=True
             As in `predict_quantile`.
+        method : {"distribution", "conformal"}, default="distribution"
+            As in `ExactGPRegressor.predict_interval`: conformal intervals are those of z.
         **options
             All else that `predict` of the regressor takes.
 
@@ -318,8 +295,14 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         InputError
             If the level is not between 0 and 1.
         """
-        tail = 0.5 - 0.5 * checked_level(level)
-        lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
+        check_is_fitted(self)
+        if include_noise or method != "distribution":
+            model, rows = last_step(self.regressor_, X)
+            ends = model.predict_interval(rows, level, include_noise, method=method, **options)
+            lower, upper = map(self.scale_.inverse, ends if self.scale_.increasing else ends[::-1])
+        else:
+            tail = 0.5 - 0.5 * checked_level(level)
+            lower, upper = self.predict_quantile(X, [tail, 1.0 - tail], include_noise, **options).T
         return lower, upper
 
     def predict_exceedance(self, X: ArrayLike, threshold: float, include_noise: bool = True, **options: Any) -> Floats:
@@ -385,47 +368,12 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             return self.scale_.inverse(drawn)
         return self.scale_.mean(drawn.ravel(), self._noise_std(drawn.ravel())).reshape(drawn.shape)
 
-    def nlpd_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return −log p(y) of each row: that of z, less log |g′(y)|. `lmgp.metrics.nlpd_scorer` takes it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            In nats.
-        """
-        distribution, target = self.predict_distribution(X), self._checked_target(y)
-        check_consistent_length(distribution.median(), target)
-        self.scale_.check(target)
-        return -distribution.logpdf(target)
-
-    def crps_rows(self, X: ArrayLike, y: ArrayLike) -> Floats:
-        """Return the continuous ranked probability score of each row. `lmgp.metrics.crps_scorer` takes it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            In units of y.
-        """
-        check_is_fitted(self)
-        mean, latent = self.regressor_.predict(X, return_std=True)
-        target = self._checked_target(y)
-        check_consistent_length(mean, target)
-        return self.scale_.crps(target, mean, self._with_noise(latent))
-
     @property
-    def loo_(self) -> TransformedLeaveOneOut:
+    def loo_(self) -> LeaveOneOut:
         """Leave-one-out predictions of the training rows, of y in its units; see `ExactGPRegressor`."""
-        return TransformedLeaveOneOut.of(end_of(self.regressor_).loo_, self.scale_)
+        z, scale = end_of(self.regressor_).loo_, self.scale_
+        of_y, normal = (WarpedDistribution(of_z, z.normal, scale) for of_z in (z.distribution, z.normal))
+        return LeaveOneOut(scale.inverse(z.y), of_y, normal)
 
     @property
     def n_features_in_(self) -> int:

@@ -122,21 +122,38 @@ class Scale(ABC):
 
 @dataclass(frozen=True, eq=False)
 class WarpedDistribution:
-    """The distribution of y = g⁻¹(z), with the methods of scipy.stats' frozen distributions that need no moments.
+    """The distribution of y = g⁻¹(z), with the methods of scipy.stats' frozen distributions.
 
     Attributes
     ----------
     of_z : frozen distribution of scipy.stats
         Of shape (n,).
+    normal : frozen distribution of scipy.stats
+        The normal distribution of z by which moments of y are: the exponential of a t has none.
     scale : Scale
         g.
     """
 
     of_z: Any
+    normal: Any
     scale: Scale
+
+    def mean(self) -> Floats:
+        """Return the mean under the normal distribution of z."""
+        return self.scale.mean(self.normal.mean(), self.normal.std())
+
+    def std(self) -> Floats:
+        """Return the standard deviation under the normal distribution of z."""
+        return self.scale.std(self.normal.mean(), self.normal.std())
+
+    def crps(self, y: Floats) -> Floats:
+        """Return the continuous ranked probability score under the normal distribution of z."""
+        self.scale.check(y)
+        return self.scale.crps(y, self.normal.mean(), self.normal.std())
 
     def logpdf(self, y: Floats) -> Floats:
         """Return log p(y): that of z = g(y), and log |g′(y)|, by which y and z differ."""
+        self.scale.check(y)
         return self.of_z.logpdf(self.scale.forward(y)) + self.scale.log_slope(y)
 
     def pdf(self, y: Floats) -> Floats:

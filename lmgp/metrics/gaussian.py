@@ -267,13 +267,15 @@ def pit(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
     >>> pit([0.0, 2.0], stats.t(3.0, loc=[0.0, 0.0])).round(3)
     array([0.5 , 0.93])
     """
-    return np.asarray(distribution.cdf(_observed(y, distribution)))
+    observed = _observed(y, distribution)
+    return np.asarray(distribution.cdf(observed))
 
 
 def nlpd_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return −log p(y) of each value, see `nlpd`."""
     if variance is None:
-        return np.asarray(-mean.logpdf(_observed(y, mean)))
+        observed = _observed(y, mean)
+        return np.asarray(-mean.logpdf(observed))
     y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
     standardized = (y - mean) / np.sqrt(variance)
     # The logarithms apart: 2π·variance can overflow where its logarithm does not.
@@ -299,8 +301,9 @@ def _observed(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
     """Return targets that have the shape of a distribution, and are finite."""
     if not hasattr(distribution, "cdf"):
         raise InputError(
-            "Give means and variances, or a distribution with the methods of scipy.stats' frozen ones, as "
-            f"predict_distribution returns it; got {type(distribution).__name__} and no variances."
+            "variance must have one value a row, or a distribution must be in place of the means, with the methods of "
+            f"scipy.stats' frozen ones, as predict_distribution returns it; got {type(distribution).__name__} and no "
+            "variance."
         )
     (y, _) = _checked_rows({"y": y, "the mean of the distribution": distribution.median()}, targets=True)
     return y

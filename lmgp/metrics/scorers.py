@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRequest
 
@@ -19,16 +20,15 @@ from lmgp.metrics.gaussian import as_float64, crps_rows, nlpd_rows
 class DensityScorer:
     """A scorer of predictive distributions, for `scoring` of scikit-learn's searches and cross-validations.
 
-    It asks a model for means and standard deviations with noise, `predict(X, return_std=True, include_noise=True)`, as
-    all regressors of this package, pipelines and searches of them have it. A model that has a density of its own, such
-    as `TransformedTargetGPRegressor`, is asked for that, in pipelines and searches too. The score of several targets is
-    the mean of theirs.
+    It asks the model at the end of pipelines and searches for `predict_distribution(X)`, as all regressors of this
+    package have it. Of other models, distributions are normal, with the means and the standard deviations of
+    `predict(X, return_std=True, include_noise=True)`. The score of several targets is the mean of theirs.
 
     Attributes
     ----------
     name : str
     loss : callable
-        Takes targets, means and variances, shape (n,) or (n, t), and gives one loss each; lower is better.
+        Takes targets of shape (n,) or (n, t) and their distribution, and gives one loss each; lower is better.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class DensityScorer:
     """
 
     name: str
-    loss: Callable[[ArrayLike, ArrayLike, ArrayLike], Floats]
+    loss: Callable[[ArrayLike, Any], Floats]
     _requested: bool | str | None = None
 
     def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -64,11 +64,12 @@ class DensityScorer:
         Raises
         ------
         InputError
-            If the estimator predicts no standard deviations with noise.
+            If the estimator predicts neither distributions nor standard deviations with noise.
         """
         weights = None if sample_weight is None else as_float64("sample_weight", sample_weight)
         # Of several targets the mean of each, then the mean over them.
-        return -float(np.mean(np.average(loss_rows(self, estimator, X, y), weights=weights, axis=0)))
+        losses = self.loss(y, predicted_distribution(estimator, X))
+        return -float(np.mean(np.average(losses, weights=weights, axis=0)))
 
     def set_score_request(self, *, sample_weight: bool | str | None = None) -> Self:
         """Return a copy that requests weights, for scikit-learn's metadata routing.
@@ -119,43 +120,40 @@ def last_step(estimator: Any, X: Any) -> tuple[Any, Any]:
             return estimator, X
 
 
-def loss_rows(scorer: DensityScorer, estimator: Any, X: ArrayLike, y: ArrayLike) -> Floats:
-    """Return the losses of a fitted model at test rows: by its own density of y, where that is not Gaussian.
+def predicted_distribution(estimator: Any, X: ArrayLike, **options: Any) -> Any:
+    """Return the distributions of new observations that a fitted regressor predicts.
 
     Parameters
     ----------
-    scorer : DensityScorer
     estimator : fitted regressor
         Or a pipeline or a search that ends in one.
     X : array-like of shape (n, d)
-    y : array-like of shape (n,) or (n, t)
+    **options
+        All else that its `predict_distribution` takes.
 
     Returns
     -------
-    ndarray of shape (n,) or (n, t)
+    distribution
+        With the methods of scipy.stats' frozen ones.
 
     Raises
     ------
     InputError
-        If the estimator predicts no standard deviations with noise.
+        If the estimator predicts neither distributions nor standard deviations with noise.
     """
-    own = scorer.name.replace("scorer", "rows")
-    if hasattr(end_of(estimator), own):
-        model, rows = last_step(estimator, X)
-        losses: Floats = getattr(model, own)(rows, y)
-        return losses
-    while hasattr(estimator, "best_estimator_"):  # whose own `predict` takes no options
-        estimator = estimator.best_estimator_
+    model, rows = last_step(estimator, X)
+    if hasattr(model, "predict_distribution"):
+        return model.predict_distribution(rows, **options)
     try:
-        mean, std = estimator.predict(X, return_std=True, include_noise=True)
+        return norm(*model.predict(rows, return_std=True, include_noise=True))
     except TypeError as error:
         if "return_std" not in str(error) and "include_noise" not in str(error):
             raise
         raise InputError(
-            f"{scorer.name} needs predict(X, return_std=True, include_noise=True), as the Gaussian-process regressors "
-            f"of lmgp have it; {type(estimator).__name__} has not: {error}"
+            "Distributions of new observations need predict_distribution(X), or predict(X, return_std=True, "
+            "include_noise=True), as the Gaussian-process regressors of lmgp have them; "
+            f"{type(model).__name__} has not: {error}"
         ) from error
-    return scorer.loss(y, mean, np.square(std))
 
 
 def end_of(estimator: Any) -> Any:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import with_names
+from lmgp.grids import predicted
 
 AxesArray = NDArray[Any]  # of Axes
 
@@ -229,17 +229,17 @@ def target_name(y: Any) -> str:
     return "y" if name is None else plain(str(name))
 
 
-def predict(model: Any, rows: Floats, X: Any, include_noise: bool) -> tuple[Floats, Floats]:
-    """Predict means and standard deviations at rows, named as those of X.
+def predict(model: Any, rows: Floats, X: Any, include_noise: bool, level: float | None = None) -> tuple[Floats, ...]:
+    """Predict means, standard deviations, and the ends of intervals of a level, at rows that are named as those of X.
 
     Raises
     ------
     InputError
         If the model has no such predictions.
     """
-    given = type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else with_names(model, rows)
+    given = type(X)(rows, columns=X.columns) if hasattr(X, "iloc") else rows
     try:
-        mean, std = model.predict(given, return_std=True, include_noise=include_noise)
+        return tuple(predicted(model, given, True, include_noise, level).values())
     except TypeError as error:
         if "return_std" not in str(error) and "include_noise" not in str(error):
             raise
@@ -247,7 +247,6 @@ def predict(model: Any, rows: Floats, X: Any, include_noise: bool) -> tuple[Floa
             "A band or a map needs predict(X, return_std=True, include_noise=...), as the Gaussian-process regressors "
             f"of lmgp have it; {type(model).__name__} has not: {error}"
         ) from error
-    return np.asarray(mean), np.asarray(std)
 
 
 def extent(values: Floats, margin: float) -> tuple[float, float]:

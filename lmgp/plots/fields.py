@@ -9,7 +9,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from lmgp.data import Floats
 from lmgp.errors import InputError
@@ -89,14 +88,13 @@ def band(
     'x'
     """
     rows = checked_rows(model, X, 1, "A band")
-    z = float(ndtri(0.5 + 0.5 * checked_level(level)))
+    checked_level(level)
     targets = None if y is None else _targets(y, len(rows))
     places = np.linspace(*extent(rows[:, 0], 0.05), _count(n_points))
-    mean, std = predict(model, places[:, None], X, include_noise)
+    mean, _, lower, upper = predict(model, places[:, None], X, include_noise, level)
     ax = axes_for(ax)
     of = "new observations" if include_noise else "the function"
-    ends, label = (mean - z * std, mean + z * std), f"{100 * level:g}% of {of}"
-    ax.fill_between(places, *ends, color=FILL, alpha=0.45, linewidth=0, label=label)
+    ax.fill_between(places, lower, upper, color=FILL, alpha=0.45, linewidth=0, label=f"{100 * level:g}% of {of}")
     ax.plot(places, mean, color=LINE, label="mean")
     if targets is not None:
         drawn = sample(len(rows))

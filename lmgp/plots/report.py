@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import predicted
 from lmgp.plots import html
 from lmgp.plots.canvas import HEIGHT, WIDTH, final_step, new_figure, render
 from lmgp.plots.fields import band, centroids, map
@@ -19,7 +18,7 @@ from lmgp.plots.scores import calibration, prediction
 # Dots an inch of the images, about twice those of a narrow screen.
 DPI = 160
 
-Predictions = tuple[Floats, Floats, Floats, Floats]
+Predictions = tuple[Floats, Floats, Any]
 Draw = Callable[..., None]
 
 
@@ -50,9 +49,8 @@ def page(
         By name; no scores without a table.
     tables : dict of str to str
         By title, as plain text.
-    predictions : tuple of ndarray or None
-        What the model predicts of a table: X of shape (n, d), and y and its predicted mean and standard deviation, each
-        of shape (n,), noise included.
+    predictions : tuple or None
+        What the model predicts of a table: X of shape (n, d), y of shape (n,), and its predicted distribution.
     ranges : ndarray of shape (2, d) or None
         The least and the greatest value of each input column, where they are known.
 
@@ -72,7 +70,7 @@ def page(
 
     rows = ranges if predictions is None else predictions[0]  # with the extent of what is drawn
     if predictions is not None:
-        _draw_predictions(draw, model, target, *predictions)
+        _draw_predictions(draw, target, *predictions[1:])
     if rows is not None:
         _draw_fields(draw, model, target, level, rows, predictions)
     draw("relevance", lambda ax: relevance(model, ax=ax))
@@ -85,19 +83,18 @@ def page(
     )
 
 
-def _draw_predictions(draw: Draw, model: Any, target: str, X: Floats, y: Floats, mean: Floats, std: Floats) -> None:
+def _draw_predictions(draw: Draw, target: str, y: Floats, distribution: Any) -> None:
+    mean, std = distribution.mean(), distribution.std()
+
     def with_target(ax: Axes) -> None:
         prediction(y, mean, std, ax=ax)
         for set_label, get_label in ((ax.set_xlabel, ax.get_xlabel), (ax.set_ylabel, ax.get_ylabel)):
             set_label(get_label().replace(" y", f" {short(target)}", 1))
 
     within = np.mean(np.abs(y - mean) <= std)
-    gaussian, should = (y, mean, std), "; 68% should"
-    if hasattr(model, "scale_"):  # of a model of log y, those of log y are Gaussian, with the same calibration
-        gaussian = (model.scale_.forward(y), *predicted(model.regressor_, X, include_noise=True).values())
-        should = ""
+    should = np.mean(distribution.cdf(mean + std) - distribution.cdf(mean - std))
     draw("prediction", with_target, target=target, n=len(y), within=within, should=should)
-    draw("calibration", lambda axes: calibration(*gaussian, ax=axes), panels=2)
+    draw("calibration", lambda axes: calibration(y, distribution, ax=axes), panels=2)
 
 
 def _draw_fields(

@@ -1,14 +1,15 @@
 """How well predictions agree with what was observed: calibration, and prediction against truth."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
-from scipy.special import erf, ndtr
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from lmgp.errors import InputError
+from lmgp.metrics import pit
 from lmgp.plots.canvas import (
     FILL,
     GREY,
@@ -28,8 +29,8 @@ CHANCE = 0.95
 
 def calibration(
     y: ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
+    mean: Any,
+    std: ArrayLike | None = None,
     *,
     levels: ArrayLike | None = None,
     bins: int = 10,
@@ -37,18 +38,18 @@ def calibration(
 ) -> AxesArray:
     """Draw the coverage of central intervals over their level, and the histogram of the PIT.
 
-    The PIT, the probability integral transform, of a row is Φ((y − mean)/std). Of calibrated predictions it is uniform:
-    a histogram like a hill means standard deviations too large, one like a bowl too small, a slope a biased mean.
+    The PIT, the probability integral transform, of a row is F(y), which is Φ((y − mean)/std) of a normal distribution.
+    Of calibrated predictions it is uniform: a histogram like a hill means distributions too wide, one like a bowl too
+    narrow, a slope a biased mean.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Targets.
-    mean : array-like of shape (n,)
-        Predictive means, in the units of y.
-    std : array-like of shape (n,)
-        Predictive standard deviations with noise, in the units of y, as ``predict(X, return_std=True,
-        include_noise=True)`` returns them.
+    mean : array-like of shape (n,), or distribution
+        Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
+    std : array-like of shape (n,), optional
+        Predictive standard deviations of normal distributions, with noise, in the units of y; none of distributions.
     levels : array-like of shape (m,), optional
         Probabilities of intervals, strictly between 0 and 1; if not given, 1% to 99%.
     bins : int, default=10
@@ -82,17 +83,19 @@ def calibration(
     >>> len(pit.patches)
     10
     """
-    y, mean, std = checked_predictions(y, mean, std)
+    if std is not None:
+        y, mean, std = checked_predictions(y, mean, std)
+    transform = pit(y, mean if std is None else norm(mean, std))
     wanted = np.linspace(0.01, 0.99, 99) if levels is None else np.unique(np.asarray(levels, dtype=np.float64))
     if not len(wanted) or wanted.ndim != 1 or not np.all((wanted > 0.0) & (wanted < 1.0)):
         raise InputError(f"levels must be numbers strictly between 0 and 1; got {levels!r}.")
     if bins < 1:
         raise InputError(f"bins must be at least 1; got {bins}.")
     axes = two_axes_for(ax)
-    n, z = len(y), (y - mean) / std
+    n = len(transform)
 
     # The level at which an interval's end reaches the target.
-    reached = np.sort(erf(np.abs(z) / np.sqrt(2.0)))
+    reached = np.sort(np.abs(2.0 * transform - 1.0))
     low, high = binom.interval(CHANCE, n, wanted)
     axes[0].fill_between(wanted, low / n, high / n, color=FILL, alpha=0.45, linewidth=0, label="by chance, 95%")
     axes[0].plot([0, 1], [0, 1], "--", color=GREY, linewidth=1.0, label="calibrated")
@@ -100,14 +103,14 @@ def calibration(
     axes[0].set(xlabel="level of the interval", ylabel="share of rows within it", xlim=(0, 1), ylim=(0, 1))
     axes[0].legend(fontsize="small", loc="upper left")
 
-    counts, edges = np.histogram(ndtr(z), bins=bins, range=(0.0, 1.0))
+    counts, edges = np.histogram(transform, bins=bins, range=(0.0, 1.0))
     low, high = (float(end) * bins / n for end in binom.interval(CHANCE, n, 1.0 / bins))
     axes[1].bar(
         edges[:-1], counts * bins / n, np.diff(edges), align="edge", color=FILL, edgecolor="white", label="rows"
     )
     axes[1].fill_between([0, 1], low, high, color="black", alpha=0.15, linewidth=0, zorder=2, label="by chance, 95%")
     axes[1].axhline(1.0, color="black", linestyle="--", linewidth=1.0, zorder=3)
-    axes[1].set(xlabel="PIT, Φ((y − mean)/s.d.)", ylabel="rows, over a uniform count", xlim=(0, 1))
+    axes[1].set(xlabel="PIT, F(y)", ylabel="rows, over a uniform count", xlim=(0, 1))
     axes[1].legend(fontsize="small", loc="lower center", ncols=2)
     return axes
 

@@ -42,7 +42,9 @@ def test_predictions_are_those_of_a_log_normal_distribution() -> None:
     np.testing.assert_allclose(model().predict_quantile(T, [0.1, 0.7]), textbook.ppf([[0.1], [0.7]]).T, rtol=1e-10)
     np.testing.assert_allclose(model().predict_interval(T, 0.8), textbook.interval(0.8), rtol=1e-10)
     y = np.linspace(0.5, 3.0, len(T))
-    np.testing.assert_allclose(model().nlpd_rows(T, y), -textbook.logpdf(y), rtol=1e-10)
+    distribution = model().predict_distribution(T)
+    np.testing.assert_allclose(distribution.logpdf(y), textbook.logpdf(y), rtol=1e-10)
+    np.testing.assert_allclose((distribution.mean(), distribution.std()), found, rtol=1e-10)
 
 
 @pytest.mark.parametrize("threshold", [-1.0, 0.0, 0.4, 1.0, 2.5])
@@ -142,7 +144,8 @@ def test_another_transformer_of_the_same_function_gives_the_same() -> None:
     for options in ({"include_noise": True}, {}):
         expected = model().predict(T, return_std=True, **options)
         np.testing.assert_allclose(other.predict(T, return_std=True, **options), expected, rtol=1e-6)
-    np.testing.assert_allclose(other.nlpd_rows(X, Y), model().nlpd_rows(X, Y), rtol=1e-6)
+    densities = [one.predict_distribution(X).logpdf(Y) for one in (other, model())]
+    np.testing.assert_allclose(*densities, rtol=1e-6)
 
 
 def test_counts_that_may_be_zero() -> None:
@@ -164,7 +167,9 @@ def test_scorers_see_the_distribution_of_y() -> None:
     energy = np.abs(samples - Y).mean(axis=0) - np.abs(samples[::2] - samples[1::2]).mean(axis=0) / 2
     assert crps_scorer(fitted, X, Y) == pytest.approx(-energy.mean(), rel=0.03)
     weights = np.arange(len(Y))
-    assert nlpd_scorer(fitted, X, Y, weights) == pytest.approx(-np.average(fitted.nlpd_rows(X, Y), weights=weights))
+    assert nlpd_scorer(fitted, X, Y, weights) == pytest.approx(
+        np.average(fitted.predict_distribution(X).logpdf(Y), weights=weights)
+    )
 
 
 def test_searches_pipelines_and_frames() -> None:
@@ -226,8 +231,10 @@ def test_by_default_it_chooses_a_model() -> None:
         (lambda: model().predict_exceedance(T, np.nan), "threshold must be a finite number .* got nan"),
         (lambda: model().predict_exceedance(T, "half"), "threshold must be a finite number .* got 'half'"),
         (lambda: model().predict_quantile(T, "half"), "got 'half'"),
-        (lambda: model().nlpd_rows(X, Y[:-1]), r"inconsistent numbers of samples: \[60, 59\]"),
-        (lambda: model().nlpd_rows(X, -Y), "needs targets that are positive"),
+        (lambda: nlpd_scorer(model(), X, Y[:-1]), r"the shapes y \(59,\), the mean of the distribution \(60,\)"),
+        (lambda: nlpd_scorer(model(), X, -Y), "needs targets that are positive"),
+        (lambda: crps_scorer(model(), X, -Y), "needs targets that are positive"),
+        (lambda: model().predict_interval(T, 0.9, False, "conformal"), "with include_noise=True, 'conformal'; got"),
         (lambda: TransformedTargetGPRegressor().predict(T), "not fitted yet"),
         (
             lambda: TransformedTargetGPRegressor().set_params(regressor__kernel=1),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC
@@ -253,6 +254,11 @@ FUNCTIONS: dict[str, list[Case]] = {
     "lmgp.metrics.crps": [
         *of_vectors(lambda one: metrics.crps([1.0, 2.0], one, [1.0, 1.0]), "mean"),
         (lambda: metrics.crps([1.0], [1.0], [-1.0]), "variance must be positive; got -1 in row 0"),
+        (lambda: metrics.crps([1.0], norm([1.0, 2.0])), "the mean of the distribution"),
+    ],
+    "lmgp.metrics.pit": [
+        *of_vectors(lambda one: metrics.pit(one, norm([1.0, 2.0])), "y"),
+        (lambda: metrics.pit([1.0], [1.0]), "a distribution must be in place of the means.*got list and no variance"),
     ],
     "lmgp.metrics.coverage": [
         *of_vectors(lambda one: metrics.coverage(one, [1.0, 2.0], [1.0, 1.0]), "y"),
@@ -264,12 +270,15 @@ FUNCTIONS: dict[str, list[Case]] = {
         (lambda: metrics.kl_divergence([1.0], [1.0], [1.0], [-1.0]), "variance_q must be positive"),
     ],
     "lmgp.metrics.nlpd_scorer": [
-        (lambda: metrics.nlpd_scorer(SVC().fit(X, LABELS), X, Y), "needs predict.*return_std=True, include_noise=True"),
+        (
+            lambda: metrics.nlpd_scorer(SVC().fit(X, LABELS), X, Y),
+            "need predict_distribution.*return_std=True, include_noise=True",
+        ),
         (lambda: metrics.nlpd_scorer(EXACT, X, Y[:-1]), "same shape"),
         (lambda: metrics.nlpd_scorer(EXACT, X, changed(Y, np.nan, float)), "y must be finite; got nan in row 2"),
     ],
     "lmgp.metrics.crps_scorer": [
-        (lambda: metrics.crps_scorer(SVC().fit(X, LABELS), X, Y), "needs predict"),
+        (lambda: metrics.crps_scorer(SVC().fit(X, LABELS), X, Y), "need predict_distribution"),
         (lambda: metrics.crps_scorer(EXACT, None, Y), "must be a table of numbers"),
     ],
 }
