@@ -64,8 +64,9 @@ def _of_targets(model: Any) -> dict[str, str]:
     lines = _of_process(model)
     parts = zip(names, model.center_, model.scales_, np.sqrt(model.noise_variances_), strict=True)
     targets = [f"{name:<{width}}  mean {c:.6g}, scale {s:.6g}, noise {noise:.6g}" for name, c, s, noise in parts]
+    observed = [f"{name:<{width}}  {_observed(noise)}" for name, noise in zip(names, model.noise_, strict=True)]
     kernel = f"{lines['kernel']}, of each target less its mean and over its scale"
-    return {"targets": "\n".join(targets), "kernel": kernel} | {
+    return {"targets": "\n".join(targets), "kernel": kernel, "observations": "\n".join(observed)} | {
         name: told for name, told in lines.items() if name in ("trend", "relevance")
     }
 
@@ -74,12 +75,22 @@ def _described(scale: Any) -> str:
     return ("log(target + 1)" if scale.shift else "logarithm") if isinstance(scale, LogScale) else str(scale.name)
 
 
+def _observed(noise: Any) -> str:
+    """Say what the distribution of observations is."""
+    if noise.name == "normal":
+        return noise.note or "normal"
+    scales = dict.fromkeys(f"{scale:.3g}" for scale in (noise.chosen.least, noise.chosen.most))
+    return f"Student t of {noise.degrees:.3g} degrees of freedom, {' to '.join(scales)} times the standard deviation"
+
+
 def _of_process(model: Any) -> dict[str, str]:
     noise = model.noise_variance_
     lines = {
         "kernel": " ".join(repr(model.kernel_).split()),
         "noise": f"variance {noise:.6g}, standard deviation {noise**0.5:.6g}",
     }
+    if not isinstance(model.noise_, tuple):
+        lines["observations"] = _observed(model.noise_)
     if model.trend_ is not None:
         lines["trend"] = str(model.trend_)
     if model.kernel_.can("metric"):
@@ -112,10 +123,13 @@ def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
 def tables(model: Any) -> dict[str, str]:
     """Return the tables of what was tried to make a model, as plain text by title."""
     process = getattr(model, "regressor_", model)
-    titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model"}
+    titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model", "noise_": "Choosing the noise"}
     found = {title: getattr(process, attribute, None) for attribute, title in titles.items()}
     if hasattr(model, "target_names_"):  # which have learned one kernel, or each its own
-        found["Learning the kernel"] = getattr(model, "learning_", None)
+        found |= {"Learning the kernel": getattr(model, "learning_", None), "Choosing the noise": None}
+        if not hasattr(model, "estimators_"):
+            noises = zip(model.target_names_, model.noise_, strict=True)
+            found |= {f"Choosing the noise of {name}": noise for name, noise in noises}
         for name, one in zip(model.target_names_, getattr(model, "estimators_", ()), strict=False):
             found |= {f"{title} of {name}": table for title, table in tables(one).items()}
     return {title: str(table) for title, table in found.items() if table is not None and len(table)}

@@ -43,6 +43,7 @@ def fit(arguments: argparse.Namespace) -> None:
     from lmgp.estimators.chosen import GPRegressor
     from lmgp.estimators.several import MultiTargetGPRegressor
     from lmgp.estimators.transformed import TransformedTargetGPRegressor
+    from lmgp.metrics.baselines import linear_baseline
     from lmgp.saving.files import save_with_notes
 
     model: Any = GPRegressor(
@@ -52,6 +53,7 @@ def fit(arguments: argparse.Namespace) -> None:
         trend=arguments.trend[0] if arguments.trend in (["constant"], ["linear"]) else arguments.trend,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
+        noise=arguments.noise,
         max_memory_gib=arguments.max_memory,
         random_state=arguments.seed,
     )
@@ -64,8 +66,13 @@ def fit(arguments: argparse.Namespace) -> None:
         model.fit(frame, pd.DataFrame(y, columns=targets))
     else:
         model.fit(frame, y[:, 0], duplicates=arguments.duplicates)
+    if len(targets) > 1:
+        of_targets: dict[str, Any] = {"targets": list(targets)}
+    else:
+        baselines = {"mean of y": linear_baseline(X[:, :0], y[:, 0]), "linear": linear_baseline(X, y[:, 0])}
+        of_targets = {"target": targets[0], "baselines": baselines}
     notes = {
-        **({"target": targets[0]} if len(targets) == 1 else {"targets": list(targets)}),
+        **of_targets,
         "rows": len(rows),
         "table": "standard input" if arguments.table == STANDARD else Path(arguments.table).name,
         "ranges": np.column_stack((X.min(axis=0), X.max(axis=0))).tolist(),
@@ -99,6 +106,8 @@ def predict(arguments: argparse.Namespace) -> None:
     """Predict a table or a grid with a model file."""
     if (arguments.table is None) == (arguments.grid is None):
         raise InputError("Give a table or a --grid to predict, and not both (see lmgp predict --help).")
+    if arguments.latent and arguments.method == "conformal":
+        raise InputError("--method conformal is of observations, and --latent of the function: leave out one of them.")
     suffix = Path(arguments.out).suffix.lower()
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
@@ -136,7 +145,14 @@ def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace
     from lmgp.grids import predict_grid, write_geotiff
 
     axes, with_noise = _axes(arguments.grid), not arguments.latent
-    grid = predict_grid(model, axes, include_noise=with_noise, level=arguments.level, target=notes.get("target"))
+    grid = predict_grid(
+        model,
+        axes,
+        include_noise=with_noise,
+        level=arguments.level,
+        method=arguments.method,
+        target=notes.get("target"),
+    )
     if suffix == ".nc":
         with whole_file(arguments.out) as stream:
             # By way of memory: some versions close a stream that they are given.
@@ -195,7 +211,14 @@ def _predictions(model: Any, X: "Floats", arguments: argparse.Namespace) -> "dic
     from lmgp.grids import predicted
 
     verbose = _LOG.isEnabledFor(logging.INFO)  # with a bar, where it takes long
-    values = predicted(model, X, include_noise=not arguments.latent, level=arguments.level, verbose=verbose)
+    values = predicted(
+        model,
+        X,
+        include_noise=not arguments.latent,
+        level=arguments.level,
+        method=arguments.method,
+        verbose=verbose,
+    )
     if (targets := target_names(model)) is None:
         return values
     return {f"{target}_{name}": values[name][:, j] for j, target in enumerate(targets) for name in values}

@@ -29,24 +29,27 @@ def score(arguments: argparse.Namespace) -> None:
         raise InputError(f"{', '.join(told)} and --leave-one-out do not go together: it is of the training rows.")
     if arguments.report is not None:
         _check_report(arguments.report, arguments)  # before the work
+    from lmgp.metrics.baselines import baseline_scores
+
     model, notes = loaded_model(arguments)
     names = target_names(model)
     if names is not None and arguments.report is not None:
         raise InputError(f"A report is of one target; {arguments.model} predicts {', '.join(names)}.")
+    rows: tuple[Any, ...] = ()  # of the table
     if arguments.leave_one_out:
         targets, n_rows, scores = _left_out(model, notes, arguments)
         heading = f"{n_rows}, each left out"
     else:
         targets, predicted, scores = _scored(model, notes, arguments)
-        n_rows = len(predicted[0])
+        rows, n_rows = predicted[:2], len(predicted[0])
         heading = str(n_rows)
         if arguments.report is not None:
             _write_report(arguments.report, model, notes, arguments, targets[0], predicted, _lines(n_rows, scores))
             _LOG.info("wrote %s", arguments.report)
     if names is None:
-        lines = _lines(heading, scores)
-        width = max(map(len, lines))
-        sys.stdout.write("".join(f"{name:<{width}}  {value}\n" for name, value in lines.items()))
+        known = {name: numbers for name, numbers in notes.get("baselines", {}).items() if numbers}
+        baselines = {name: baseline_scores(numbers, *rows) for name, numbers in known.items()}
+        sys.stdout.write(f"rows  {heading}\n{_beside(scores, baselines)}")
     else:
         sys.stdout.write(f"{n_rows} rows\n{_table(targets, scores)}")
 
@@ -73,11 +76,10 @@ def plot(arguments: argparse.Namespace) -> None:
 
 def _scored(
     model: Any, notes: dict[str, Any], arguments: argparse.Namespace
-) -> "tuple[list[str], tuple[Floats, Floats, Floats, Floats], Scores]":
-    """Return the targets of a table, its X, y and their predicted means and deviations, and the scores of each."""
-    import numpy as np
-
-    from lmgp.grids import predicted, with_names
+) -> "tuple[list[str], tuple[Floats, Floats, Any], Scores]":
+    """Return the targets of a table, its X and y and the predicted distribution, and the scores of each target."""
+    from lmgp.grids import with_names
+    from lmgp.metrics.scorers import predicted_distribution
 
     names = target_names(model)
     known = notes.get("targets") or [notes["target"]] if notes else names
@@ -94,34 +96,39 @@ def _scored(
     table = complete_rows(*read_for_model(model, arguments, targets))
     X, y = table[:, : -len(targets)], table[:, -len(targets) :]
     y = y[:, 0] if names is None else y
-    mean, std, lower, upper = predicted(model, X, include_noise=True, level=arguments.level).values()
-    nlpd, crps = _losses(model, with_names(model, X), y, mean, std)
-    scores = {
-        "RMSE": np.sqrt(np.mean((y - mean) ** 2, axis=0)),
-        "NLPD": nlpd.mean(axis=0),
-        "CRPS": crps.mean(axis=0),
-        _coverage(arguments.level): ((lower <= y) & (y <= upper)).mean(axis=0),
-    }
-    return targets, (X, y, mean, std), {name: np.atleast_1d(values) for name, values in scores.items()}
+    distribution = predicted_distribution(model, with_names(model, X))
+    return targets, (X, y, distribution), _scores(y, distribution, arguments.level)
 
 
-def _losses(model: Any, X: Any, y: "Floats", mean: "Floats", std: "Floats") -> "tuple[Floats, Floats]":
-    """Return the NLPD and the CRPS of each row, by the density of the model where y is not Gaussian."""
+def _scores(y: "Floats", distribution: Any, level: float) -> "Scores":
+    """Return the scores of each target, by name."""
     import numpy as np
 
+    from lmgp.estimators.leave_one_out import LEVELS
+    from lmgp.metrics import pit
     from lmgp.metrics.gaussian import crps_rows, nlpd_rows
 
-    if hasattr(model, "nlpd_rows"):
-        return model.nlpd_rows(X, y), model.crps_rows(X, y)
-    if hasattr(model, "estimators_"):
-        columns = zip(model.estimators_, y.T, mean.T, std.T, strict=True)
-        nlpd, crps = zip(*(_losses(estimator, X, *column) for estimator, *column in columns), strict=True)
-        return np.column_stack(nlpd), np.column_stack(crps)
-    return nlpd_rows(y, mean, std**2), crps_rows(y, mean, std**2)
+    transform = pit(y, distribution)
+    shares = {
+        f"coverage of {100 * one:g}% intervals": np.abs(2.0 * transform - 1.0) <= one
+        for one in sorted({*LEVELS, level})
+    }
+    shares |= {"below the 5% quantile": transform < 0.05, "above the 95% quantile": transform > 0.95}
+    scores = {
+        "RMSE": np.sqrt(np.square(y - distribution.mean()).mean(axis=0)),
+        "NLPD": nlpd_rows(y, distribution).mean(axis=0),
+        "CRPS": crps_rows(y, distribution).mean(axis=0),
+        **{name: share.mean(axis=0) for name, share in shares.items()},
+    }
+    return {name: np.atleast_1d(values) for name, values in scores.items()}
 
 
 def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) -> "tuple[list[str], int, Scores]":
     """Return the targets, the number of training rows, and the scores of each row predicted from all others."""
+    import numpy as np
+
+    from lmgp.distributions.targets import TargetDistributions
+
     try:
         results = model.loo_
     except InputError as error:
@@ -131,18 +138,23 @@ def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) 
         ) from error
     names = target_names(model)
     of_targets = [results] if names is None else results
-    scores = {name: [getattr(one, name.lower()) for one in of_targets] for name in ("RMSE", "NLPD", "CRPS")}
-    scores[_coverage(arguments.level)] = [one.coverage(arguments.level) for one in of_targets]
-    return list(notes.get("targets", names or ())), len(of_targets[0].y), scores
-
-
-def _coverage(level: float) -> str:
-    return f"coverage of {100 * level:g}% intervals"
+    y = np.column_stack([one.y for one in of_targets])
+    scores = _scores(y, TargetDistributions(tuple(one.distribution for one in of_targets)), arguments.level)
+    return list(notes.get("targets", names or ())), len(y), scores
 
 
 def _lines(rows: int | str, scores: "Scores") -> dict[str, str]:
     """Return the scores of one target as text, by name."""
     return {"rows": str(rows), **{name: f"{values[0]:.6g}" for name, values in scores.items()}}
+
+
+def _beside(scores: "Scores", baselines: "Mapping[str, Mapping[str, float]]") -> str:
+    """Return a line for each score of one target, with a column for the model and for each baseline."""
+    from lmgp.utils.trials import aligned
+
+    columns = [{name: values[0] for name, values in scores.items()}, *baselines.values()]
+    lines = [(name, *(f"{of[name]:.6g}" if name in of else "" for of in columns)) for name in scores]
+    return "".join(f"{line.rstrip()}\n" for line in aligned([("", "model", *baselines), *lines], 1))
 
 
 def _table(targets: Sequence[str], scores: "Scores") -> str:
@@ -169,7 +181,7 @@ def _write_report(
     notes: dict[str, Any],
     arguments: argparse.Namespace,
     target: str,
-    predictions: "tuple[Floats, Floats, Floats, Floats] | None",
+    predictions: "tuple[Floats, Floats, Any] | None",
     scores: dict[str, str],
 ) -> None:
     """Write the page about a model: whole, or not at all."""

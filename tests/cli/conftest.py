@@ -1,5 +1,6 @@
 """What the tests of the command line share: tables of places and prices, and a model of them."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import lmgp
 from lmgp.cli import main
 from tests.conftest import draw
 
-FIT = ["--kernel", "matern32", "--target", "price", "--quiet"]
+FIT = ["--kernel", "matern32", "--noise", "normal", "--target", "price", "--quiet"]
 
 
 def frame(n: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -53,6 +54,14 @@ def predicted(*arguments: str, **written: str) -> pd.DataFrame:
     """Run ``lmgp predict model.lmgp`` with a file as its output, and read that."""
     assert main(["predict", "model.lmgp", *arguments, "--out", "out.csv", "--quiet"]) == 0
     return read("out.csv", **written)
+
+
+def scores(printed: str) -> pd.DataFrame:
+    """The scores of one target: a row for each, and a column for the model and for each baseline."""
+    first, *lines = (re.split("  +", line.strip()) for line in printed.splitlines())
+    assert first[0] == "rows"
+    columns, *rows = lines
+    return pd.DataFrame([row[1:] for row in rows], [row[0] for row in rows], columns).astype(float)
 
 
 def mean(model: Any, rows: Any) -> Any:

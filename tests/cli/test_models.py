@@ -21,7 +21,9 @@ import lmgp
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, MaternKernel, TaylorFeatures
 from lmgp.cli import main
 from lmgp.grids import grid_rows
-from tests.cli.conftest import FIT, frame, mean, predicted, read
+from lmgp.metrics import coverage, crps
+from lmgp.metrics.baselines import linear_baseline
+from tests.cli.conftest import FIT, frame, mean, predicted, read, scores
 from tests.conftest import GIVEN, draw
 
 # -------------------------------------------------------------------------------------------------------- what is right
@@ -30,12 +32,12 @@ from tests.conftest import GIVEN, draw
 def test_fit_and_predict_are_those_of_python(folder: Path, model: Any) -> None:
     train, test = frame(), frame(20, seed=1)
     inputs = ["lon", "lat"]
-    same = GPRegressor(kernel="matern32", random_state=0).fit(train[inputs], train["price"])
+    same = GPRegressor(kernel="matern32", noise="normal", random_state=0).fit(train[inputs], train["price"])
     expected, std = same.predict(test[inputs], return_std=True, include_noise=True)
     found = predicted("test.csv")
     assert list(found) == ["mean", "std", "lower", "upper"]
     np.testing.assert_array_equal(found["mean"], expected)
-    np.testing.assert_array_equal(found["std"], std)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-12)
     low, high = norm.interval(0.95, expected, std)
     np.testing.assert_allclose(found[["lower", "upper"]], np.column_stack((low, high)), rtol=1e-12)
     assert repr(model.kernel_) == repr(same.kernel_)
@@ -53,12 +55,13 @@ def test_options_of_fit(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     options = ["--trend", "lat", "--metric", "sphere", "--ard", "no", "--noise-variance", "0.05", "--seed", "3"]
     assert main(["fit", "train.csv", *FIT, *options, "--tolerance", "0.01", "--out", "model.lmgp"]) == 0
     train = frame()
-    given = {"kernel": "matern32", "trend": ["lat"], "metric": "sphere", "ard": False, "noise_variance": 0.05}
+    given: dict[str, Any] = {"noise": "normal"}
+    given |= {"kernel": "matern32", "trend": ["lat"], "metric": "sphere", "ard": False, "noise_variance": 0.05}
     same = GPRegressor(0.01, **given, random_state=3).fit(train[["lon", "lat"]], train["price"])
     found = predicted("test.csv")
     np.testing.assert_allclose(found["mean"], mean(same, frame(20, seed=1)[["lon", "lat"]]), rtol=1e-12)
     printed = capsys.readouterr()
-    assert "fitted to   price of train.csv, 60 rows, by lon, lat\n" in printed.out
+    assert "fitted to     price of train.csv, 60 rows, by lon, lat\n" in printed.out
     assert "variance 0.05" in printed.out
     assert printed.err == ""
 
@@ -83,9 +86,11 @@ def test_the_logarithm_of_the_target_is_modelled_in_its_units(folder: Path, caps
     test.to_csv("test.csv", index=False)
     assert main(["fit", "train.csv", *FIT, "--log", "--out", "model.lmgp"]) == 0
     out = capsys.readouterr().out
-    assert "target      its logarithm is modelled: kernel, noise and trend are in those units\n" in out
-    assert re.search(r"noise       variance .* of the logarithm: [\d.]+% of the target\n", out)
-    same = GPRegressor(kernel="matern32", random_state=0).fit(train[["lon", "lat"]], np.log(train["price"]))
+    assert "target        its logarithm is modelled: kernel, noise and trend are in those units\n" in out
+    assert re.search(r"noise         variance .* of the logarithm: [\d.]+% of the target\n", out)
+    same = GPRegressor(kernel="matern32", noise="normal", random_state=0).fit(
+        train[["lon", "lat"]], np.log(train["price"])
+    )
     z, std = same.predict(test[["lon", "lat"]], return_std=True, include_noise=True)
     textbook, found = lognorm(std, scale=np.exp(z)), predicted("test.csv", "--level", "0.9")
     columns = [textbook.mean(), textbook.std(), *textbook.interval(0.9)]
@@ -94,12 +99,12 @@ def test_the_logarithm_of_the_target_is_modelled_in_its_units(folder: Path, caps
     np.testing.assert_allclose(latent["mean"], found["mean"], rtol=1e-7)
     assert np.all(latent["upper"] - latent["lower"] < found["upper"] - found["lower"])
     assert main(["score", "model.lmgp", "test.csv"]) == 0
-    scores = dict(re.findall(r"^(\S.*\S)  +(\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
-    assert float(scores["NLPD"]) == pytest.approx(-textbook.logpdf(test["price"]).mean(), rel=1e-5)
-    assert float(scores["RMSE"]) == pytest.approx(np.sqrt(np.mean((test["price"] - textbook.mean()) ** 2)), rel=1e-5)
+    found = scores(capsys.readouterr().out)["model"]
+    assert found["NLPD"] == pytest.approx(-textbook.logpdf(test["price"]).mean(), rel=1e-5)
+    assert found["RMSE"] == pytest.approx(np.sqrt(np.mean((test["price"] - textbook.mean()) ** 2)), rel=1e-5)
     assert main(["info", "model.lmgp"]) == 0
     out = capsys.readouterr().out
-    assert "model       GPRegressor, which chose ExactGPRegressor\n" in out
+    assert "model         GPRegressor, which chose ExactGPRegressor\n" in out
     assert "Learning the kernel:" in out
     train.assign(price=train["price"] - 20.0).to_csv("train.csv", index=False)
     assert main(["fit", "train.csv", *FIT, "--target-transform", "log1p", "--out", "other.lmgp"]) == 2
@@ -197,7 +202,7 @@ def test_rows_of_one_place_are_kept_averaged_or_dropped(folder: Path, capsys: py
     found = {}
     for way in ("keep", "average", "drop"):
         assert main(["fit", "train.csv", *FIT, "--duplicates", way, "--out", "model.lmgp"]) == 0
-        same = GPRegressor(kernel="matern32", random_state=0)
+        same = GPRegressor(kernel="matern32", noise="normal", random_state=0)
         same.fit(several[["lon", "lat"]], several["price"], duplicates=way)
         found[way] = predicted("test.csv")
         np.testing.assert_allclose(found[way]["mean"], mean(same, frame(20, seed=1)[["lon", "lat"]]), rtol=1e-12)
@@ -226,33 +231,102 @@ def test_rows_with_missing_values_can_be_dropped(folder: Path, model: Any, capsy
 
 def test_scores_are_those_of_the_textbook(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["score", "model.lmgp", "test.csv", "--level", "0.8"]) == 0
-    found = dict(re.findall(r"^(\S.*\S)  +(\S+)$", capsys.readouterr().out, flags=re.MULTILINE))
-    test = frame(20, seed=1)
+    printed = capsys.readouterr().out
+    found, test = scores(printed)["model"], frame(20, seed=1)
     mean, std = model.predict(test[["lon", "lat"]], return_std=True, include_noise=True)
     y, z = test["price"], (test["price"] - mean) / std
     crps = np.mean(std * (z * (2 * norm.cdf(z) - 1) + 2 * norm.pdf(z) - 1 / np.sqrt(np.pi)))
+    shares = {level: np.mean(np.abs(z) < norm.ppf(0.5 + 0.5 * level)) for level in (0.5, 0.8, 0.95, 0.99)}
     expected = {
-        "rows": 20,
         "RMSE": np.sqrt(np.mean((y - mean) ** 2)),
         "NLPD": -norm.logpdf(y, mean, std).mean(),
         "CRPS": crps,
-        "coverage of 80% intervals": np.mean(np.abs(z) < norm.ppf(0.9)),
+        **{f"coverage of {100 * level:g}% intervals": share for level, share in shares.items()},
+        "below the 5% quantile": np.mean(z < norm.ppf(0.05)),
+        "above the 95% quantile": np.mean(z > norm.ppf(0.95)),
     }
-    assert list(found) == list(expected)
-    np.testing.assert_allclose([float(one) for one in found.values()], list(expected.values()), rtol=1e-5)
+    assert printed.startswith("rows  20\n")
+    assert list(found.index) == list(expected)
+    np.testing.assert_allclose(found, list(expected.values()), rtol=1e-5)
+    assert main(["score", "model.lmgp", "test.csv", "--level", "0.9"]) == 0
+    share = scores(capsys.readouterr().out)["model"]["coverage of 90% intervals"]
+    assert share == pytest.approx(np.mean(np.abs(z) < norm.ppf(0.95)))
+
+
+def test_baselines_are_the_mean_and_a_linear_model_of_the_training_rows(
+    folder: Path, model: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, test = frame(), frame(20, seed=1)
+
+    def errors(columns: list[str], fitted: pd.DataFrame, rows: pd.DataFrame) -> Any:
+        design, places = (np.column_stack((np.ones(len(of)), of[columns])) for of in (fitted, rows))
+        return rows["price"] - places @ np.linalg.lstsq(design, fitted["price"], rcond=None)[0]
+
+    for name, columns in (("mean of y", []), ("linear", ["lon", "lat"])):
+        each = [errors(columns, train.drop(i), train.loc[[i]]).iloc[0] for i in range(len(train))]
+        deviation = np.sqrt(np.mean(np.square(each)))
+        assert main(["score", "model.lmgp", "--leave-one-out"]) == 0
+        left_out = scores(capsys.readouterr().out)[name]
+        expected = deviation, -norm.logpdf(each, 0.0, deviation).mean()
+        np.testing.assert_allclose(left_out[["RMSE", "NLPD"]], expected, rtol=1e-5)
+        new = errors(columns, train, test)
+        assert main(["score", "model.lmgp", "test.csv"]) == 0
+        found = scores(capsys.readouterr().out)[name]
+        expected = np.sqrt(np.mean(new**2)), -norm.logpdf(new, 0.0, deviation).mean()
+        np.testing.assert_allclose(found[["RMSE", "NLPD"]], expected, rtol=1e-5)
+        assert found.isna().sum() == len(found) - 2
+
+
+def test_constant_columns_and_few_rows_have_the_baselines_that_they_allow() -> None:
+    X, y = np.column_stack((np.arange(5.0), np.full(5, 3.0))), np.array([0.0, 1.1, 1.9, 3.2, 3.9])
+    intercept, slope, nothing, _ = linear_baseline(X, y)
+    np.testing.assert_allclose((slope, intercept), np.polyfit(X[:, 0], y, 1), rtol=1e-10)
+    assert nothing == 0.0
+    assert linear_baseline(X[:2], y[:2]) == []
+    alone = np.column_stack((X[:, 0], np.arange(5) == 4))  # of the last row nothing is told without itself
+    *_, deviation = linear_baseline(alone, y)
+    assert deviation == pytest.approx(linear_baseline(X[:4, :1], y[:4])[-1], rel=1e-10)
+
+
+def test_intervals_and_scores_are_those_of_the_distribution(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train, test = frame(90), frame(20, seed=1)
+    train["price"] += 0.3 * np.random.default_rng(0).standard_t(2.0, 90)
+    train.to_csv("train.csv", index=False)
+    fit = ["fit", "train.csv", "--kernel", "gaussian", "--ard", "no", "--target", "price", "--quiet"]
+    assert main([*fit, "--noise", "student", "--out", "model.lmgp"]) == 0
+    assert "observations  Student t of " in capsys.readouterr().out
+    same = GPRegressor(kernel="gaussian", ard=False, noise="student", random_state=0)
+    same.fit(train[["lon", "lat"]], train["price"])
+    distribution = same.predict_distribution(test[["lon", "lat"]])
+    assert np.all(distribution.kwds.get("df", distribution.args[0]) < 10.0)
+    found = predicted("test.csv", "--level", "0.9")
+    expected = [distribution.mean(), distribution.std(), *distribution.interval(0.9)]
+    np.testing.assert_allclose(found.to_numpy().T, expected, rtol=1e-10)
+    conformal = predicted("test.csv", "--level", "0.9", "--method", "conformal")
+    expected = same.predict_interval(test[["lon", "lat"]], 0.9, method="conformal")
+    np.testing.assert_allclose(conformal[["lower", "upper"]].to_numpy().T, expected, rtol=1e-10)
+    assert main(["score", "model.lmgp", "test.csv"]) == 0
+    model = scores(capsys.readouterr().out)["model"]
+    assert model["NLPD"] == pytest.approx(-distribution.logpdf(test["price"]).mean(), rel=1e-5)
+    assert model["CRPS"] == pytest.approx(crps(test["price"], distribution), rel=1e-5)
+    assert model["coverage of 50% intervals"] == coverage(test["price"], distribution, level=0.5)
+    assert main(["info", "model.lmgp"]) == 0
+    assert f"\nChoosing the noise:\n\n{same.noise_}\n" in capsys.readouterr().out
 
 
 def test_info_shows_what_a_file_has(folder: Path, model: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "model.lmgp"]) == 0
     out = capsys.readouterr().out
-    assert "model       GPRegressor, which chose ExactGPRegressor\n" in out
-    assert f"kernel      {' '.join(repr(model.kernel_).split())}\n" in out
+    assert "model         GPRegressor, which chose ExactGPRegressor\n" in out
+    assert f"kernel        {' '.join(repr(model.kernel_).split())}\n" in out
     assert f"variance {model.noise_variance_:.6g}, standard deviation" in out
-    assert re.search(r"relevance   (lon|lat) \S+, (lon|lat) ", out)
+    assert re.search(r"relevance     (lon|lat) \S+, (lon|lat) ", out)
     assert "rows kept   60\n" in out
     assert f"{(folder / 'model.lmgp').stat().st_size:,} bytes, written by lmgp {lmgp.__version__}" in out
     assert str(model.learning_) in out
     assert str(model.selection_) in out
+    assert "observations  normal\n" in out
+    assert "Choosing the noise" not in out
 
 
 def test_info_of_models_and_maps_that_keep_no_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +388,7 @@ def test_the_commands_of_the_pages_run(
         assert program == "lmgp"
         assert main([one.replace(":200", ":3") for one in arguments]) == 0, capsys.readouterr().err
     assert len(read("predictions.csv")) == 100
-    assert "model       GPRegressor" in capsys.readouterr().out
+    assert "model         GPRegressor" in capsys.readouterr().out
 
 
 def test_the_page_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -117,6 +117,14 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "a column is missing": (without("lat"), "lacks 1 of the columns that are needed: no column is named 'lat'"),
     "two columns are missing": (without("lat", "lon"), "no column is named 'lat', known: price"),
     "columns of a model with names": (says(*PREDICT, "test.csv", "--columns", "lat", "lon"), "leave out --columns"),
+    "an unknown noise": (
+        lambda folder: ["fit", "train.csv", "--target", "price", "--noise", "studnet", "--out", "model.lmgp"],
+        "noise must be one of 'auto', 'normal', 'student', 'varying'; got 'studnet': did you mean 'student'?",
+    ),
+    "conformal intervals of the function": (
+        lambda folder: ["predict", "model.lmgp", "test.csv", "--latent", "--method", "conformal"],
+        "--method conformal is of observations, and --latent of the function",
+    ),
     "no target to score": (
         lambda folder: ["score", *without("price")(folder)[1:]],
         "no column is named 'price'",

@@ -16,11 +16,12 @@ from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, Transform
 from lmgp.cli import main
 from lmgp.estimators import MultiTargetGPRegressor
 from lmgp.metrics import crps, nlpd
-from tests.cli.conftest import frame, predicted
+from tests.cli.conftest import frame, predicted, scores
 from tests.conftest import GIVEN
 
 INPUTS, TARGETS = ["lon", "lat"], ["price", "rent"]
-FIT = ["--kernel", "matern32", "--target", *TARGETS, "--quiet"]
+FIT = ["--kernel", "matern32", "--noise", "normal", "--target", *TARGETS, "--quiet"]
+LEVELS = 0.5, 0.8, 0.95, 0.99
 
 
 def with_rent(n: int = 60, seed: int = 0) -> pd.DataFrame:
@@ -41,7 +42,7 @@ def table_of(printed: str) -> pd.DataFrame:
     """The scores, one line a target."""
     head, *lines = printed.splitlines()
     assert head.endswith(" rows")
-    names = ["target", "RMSE", "NLPD", "CRPS", "coverage"]
+    names = re.split("  +", lines[0].strip())
     values = [line.split() for line in lines[1:]]
     return pd.DataFrame(values, columns=names).set_index("target").astype(float)
 
@@ -53,14 +54,14 @@ def test_predictions_and_scores_are_those_of_python(folder: Path, capsys: Any, h
     assert "fitted to " in printed
     assert "price, rent of train.csv, 60 rows, by lon, lat\n" in printed
     train, test = with_rent(), with_rent(20, seed=1)
-    one: Any = GPRegressor(kernel="matern32", random_state=0)
+    one: Any = GPRegressor(kernel="matern32", noise="normal", random_state=0)
     same = (one if how == "shared" else MultiTargetGPRegressor(one)).fit(train[INPUTS], train[TARGETS])
     mean, std = same.predict(test[INPUTS], return_std=True, include_noise=True)
     found = predicted("test.csv", "--level", "0.9")
     assert list(found) == [f"{name}_{column}" for name in TARGETS for column in ("mean", "std", "lower", "upper")]
     assert main(["score", "model.lmgp", "test.csv", "--level", "0.9"]) == 0
-    scores = table_of(capsys.readouterr().out)
-    assert list(scores.index) == TARGETS
+    of_table = table_of(capsys.readouterr().out)
+    assert list(of_table.index) == TARGETS
     for j, name in enumerate(TARGETS):
         np.testing.assert_allclose(found[f"{name}_mean"], mean[:, j], rtol=1e-12)
         np.testing.assert_allclose(found[f"{name}_std"], std[:, j], rtol=1e-12)
@@ -70,7 +71,8 @@ def test_predictions_and_scores_are_those_of_python(folder: Path, capsys: Any, h
         inside = (interval[0] <= y) & (y <= interval[1])
         expected = [np.sqrt(np.mean((y - mean[:, j]) ** 2)), nlpd(y, mean[:, j], std[:, j] ** 2)]
         expected += [crps(y, mean[:, j], std[:, j] ** 2), inside.mean()]
-        np.testing.assert_allclose(scores.loc[name], expected, rtol=1e-5)
+        columns = ["RMSE", "NLPD", "CRPS", "coverage of 90% intervals"]
+        np.testing.assert_allclose(of_table.loc[name, columns], expected, rtol=1e-5)
     loaded = lmgp.load("model.lmgp")
     assert loaded.target_names_.tolist() == TARGETS
     assert main(["score", "model.lmgp", "--leave-one-out"]) == 0
@@ -81,7 +83,7 @@ def test_predictions_and_scores_are_those_of_python(folder: Path, capsys: Any, h
 def test_the_table_may_stand_after_the_targets(folder: Path, capsys: Any) -> None:
     assert main(["fit", *FIT[:-1], "train.csv", "--quiet", "--out", "model.lmgp"]) == 0
     assert lmgp.load("model.lmgp").target_names_.tolist() == TARGETS
-    assert main(["fit", "--target", "rent", "train.csv", "--kernel", "matern32", "--quiet", "--out", "one.lmgp"]) == 0
+    assert main(["fit", "--target", "rent", "train.csv", *FIT[:4], "--quiet", "--out", "one.lmgp"]) == 0
     assert "rent of train.csv, 60 rows, by lon, lat, price\n" in capsys.readouterr().out
 
 
@@ -136,16 +138,16 @@ def test_leave_one_out_is_that_of_python(folder: Path, capsys: Any) -> None:
     train = with_rent()
     for options, regressor in (([], None), (["--log"], "log")):
         fit = ["fit", "train.csv", "--columns", *INPUTS, "--target", "rent", "--kernel", "matern32", "--quiet"]
+        fit += ["--noise", "normal"]
         assert main([*fit, *options, "--out", "model.lmgp"]) == 0
         capsys.readouterr()
-        assert main(["score", "model.lmgp", "--leave-one-out", "--level", "0.5"]) == 0
-        lines = dict(line.rsplit("  ", 1) for line in capsys.readouterr().out.splitlines()[1:])
-        same: Any = GPRegressor(kernel="matern32", random_state=0)
+        assert main(["score", "model.lmgp", "--leave-one-out"]) == 0
+        found = scores(capsys.readouterr().out)["model"]
+        same: Any = GPRegressor(kernel="matern32", noise="normal", random_state=0)
         same = same if regressor is None else TransformedTargetGPRegressor(same)
         left_out = same.fit(train[INPUTS], train["rent"]).loo_
-        found = [float(value) for value in lines.values()]
-        expected = [left_out.rmse, left_out.nlpd, left_out.crps, left_out.coverage(0.5)]
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        expected = [left_out.rmse, left_out.nlpd, left_out.crps, *map(left_out.coverage, LEVELS)]
+        np.testing.assert_allclose(found.iloc[:7], expected, rtol=1e-5)
 
 
 def test_leave_one_out_of_a_logarithm_is_that_of_its_log_normal_distributions() -> None:
