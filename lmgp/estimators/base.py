@@ -902,32 +902,21 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
     ) -> tuple[Any, Any]:
         """Return the distributions of rows, and the normal ones that the process alone predicts."""
-        mean, std, scale, degrees = self._located(X, include_noise, batch_size, verbose)
-        return distribution(degrees, mean, scale), norm(mean, std)
-
-    def _located(
-        self, X: ArrayLike, include_noise: bool, batch_size: int | None, verbose: bool = False
-    ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return where distributions are, see `_distributions`.
-
-        Returns
-        -------
-        mean, std : ndarray of shape (n,) or (n, t)
-            Of the process, with its noise or without.
-        scale : ndarray of shape (n,) or (n, t)
-            Of the distributions.
-        degrees : ndarray of shape () or (t,)
-            Their degrees of freedom.
-        """
-        refuse_what_is_no_table(X, "X")  # as dask collections are, of which `predict` alone is lazy
-        means, latent = self.predict(X, return_std=True, batch_size=batch_size, verbose=verbose)
-        fit = self._state()
+        refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
+        means, std = self.predict(X, return_std=True, batch_size=batch_size, verbose=verbose)
         if not include_noise:
-            return means, latent, latent, self._of_targets(np.full(len(fit.scales), np.inf))
-        std = np.sqrt(np.square(latent) + self._of_targets(self.noise_variances_))
+            return norm(means, std), norm(means, std)
+        fit, std = self._state(), np.sqrt(np.square(std) + self._of_targets(self.noise_variances_))
         rows, shape = self._coordinates(validated(self, X, reset=False)), (len(means), len(fit.scales))
         scales = fit.observed(rows, means.reshape(shape), std.reshape(shape)).reshape(means.shape)
-        return means, std, scales, self._of_targets(fit.degrees)
+        return distribution(self._of_targets(fit.degrees), means, scales), norm(means, std)
+
+    def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
+        """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""
+        means, std = self.predict(X, return_std=True, include_noise=include_noise, batch_size=batch_size)
+        noises = self._state().of_targets if include_noise else (ObservationNoise(),) * len(self._fitted.scales)
+        deviations, degrees = np.array([(noise.student.deviation, noise.degrees) for noise in noises]).T
+        return means, std / self._of_targets(deviations), self._of_targets(degrees)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: ArrayLike = 0.5, include_noise: bool = True, batch_size: int | None = None
@@ -954,8 +943,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if a quantile is not strictly between 0 and 1.
         """
+        refuse_what_is_no_table(X, "X")
         levels = checked_probabilities(quantile)
-        mean, _, scale, degrees = self._located(X, include_noise, batch_size)
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
         quantiles: Floats = mean[..., None] + scale[..., None] * student_t.ppf(levels.ravel(), degrees[..., None])
         return quantiles if levels.ndim else quantiles[..., 0]
 
@@ -1007,12 +997,12 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         array([1., 1.])
         """
         tail = 0.5 - 0.5 * checked_level(level)
-        mean, _, scale, degrees = self._located(X, include_noise, batch_size)
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
         if method == "distribution":
-            half_width = -student_t.ppf(tail, degrees) * scale
+            half_width = scale * -student_t.ppf(tail, degrees)
         elif method == "conformal" and include_noise:
             widths = [noise.conformal_width(float(level)) for noise in self._fitted.of_targets]
-            half_width = self._of_targets(np.array(widths)) * scale
+            half_width = scale * self._of_targets(np.array(widths))
         else:
             raise InputError(
                 "method must be 'distribution' or, with include_noise=True, 'conformal'; got "
@@ -1045,8 +1035,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ValueError
             As `predict`, and if the threshold is no finite number, or there is another number of them than of rows.
         """
+        refuse_what_is_no_table(X, "X")
         limits = numbers(threshold, "threshold")
-        mean, _, scale, degrees = self._located(X, include_noise, batch_size)
+        mean, scale, degrees = self._located(X, include_noise, batch_size)
         if mean.ndim > 1:
             limits = limits_of_targets(limits, mean.shape[1])
         if limits.ndim > mean.ndim or (limits.ndim == mean.ndim and limits.shape != mean.shape):

@@ -118,6 +118,10 @@ def test_predictions_of_dask_collections_have_it() -> None:
     model = GPRegressor(**GIVEN, noise="varying").fit(X, Y)
     _, lazy = model.predict(array.from_array(T, chunks=(6, 2)), return_std=True, include_noise=True)
     np.testing.assert_allclose(lazy.compute(), model.predict_distribution(T).std(), rtol=1e-10)
+    for method in ("distribution", "conformal"):
+        ends = model.predict_interval(array.from_array(T, chunks=(6, 2)), 0.8, method=method)
+        expected = model.predict_interval(T, 0.8, method=method)
+        np.testing.assert_allclose([end.compute() for end in ends], expected, rtol=1e-10)
 
 
 def test_a_band_of_observations_and_their_calibration_are_those_of_the_distribution() -> None:

@@ -36,7 +36,7 @@ def test_each_kernel_that_is_tried_is_a_line(capsys: pytest.CaptureFixture[str])
 
 
 def test_each_model_that_is_tried_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    given = {"kernel": GaussianKernel(1.0), "noise_variance": 0.05, "random_state": 0}
+    given = {"kernel": GaussianKernel(1.0), "noise_variance": 0.05, "noise": "normal", "random_state": 0}
     X, Y, _ = draw(600)
     model = GPRegressor(methods=["nearest_rows", "local_taylor"], **given).fit(X, Y, verbose=True)
     found = lines(capsys.readouterr().err)
