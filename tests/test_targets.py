@@ -9,7 +9,7 @@ from scipy.stats import lognorm, norm
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer
 
 from lmgp.errors import InputError, NumericalError
-from lmgp.estimators.warping import LogScale, Scale, TransformerScale
+from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
 
 Y = np.random.default_rng(0).lognormal(0.5, 0.6, size=80)
 MEAN, STD, NOISE = np.array([0.4, -1.0, 1.2]), np.array([0.3, 0.8, 0.05]), np.array([0.2, 0.5, 0.01])
@@ -26,6 +26,10 @@ def scale_of(name: str) -> Scale:
     if name in shifts:
         return LogScale(shifts[name])
     return TransformerScale.of(TRANSFORMERS[name].fit(Y[:, None]), Y)
+
+
+def warped(scale: Scale, mean: np.ndarray, std: np.ndarray) -> WarpedDistribution:
+    return WarpedDistribution(norm(mean, std), norm(mean, std), scale)
 
 
 def expected(function: Any, mean: float, std: float) -> float:
@@ -55,10 +59,12 @@ def test_the_closed_form_and_the_quadrature_agree() -> None:
         ("mean", (MEAN, STD)),
         ("std", (MEAN, STD)),
         ("latent_std", (MEAN, STD, NOISE)),
-        ("log_density", (y, MEAN, STD)),
-        ("quantile", (MEAN, STD, 0.2)),
+        ("between", (MEAN, STD, 0.2)),
     ):
         np.testing.assert_allclose(getattr(by_nodes, name)(*arguments), getattr(closed, name)(*arguments), rtol=1e-6)
+    for name, argument in (("logpdf", y), ("ppf", 0.2), ("cdf", y)):
+        found, wanted = (getattr(warped(scale, MEAN, STD), name)(argument) for scale in (by_nodes, closed))
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
     np.testing.assert_allclose(by_nodes.crps(y, MEAN, STD), closed.crps(y, MEAN, STD), rtol=1e-4)
 
 
@@ -67,9 +73,17 @@ def test_densities_and_quantiles_are_those_of_scipy(name: str) -> None:
     scale, y = scale_of(name), np.array([0.5, 1.5, 3.0])
     mean = -MEAN if name == "falling" else MEAN
     textbook = lognorm(STD, scale=np.exp(MEAN))
-    np.testing.assert_allclose(scale.log_density(y, mean, STD), textbook.logpdf(y), rtol=1e-7)
+    distribution = warped(scale, mean, STD)
+    for method in ("logpdf", "pdf", "cdf", "sf"):
+        np.testing.assert_allclose(getattr(distribution, method)(y), getattr(textbook, method)(y), rtol=1e-7)
     for q in (0.025, 0.5, 0.9):
-        np.testing.assert_allclose(scale.quantile(mean, STD, q), textbook.ppf(q), rtol=1e-12)
+        np.testing.assert_allclose(distribution.ppf(q), textbook.ppf(q), rtol=1e-12)
+        np.testing.assert_allclose(distribution.isf(q), textbook.isf(q), rtol=1e-12)
+    np.testing.assert_allclose(distribution.median(), textbook.median(), rtol=1e-12)
+    np.testing.assert_allclose(distribution.interval(0.8), textbook.interval(0.8), rtol=1e-12)
+    np.testing.assert_allclose(distribution.mean(), textbook.mean(), rtol=1e-8)
+    draws = distribution.rvs((20_000, 3), random_state=0)
+    np.testing.assert_allclose(np.quantile(draws, 0.3, axis=0), textbook.ppf(0.3), rtol=0.05)
 
 
 def test_the_score_is_the_integral_of_squared_differences() -> None:
@@ -87,7 +101,7 @@ def test_densities_integrate_to_one() -> None:
     scale = scale_of("yeo_johnson")
     y = np.linspace(-0.9, 60.0, 20_001)
     mean, std = np.full(len(y), MEAN[0]), np.full(len(y), STD[0])
-    total = np.trapezoid(np.exp(scale.log_density(y, mean, std)), y)
+    total = np.trapezoid(warped(scale, mean, std).pdf(y), y)
     assert total == pytest.approx(1.0, abs=1e-5)
 
 
@@ -120,7 +134,7 @@ def test_targets_without_a_logarithm_are_refused() -> None:
 def test_an_inverse_that_ends_is_told() -> None:
     scale = TransformerScale.of(FunctionTransformer(lambda y: -1.0 / y, inverse_func=lambda z: -1.0 / z), Y)
     far = np.array([0.0]), np.array([1.0])
-    assert scale.quantile(*far, 0.1)[0] > 0.0
+    assert warped(scale, *far).ppf(0.1)[0] > 0.0
     ends = TransformerScale.of(FunctionTransformer(np.tanh, inverse_func=np.arctanh), 0.2 * Y)
     with pytest.raises(NumericalError, match=r"has no inverse at .* Use predict_quantile"):
         ends.mean(*far)
