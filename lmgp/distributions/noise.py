@@ -15,7 +15,7 @@ from lmgp.distributions.student import Student
 from lmgp.errors import InputError, nearest_names
 from lmgp.utils.trials import Trials, aligned
 
-NoiseName = Literal["auto", "normal", "student", "varying"]
+NoiseName = Literal["auto", "normal", "student", "varying", "robust"]
 NOISES: tuple[NoiseName, ...] = get_args(NoiseName)
 
 # Of fewer rows, nothing tells a t from a normal distribution.
@@ -32,7 +32,7 @@ class NoiseTrial(NamedTuple):
     Attributes
     ----------
     noise : str
-        "normal", "student" or "varying".
+        "normal", "student" or "varying"; with "robust" before it of a fit to which outliers count less.
     degrees : float
         ν; infinity of a normal distribution.
     least, most : float
@@ -41,7 +41,8 @@ class NoiseTrial(NamedTuple):
         The mean log density of rows left out by themselves, and of whole neighbourhoods, in nats a row; not a number
         where there were none.
     gain, standard_error : float
-        The mean gain of all of them over the line before, and its standard error.
+        The mean gain of all of them over the line before, and its standard error; of a robust fit, over what was taken
+        before.
     chosen : bool
     """
 
@@ -148,7 +149,7 @@ class ObservationNoise(Trials[NoiseTrial]):
                 "*" if trial.chosen else "",
                 trial.noise,
                 "∞" if math.isinf(trial.degrees) else f"{trial.degrees:.1f}",
-                f"{trial.least:.2f} to {trial.most:.2f}" if trial.noise == "varying" else f"{trial.least:.2f}",
+                f"{trial.least:.2f} to {trial.most:.2f}" if trial.least < trial.most else f"{trial.least:.2f}",
                 f"{trial.alone:.4f}",
                 *(
                     "-" if math.isnan(value) else f"{value:.{digits}}"
@@ -161,7 +162,7 @@ class ObservationNoise(Trials[NoiseTrial]):
         return "\n".join((*aligned((heading, *lines), 2), note))
 
     @classmethod
-    def fitted(cls, wanted: NoiseName, rows: LeftOut, rng: np.random.Generator) -> "ObservationNoise":
+    def fitted(cls, wanted: NoiseName, rows: LeftOut, rng: np.random.Generator) -> tuple["ObservationNoise", Floats]:
         """Fit what is wanted to rows left out; "auto" takes what predicts them best.
 
         A distribution with more parameters is taken where it gains more than a standard error and what its parameters
@@ -172,9 +173,15 @@ class ObservationNoise(Trials[NoiseTrial]):
         wanted : {"auto", "normal", "student", "varying"}
         rows : LeftOut
         rng : numpy.random.Generator
+
+        Returns
+        -------
+        noise : ObservationNoise
+        densities : ndarray of shape (n,)
+            The log density of each row, in nats; none of too few rows.
         """
         if len(rows.y) < FEWEST_ROWS:
-            return too_few(len(rows.y))
+            return too_few(len(rows.y)), np.empty(0)
         errors, log_std = rows.errors, np.log(rows.std)
         tried = [cls(), cls(Student.fitted(errors, rows.weights))]
         log_scales = [np.zeros(1)] * 2
@@ -187,18 +194,34 @@ class ObservationNoise(Trials[NoiseTrial]):
         densities = [one.student.log_density(errors * np.exp(-each)) - each - log_std for one, each in pairs]
         taken = len(tried) - 1 if wanted != "auto" else 0
         for i in range(taken + 1, len(tried)):
-            gain, error = _gain(densities[taken], densities[i], rows.weights)
+            gain, error = mean_gain(densities[taken], densities[i], rows.weights)
             by_chance = PARAMETERS * (i - taken) / len(rows.y)
             taken = i if gain > error + by_chance else taken
         trials = []
         for i, (one, each) in enumerate(pairs):
             least, most = one.student.scale * np.exp(np.quantile(each, (0.025, 0.975)))
             alone, regions = (_mean(densities[i], rows, some) for some in (rows.alone, ~rows.alone))
-            gain, error = _gain(densities[i - 1], densities[i], rows.weights) if i else (math.nan, math.nan)
+            gain, error = mean_gain(densities[i - 1], densities[i], rows.weights) if i else (math.nan, math.nan)
             trials.append(NoiseTrial(one.name, one.degrees, least, most, alone, regions, gain, error, i == taken))
         relative = errors * np.exp(-log_scales[taken]) / tried[taken].student.scale
         distances = np.sort(np.abs(relative[rows.alone]))
-        return replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances)
+        noise = replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances)
+        return noise, densities[taken]
+
+    def beside(self, robust: "ObservationNoise", gain: float, error: float, taken: bool) -> "ObservationNoise":
+        """Return this noise or that of a robust fit, whichever is taken, with the trials of both.
+
+        Parameters
+        ----------
+        robust : ObservationNoise
+        gain, error : float
+            The mean gain of the robust fit, in nats a row left out, and its standard error.
+        taken : bool
+            Whether the robust fit is taken.
+        """
+        mine = [trial._replace(chosen=trial.chosen and not taken) for trial in self.trials]
+        line = robust.chosen._replace(noise=f"robust {robust.name}", gain=gain, standard_error=error, chosen=taken)
+        return replace(robust if taken else self, trials=(*mine, line))
 
 
 def too_few(n_rows: int) -> ObservationNoise:
@@ -206,7 +229,7 @@ def too_few(n_rows: int) -> ObservationNoise:
     return ObservationNoise(note=f"normal: {n_rows} rows are too few to tell; {FEWEST_ROWS} are needed.")
 
 
-def _gain(before: Floats, after: Floats, weights: Floats | None) -> tuple[float, float]:
+def mean_gain(before: Floats, after: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """Return the mean difference of densities, and its standard error."""
     difference = after - before
     gain = float(np.average(difference, weights=weights))

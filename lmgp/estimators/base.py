@@ -38,7 +38,7 @@ from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, c
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
-from lmgp.estimators.rows_left_out import joined, observation_noises
+from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, Wanted, learn_rows
@@ -324,9 +324,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
-    noise : {"normal", "student", "varying", "auto"}, default="normal"
+    noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
         The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
-        Student t; "varying": a t whose scale is a second Gaussian process; "auto": what predicts rows left out best.
+        Student t; "varying": a t whose scale is a second Gaussian process; "robust": a t in the fit itself, of one
+        target, so that outliers bend the mean and the kernel less; `noise_variance_` is the square of its scale.
+        "auto": what predicts rows left out best; robust fits are tried up to 2,000 rows.
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -536,7 +538,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
             self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
             if noise != "normal":
-                self._fitted = replace(self._fitted, noises=observation_noises(self._fitted, noise, of_noise))
+                given = {
+                    "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
+                    "duplicates": duplicates, "center": center,
+                }  # fmt: skip
+                self._fitted = with_noise(self, noise, given, of_noise)
         return self
 
     def _frozen(
@@ -1116,7 +1122,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Returns
         -------
         self
-            With `noise_` of the parameter `noise`, or of "auto" where that is "normal".
+            With `noise_` of the parameter `noise`, or of "auto" where that is "normal" or "robust".
 
         Raises
         ------
@@ -1127,9 +1133,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         part = (*self._predicted(X, y, sample_weight, noise_variances), True)
         if len(part[0]) < FEWEST_ROWS:
             raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(part[0])}.")
-        wanted: NoiseName = "auto" if self.noise == "normal" else checked_noise(self.noise)
+        wanted: NoiseName = "auto" if self.noise in ("normal", "robust") else checked_noise(self.noise)
         rng = spawn(generator(self.random_state), 3)[-1]
-        noises = tuple(ObservationNoise.fitted(wanted, joined([part], j), rng) for j in range(part[1].shape[1]))
+        noises = tuple(ObservationNoise.fitted(wanted, joined([part], j), rng)[0] for j in range(part[1].shape[1]))
         self._fitted = replace(self._state(), noises=noises)
         return self
 

@@ -1,7 +1,8 @@
 """Rows that had no part in their prediction, by which the distribution of new observations is told."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,15 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats, Noise, Rows
 from lmgp.distributions.left_out import LeftOut
-from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, too_few
+from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, too_few
+from lmgp.errors import InputError
+from lmgp.estimators.robust import robust_fit
 from lmgp.learning.heldout import HeldOut
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import STAGES, handled
 
-# So many rows tell the distribution.
-MOST_ROWS = 4000
+# So many rows tell the distribution; a robust fit, which takes six more, is tried of so many.
+MOST_ROWS, MOST_ROBUST = 4000, 2000
 # Neighbourhoods are left out this number of times, of this number of rows or more, and predicted from so many nearest
 # rows.
 N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 3, 2000, 128
@@ -24,26 +27,65 @@ N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 3, 2000, 128
 Predicted = tuple[Rows, Floats, Floats, Floats, bool]
 
 
-def observation_noises(fit: Any, wanted: NoiseName, rng: np.random.Generator) -> tuple[ObservationNoise, ...]:
-    """Fit the distribution of new observations of each target.
+def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng: np.random.Generator) -> Any:
+    """Return the fitted state with the distribution of new observations of each target, and a robust fit if wanted.
+
+    "auto" tries a robust fit where rows are few, hyper-parameters are learned, and a t predicts rows left out better
+    than a normal distribution.
 
     Parameters
     ----------
-    fit : Fit
-        Solved, of rows in memory.
-    wanted : {"student", "varying", "auto"}
+    model : GaussianProcess
+        Fitted to rows in memory.
+    wanted : {"student", "varying", "robust", "auto"}
+    arguments : mapping
+        Those of `fit`.
     rng : numpy.random.Generator
         Draws the rows that are left out.
+
+    Raises
+    ------
+    InputError
+        If a robust fit to several targets is wanted.
     """
-    n_rows, n_targets = fit.posterior.n_rows, len(fit.scales)
+    fit = model._fitted
+    n_rows, n_targets, robust = fit.posterior.n_rows, len(fit.scales), wanted == "robust"
+    if robust and n_targets > 1:
+        raise InputError(
+            f"noise='robust' weights the rows of one target; got {n_targets}. Use MultiTargetGPRegressor, which fits "
+            "each by its own, or noise='auto'."
+        )
     if n_rows < FEWEST_ROWS:
-        return (too_few(n_rows),) * n_targets
+        return replace(fit, noises=(too_few(n_rows),) * n_targets)
     STAGES.info("fitting the noise by rows left out")
-    parts = left_out(fit, rng)
-    seed = int(rng.integers(2**31))  # the same for all: each target has the noise of a model of its own
-    of_targets = (joined(parts, j) for j in range(n_targets))
+    # The same for all: each target has the noise of a model of its own, and both fits leave the same rows out.
+    seeds = rng.integers(2**31, size=2).tolist()
+    tried = _observation_noises(fit, "auto" if robust else wanted, seeds)
+    noises, densities = zip(*tried, strict=True)
+    tails = noises[0].trials[1] if noises[0].trials else None
+    few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
+    if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
+        return replace(fit, noises=noises)
+    again = robust_fit(model, arguments, tails.degrees)._fitted
+    ((noise, of_robust),) = _observation_noises(again, "auto", seeds, weighted=False)
+    gain, error = mean_gain(densities[0], of_robust)
+    better = robust or gain > error
+    return replace(
+        again if better else fit, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),)
+    )
+
+
+def _observation_noises(
+    fit: Any, wanted: NoiseName, seeds: Sequence[int], weighted: bool = True
+) -> list[tuple[ObservationNoise, Floats]]:
+    """Return the noise of each target, and the log density of each row left out.
+
+    The weights of rows count where they are repetitions; of a robust fit, they say how much a row pulls.
+    """
+    parts = left_out(fit, np.random.default_rng(seeds[0]))
+    of_targets = (joined(parts, j, weighted) for j in range(len(fit.scales)))
     with handled(logging.NullHandler(), logging.CRITICAL):  # the process of the scale has nothing to say
-        return tuple(ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets)
+        return [ObservationNoise.fitted(wanted, rows, np.random.default_rng(seeds[1])) for rows in of_targets]
 
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
@@ -67,7 +109,7 @@ def singles(rows: Rows) -> NDArray[np.bool_]:
     return ~pd.DataFrame(np.column_stack((rows.X, rows.Y))).duplicated(keep=False).to_numpy()
 
 
-def joined(parts: Sequence[Predicted], target: int) -> LeftOut:
+def joined(parts: Sequence[Predicted], target: int, weighted: bool = True) -> LeftOut:
     """Return the predictions of one target."""
     rows, y, mean, std, alone = zip(*parts, strict=True)
     weights = [one.weights for one in rows if one.weights is not None]
@@ -77,5 +119,5 @@ def joined(parts: Sequence[Predicted], target: int) -> LeftOut:
         mean=np.concatenate(mean)[:, target],
         std=np.concatenate(std)[:, target],
         alone=np.repeat(alone, [len(one) for one in rows]),
-        weights=np.concatenate(weights) if weights else None,
+        weights=np.concatenate(weights) if weights and weighted else None,
     )

@@ -31,7 +31,7 @@ def test_normal_errors_stay_normal_on_average() -> None:
     for seed in range(10):
         errors = np.random.default_rng(seed).normal(size=600)
         X = np.random.default_rng(seed).uniform(size=(600, 1))
-        noise = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
+        noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
         new = np.random.default_rng(100 + seed).normal(size=20_000)
         scale = noise.scale(np.full((len(new), 1), 0.5), np.ones(len(new)), np.full(len(new), 2.0)) / 2.0
         lost.append(float(np.mean(stats.norm.logpdf(new) - stats.t.logpdf(new, noise.degrees, scale=scale))))
@@ -40,7 +40,7 @@ def test_normal_errors_stay_normal_on_average() -> None:
 
 def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
     errors = stats.t.rvs(3.0, scale=0.5, size=800, random_state=0)
-    noise = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
     assert noise.name == "student"
     assert noise.degrees == pytest.approx(3.0, rel=0.3)
     np.testing.assert_allclose(
@@ -59,7 +59,7 @@ def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
 
 def test_a_scale_that_varies_is_found() -> None:
     X, _log_scale, errors = varying(3000, 4.0)
-    noise = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
     assert noise.name == "varying"
     assert noise.degrees == pytest.approx(4.0, rel=0.2)
     new = np.random.default_rng(1).uniform(-2.8, 2.8, (500, 2))
@@ -84,7 +84,7 @@ def test_the_scale_of_a_row_does_not_know_its_own_error() -> None:
 
 def test_far_away_the_scale_is_that_of_all_rows() -> None:
     X, _, errors = varying(800, 4.0)
-    noise = ObservationNoise.fitted("varying", rows_of(errors, X), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("varying", rows_of(errors, X), np.random.default_rng(0))
     assert noise.local is not None
     far = noise.local.log_scale(np.full((1, 2), 1e3), np.ones(1), np.full(1, 2.0))
     assert far[0] == pytest.approx(0.5 * noise.local.level, abs=1e-6)
@@ -93,7 +93,7 @@ def test_far_away_the_scale_is_that_of_all_rows() -> None:
 def test_neighbourhoods_have_densities_of_their_own() -> None:
     errors = stats.t.rvs(3.0, size=400, random_state=0)
     alone = np.arange(400) < 300
-    noise = ObservationNoise.fitted("student", rows_of(errors, alone=alone), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors, alone=alone), np.random.default_rng(0))
     density = noise.student.log_density(errors) - np.log(2.0)
     assert noise.trials[1].alone == pytest.approx(density[:300].mean())
     assert noise.trials[1].regions == pytest.approx(density[300:].mean())
@@ -104,14 +104,14 @@ def test_targets_that_are_rounded_make_no_spike() -> None:
     rng = np.random.default_rng(0)
     y = np.round(rng.normal(5.0, 0.2, 500))  # most of them 5
     rows = LeftOut(rng.uniform(size=(500, 1)), y, np.full(500, 5.0), np.full(500, 0.3), np.ones(500, dtype=bool))
-    noise = ObservationNoise.fitted("auto", rows, rng)
+    noise, _ = ObservationNoise.fitted("auto", rows, rng)
     assert noise.student.scale * 0.3 > 0.1  # of a spacing of 1
     exact = LeftOut(rows.X, np.full(500, 5.0), rows.mean, rows.std, rows.alone)
-    assert np.isfinite(ObservationNoise.fitted("auto", exact, rng).student.scale)
+    assert np.isfinite(ObservationNoise.fitted("auto", exact, rng)[0].student.scale)
 
 
 def test_few_rows_are_normal_and_say_why() -> None:
-    noise = ObservationNoise.fitted("auto", rows_of(np.zeros(29)), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("auto", rows_of(np.zeros(29)), np.random.default_rng(0))
     assert noise.name == "normal"
     assert str(noise) == "normal: 29 rows are too few to tell; 30 are needed."
     assert not noise.trials
@@ -119,7 +119,7 @@ def test_few_rows_are_normal_and_say_why() -> None:
 
 def test_conformal_widths_are_ranks() -> None:
     errors = np.linspace(-1.0, 1.0, 101)
-    noise = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
     distances = np.sort(np.abs(errors)) / noise.student.scale
     assert noise.conformal_width(0.9) == pytest.approx(distances[int(np.ceil(102 * 0.9)) - 1], rel=1e-6)
     with pytest.raises(InputError, match=r"of level 0\.995 take 199 rows left out; this model has 101"):

@@ -1,0 +1,65 @@
+"""Fits under a noise with heavy tails: rows that are outliers bend them less."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from lmgp.kernels.base import Kernel
+from lmgp.learning.space import LEAST_NOISE
+
+# After so many rounds at one kernel, outliers are told from other rows.
+ROUNDS = 3
+
+
+def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
+    """Return a model that is fitted under the noise of a Student t, by variational EM.
+
+    A t of ν degrees of freedom and scale σ is a normal distribution of variance σ²/λ, with a λ of each row that has a
+    gamma distribution of mean 1. Where the function has the mean m and the variance v at a row, its λ has the mean
+    (ν + 1)/(ν + ((y − m)² + v)/σ²): the weight of the row in the next fit, small for an outlier. The next σ² is the
+    mean of λ ((y − m)² + v). After some rounds, hyper-parameters are learned once more, from the rows as they are
+    weighted then, and after as many rounds they fit each other.
+
+    Parameters
+    ----------
+    model : GaussianProcess
+        Fitted to one target.
+    arguments : mapping
+        Those of `fit`. A row that is weighted is repeated, with one λ. Noise variances are the σ² of their rows, and
+        stay, as a `noise_variance` that is given.
+    degrees : float
+        ν.
+
+    Returns
+    -------
+    GaussianProcess
+        A copy with normal noise, of which σ² is the noise variance of new rows.
+
+    References
+    ----------
+    M. E. Tipping and N. D. Lawrence, *Variational Inference for Student-t Models: Robust Bayesian Interpolation and
+    Generalised Component Analysis*, Neurocomputing 69, 2005.
+    """
+    again, X, y = clone(model).set_params(noise="normal"), arguments["X"], np.asarray(arguments["y"], float).ravel()
+    if not isinstance(model.kernel, Kernel):  # the form of the kernel stays as it is
+        chosen = model.learning_.chosen
+        again.set_params(kernel=chosen.kernel, ard=chosen.ard)
+    given, variances = arguments["sample_weight"], arguments["noise_variances"]
+    weights = np.broadcast_to(1.0 if given is None else np.asarray(given, dtype=np.float64), y.shape)
+    for turn in range(2 * ROUNDS):
+        mean, std = model.predict(X, return_std=True)
+        squares = np.square(y - mean.ravel()) + np.square(std.ravel())
+        pull = (degrees + 1.0) / (degrees + squares / (model.noise_variance_ if variances is None else variances))
+        of_turn = clone(again)
+        if turn != ROUNDS:
+            of_turn.set_params(kernel=model.kernel_)
+            if again.noise_variance is None and variances is None:
+                noise = float(np.average(pull * squares, weights=weights))
+                of_turn.set_params(noise_variance=max(noise, LEAST_NOISE * float(y.var())))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # which the fit to all rows has given
+            model = of_turn.fit(**{**arguments, "sample_weight": weights * pull})
+    return model

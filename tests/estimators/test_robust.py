@@ -1,0 +1,173 @@
+"""Fits under a noise of heavy tails: against dense algebra, and on rows of which some are outliers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize_scalar
+from scipy.spatial.distance import cdist
+
+from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
+from lmgp.errors import InputError
+from lmgp.estimators.robust import ROUNDS, robust_fit
+
+KERNEL = GaussianKernel(1.0, 2.0)
+X_NEW = np.linspace(0.5, 9.5, 200)[:, None]
+
+
+def truth(X: np.ndarray) -> np.ndarray:
+    return 5.0 + 2.0 * np.sin(X[:, 0])
+
+
+def draw(n: int = 80, share: float = 0.1, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with little noise, and a share of them far off, on one side."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 10.0, (n, 1))
+    return X, truth(X) + 0.1 * rng.normal(size=n) + (rng.uniform(size=n) < share) * rng.uniform(2.0, 6.0, n)
+
+
+def arguments(X: np.ndarray, y: np.ndarray, **more: Any) -> dict[str, Any]:
+    nothing = {"sample_weight": None, "noise_variances": None, "duplicates": "keep", "center": None}
+    return {"X": X, "y": y, **nothing, **more}
+
+
+def covariance(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return 2.0 * np.exp(-0.5 * cdist(A, B, "sqeuclidean"))
+
+
+def dense(X: np.ndarray, y: np.ndarray, noise: np.ndarray, center: float, T: np.ndarray) -> tuple[Any, Any]:
+    """The exact process with a noise variance of each row: means and variances."""
+    inverse, cross = np.linalg.inv(covariance(X, X) + np.diag(noise)), covariance(T, X)
+    return center + cross @ inverse @ (y - center), 2.0 - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+
+
+def likeliest(X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """The noise variance of the largest likelihood, of rows that are repeated so often."""
+    residuals = y - np.average(y, weights=weights)
+
+    def loss(log_noise: float) -> float:
+        matrix = covariance(X, X) + np.diag(np.exp(log_noise) / weights)
+        repeated = (weights.sum() - len(y)) * log_noise
+        return float(residuals @ np.linalg.solve(matrix, residuals) + np.linalg.slogdet(matrix)[1] + repeated)
+
+    return float(np.exp(minimize_scalar(loss, bounds=(-10.0, 0.0), method="bounded", options={"xatol": 1e-9}).x))
+
+
+@pytest.mark.parametrize("given", ["nothing", "noise_variance", "noise_variances", "sample_weight"])
+def test_the_rounds_are_those_of_dense_algebra(given: str) -> None:
+    X, y = draw()
+    rng, degrees = np.random.default_rng(1), 3.5
+    more = {"noise_variances": rng.uniform(0.005, 0.05, 80), "sample_weight": rng.integers(0, 4, 80).astype(float)}
+    more = {given: more[given]} if given in more else {}
+    model = ExactGPRegressor(KERNEL, 0.02 if given == "noise_variance" else None).fit(X, y, **more)
+    found = robust_fit(model, arguments(X, y, **more), degrees)
+
+    weights = more.get("sample_weight", np.ones(80))
+    kept, own = weights > 0.0, "noise" in given
+    variance, pull = model.noise_variance_, np.ones(80)
+    for turn in range(2 * ROUNDS + 1):
+        variances = more.get("noise_variances", np.full(80, variance))
+        center = np.average(y, weights=weights * pull)
+        of_kept = X[kept], y[kept], variances[kept] / (weights * pull)[kept], center
+        if turn == 2 * ROUNDS:
+            break
+        mean, latent = dense(*of_kept, X)
+        squares = (y - mean) ** 2 + latent
+        pull = (degrees + 1.0) / (degrees + squares / variances)
+        if not own:
+            variance = np.average(pull * squares, weights=weights)
+        if not own and turn == ROUNDS:
+            variance = likeliest(X[kept], y[kept], (weights * pull)[kept])
+    mean, latent = dense(*of_kept, X_NEW)
+    np.testing.assert_allclose(found.predict(X_NEW, return_std=True), (mean, np.sqrt(latent)), rtol=1e-5)
+    if given != "noise_variances":
+        assert found.noise_variance_ == pytest.approx(variance, rel=1e-5)
+
+
+def test_weights_are_repetitions() -> None:
+    X, y = draw(40)
+    counts = np.random.default_rng(1).integers(1, 4, 40)
+    repeated = np.repeat(X, counts, axis=0), np.repeat(y, counts)
+    means = []
+    for of in (arguments(X, y, sample_weight=counts), arguments(*repeated)):
+        model = ExactGPRegressor(KERNEL, 0.05).fit(**of)
+        means.append(robust_fit(model, of, 4.0).predict(X_NEW))
+    np.testing.assert_allclose(*means, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ExactGPRegressor(),
+        GPRegressor(kernel="gaussian", ard=False, trend="linear"),
+        FeaturizedGPRegressor(),
+        NearestNeighborsGPRegressor(n_neighbors=40),
+        ExactGPRegressor(KERNEL, 0.01),
+    ],
+    ids=lambda model: repr(model).replace(" ", ""),
+)
+def test_outliers_bend_a_normal_fit_and_not_this(model: Any) -> None:
+    X, y = draw(200)
+    errors = []
+    for noise in ("normal", "robust"):
+        model.set_params(noise=noise, random_state=0).fit(X, y)
+        errors.append(np.sqrt(np.mean((model.predict(X_NEW) - truth(X_NEW)) ** 2)))
+    assert errors[1] < 0.35 * errors[0]
+    assert errors[1] < 0.12
+    assert model.noise_.chosen.noise.startswith("robust ")
+
+
+def test_rows_left_out_decide() -> None:
+    X, y = draw(200)
+    model = ExactGPRegressor(noise="auto", random_state=0).fit(X, y)
+    assert model.noise_.chosen.noise.startswith("robust ")
+    assert model.noise_.chosen.gain > model.noise_.chosen.standard_error
+    assert np.sqrt(np.mean((model.predict(X_NEW) - truth(X_NEW)) ** 2)) < 0.12
+    assert sum(trial.chosen for trial in model.noise_) == 1
+    X, y = draw(200, share=0.0)
+    model = ExactGPRegressor(noise="auto", random_state=0).fit(X, y)
+    assert not model.noise_.chosen.noise.startswith("robust ")
+    np.testing.assert_array_equal(model.predict(X_NEW), ExactGPRegressor(random_state=0).fit(X, y).predict(X_NEW))
+
+
+def test_new_observations_have_the_distribution_that_made_the_rows() -> None:
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(0.0, 10.0, (500, 1)), rng.uniform(0.0, 10.0, (20_000, 1))
+    noise = stats.t(3.0, scale=0.2)
+    y = truth(X) + noise.rvs(500, random_state=1)
+    of_new = noise.rvs(20_000, random_state=2)
+    model = ExactGPRegressor(noise="robust", random_state=0).fit(X, y)
+    predicted = model.predict_distribution(new)
+    for level in (0.5, 0.8, 0.95, 0.99):
+        low, high = predicted.interval(level)
+        inside = (low < truth(new) + of_new) & (truth(new) + of_new < high)
+        assert inside.mean() == pytest.approx(level, abs=0.03)
+    assert predicted.logpdf(truth(new) + of_new).mean() > noise.logpdf(of_new).mean() - 0.03
+
+
+def test_without_folds_an_outlier_counts_as_any_row() -> None:
+    X, y = draw(200)
+    model = ExactGPRegressor(KERNEL, 0.01, noise="robust", random_state=0).fit(X, y)
+    assert model.noise_.n_rows == 200
+    assert model.loo_.normal.std().max() < 0.3  # of outliers, too, whose noise in the fit is larger
+    assert np.sum(model.noise_.distances > 5.0) > 10
+
+
+def test_several_targets_are_refused_by_name_and_left_as_they_are_by_auto() -> None:
+    X, y = draw(100)
+    two = np.column_stack((y, y))
+    with pytest.raises(InputError, match="noise='robust' weights the rows of one target; got 2"):
+        ExactGPRegressor(noise="robust").fit(X, two)
+    assert not any(one.chosen.noise.startswith("robust") for one in ExactGPRegressor(noise="auto").fit(X, two).noise_)
+    column = ExactGPRegressor(noise="robust", random_state=0).fit(X, y[:, None])
+    np.testing.assert_allclose(
+        column.predict(X_NEW)[:, 0], ExactGPRegressor(noise="robust", random_state=0).fit(X, y).predict(X_NEW)
+    )
+
+
+def test_few_rows_are_fitted_as_ever() -> None:
+    X, y = draw(20)
+    model = ExactGPRegressor(KERNEL, noise="robust").fit(X, y)
+    assert model.noise_.name == "normal"
+    np.testing.assert_array_equal(model.predict(X_NEW), ExactGPRegressor(KERNEL).fit(X, y).predict(X_NEW))
