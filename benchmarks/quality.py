@@ -350,10 +350,11 @@ def measure(args, folder):
         (folder / "quality.json").unlink(missing_ok=True)
     for name, number, method_name in product(args.sets, args.splits, args.methods):
         table, of_split = (name, {}) if number == 0 else (name + OTHERS, {"split": number})
-        kept, this = read(folder).get(table, []), (number, method_name)
-        if args.missing and this in map(which, kept):
+        this = number, method_name
+        if args.missing and this in map(which, read(folder).get(table, [])):
             continue
         run = of_split | run_apart(args, name, method_name, number)
+        kept = read(folder).get(table, [])
         runs = sorted([one for one in kept if which(one) != this] + [run], key=which)
         write("quality", {table: sorted(runs, key=lambda one: list(METHODS).index(one["method"]))}, folder)
         print(f"{name}, split {number}, {LABELS[method_name]}: {told(run)}", flush=True)
