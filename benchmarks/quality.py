@@ -1,19 +1,23 @@
-"""How good the predictions are: RMSE, NLPD, CRPS, coverage, seconds and memory on ten data sets, beside other packages.
+"""How good the predictions are: NLPD, CRPS, RMSE, coverage, seconds and memory on ten data sets, beside other packages.
 
-`GPRegressor()` as it comes, on the columns as they come; a Gaussian kernel learned from 2,000 rows; GPBoost's Vecchia
-approximation with Matérn-3/2 and exponential kernels; scikit-learn's gradient boosting, which predicts means only; and
-scikit-learn's Gaussian process on 2,000 rows. Only GPRegressor() gets the raw columns, the others standardised ones
-(geographical coordinates as they are). Each method learns all that it needs in `fit`, in a process of its own, whose
-peak of memory is thereby its own; all have the same number of threads. Imports and the reading of the data are not
-timed.
+`GPRegressor()` as it comes, on the columns as they come, and beside it its process with normal noise and its conformal
+intervals; a Gaussian kernel learned from 2,000 rows; GPBoost's Vecchia approximation with Matérn-3/2 and exponential
+kernels and normal noise, with t noise, and with noise that varies; NGBoost with normal and t distributions;
+scikit-learn's gradient boosting for means and for quantiles; and its Gaussian process on 2,000 rows. Only
+GPRegressor() gets the raw columns, the others standardised ones (geographical coordinates as they are). Each method
+learns all that it needs in `fit`, in a process of its own, whose peak of memory is thereby its own; all have the same
+number of threads. Imports and the reading of the data are not timed.
 
     pip install gpboost==1.8.0
+    pip install --no-deps ngboost==0.6.0 lifelines autograd autograd-gamma formulaic interface_meta wrapt
     python benchmarks/quality.py [--data-dir DIR] [--sets NAME ...] [--methods NAME ...] [--cap 300] [--threads 2]
     python benchmarks/quality.py --methods lmgp --add  # measure this one again, keep the others' results
     python benchmarks/quality.py --add --missing       # go on where a run has ended
     python benchmarks/quality.py --quick --out DIR     # two sets, few rows
     python benchmarks/quality.py --sets concrete --splits 1 2 3 --add  # other splits, for a mean over splits
     python benchmarks/quality.py --redraw              # the figure and the tables alone, from the results
+
+NGBoost 0.6.0 allows scikit-learn from 1.8 on only with Python 3.14, and runs with it elsewhere: hence its second line.
 
 A method that has not predicted --cap seconds after it began to fit is stopped: that is its result.
 
@@ -35,7 +39,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import FIGURES, RESULTS, timed, write
-from quality_page import LABELS, draw, write_page
+from quality_distributions import NormalMixture, Quantiles
+from quality_page import COVERAGES, LABELS, draw, write_page
+from scipy import stats
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -65,15 +71,23 @@ class Task(NamedTuple):
     threads: int
 
 
-Prediction = tuple[np.ndarray, np.ndarray | None]
+class Fitted(NamedTuple):
+    """A fitted method: how it predicts distributions, or means alone, and what was learned.
+
+    `beside(X, y, predicted, unit)` returns scores of other distributions of the same fit, which are not timed.
+    """
+
+    predict: Callable[[np.ndarray], Any]
+    learned: dict[str, Any]
+    beside: Callable[..., dict[str, Any]] = lambda *arguments: {}
 
 
 class Method(NamedTuple):
-    """How to fit: `fit(task, **options)` returns a function that predicts means and variances, and what was learned."""
+    """How to fit: `fit(task, **options)` returns what was fitted."""
 
     package: str
     module: str  # imported before the clock starts
-    fit: Callable[..., tuple[Callable[[np.ndarray], Prediction], dict[str, Any]]]
+    fit: Callable[..., Fitted]
     options: dict[str, Any]
     raw: bool = False  # gets rows as they are
 
@@ -88,43 +102,104 @@ def fit_lmgp(task, **options):
 
     model = GPRegressor(random_state=0, **options).fit(task.X, task.y)
 
-    def predict(X):
-        mean, std = model.predict(X, return_std=True, include_noise=True)
-        return mean, std**2
+    def beside(X, y, predicted, unit):
+        mean, std = model.predict(X, return_std=True)
+        *_, location, scale = predicted.args
+        tails = 0.5 - 0.5 * np.array(list(COVERAGES))
+        widths = np.array([model.noise_.conformal_width(level) for level in COVERAGES])
+        quantiles = location[:, None] + scale[:, None] * np.concatenate([-widths, widths])
+        normal = stats.norm(mean, np.sqrt(std**2 + model.noise_variances_[0]))
+        conformal = Quantiles(np.sort(np.concatenate([tails, 1.0 - tails])), quantiles)
+        return {"normal": scores(y, normal, unit), "conformal": covered(y, conformal)}
 
     # The model without what stands beside it.
     chosen = clone(model.model_).set_params(kernel=None, noise_variance=None, random_state=None)
-    learned = {"kernel": words(model.kernel_), "noise_variance": float(model.noise_variance_), "chosen": words(chosen)}
-    return predict, learned | {"learning": str(getattr(model, "learning_", "")).splitlines()}
+    learned = {
+        "kernel": words(model.kernel_),
+        "noise_variance": float(model.noise_variance_),
+        "chosen": words(chosen),
+        "learning": str(getattr(model, "learning_", "")).splitlines(),
+        "noise": str(model.noise_).splitlines(),
+    }
+    return Fitted(model.predict_distribution, learned, beside)
 
 
-def fit_gpboost(task, shape, one_lengthscale_in_space=False):
-    """GPBoost's Vecchia approximation, with its default neighbours (20, and 40 to predict) and optimiser."""
+def fit_gpboost(task, shape, shape_in_space=None, likelihood="gaussian"):
+    """GPBoost's Vecchia approximation, with its default neighbours (20, and 40 to predict) and optimiser.
+
+    Where a kernel in space has a shape of its own, it has one lengthscale there.
+    """
     import gpboost
 
-    one = one_lengthscale_in_space and task.spatial
-    model = gpboost.GPModel(
-        gp_coords=task.X,
-        cov_function="matern" if one else "matern_ard",
-        cov_fct_shape=shape,
-        gp_approx="vecchia",
-        num_parallel_threads=task.threads,
-    )
-    model.fit(task.y)
-    parameters = np.asarray(model.get_cov_pars(format_pandas=False)).ravel()
+    one = task.spatial and shape_in_space is not None
+
+    def fitted(likelihood, **start):
+        model = gpboost.GPModel(
+            gp_coords=task.X,
+            cov_function="matern" if one else "matern_ard",
+            cov_fct_shape=shape_in_space if one else shape,
+            gp_approx="vecchia",
+            likelihood=likelihood,
+            num_parallel_threads=task.threads,
+        )
+        return model.fit(task.y, params=start or None)
+
+    def parameters(model):
+        return np.ravel(model.get_cov_pars(format_pandas=False))
+
+    if likelihood == "t":
+        # From the model with normal noise: from its own start, the optimiser ends far below the best.
+        variance, *of_kernel = parameters(fitted("gaussian"))
+        start = {"init_cov_pars": np.array(of_kernel), "init_aux_pars": np.array([np.sqrt(variance), 5.0])}
+        model = fitted("t", **start)
+        scale, degrees = of_noise = np.ravel(model.get_aux_pars(format_pandas=False)).tolist()
+    else:
+        model, of_noise = fitted(likelihood), []
 
     def predict(X):
-        predicted = model.predict(gp_coords_pred=X, predict_var=True, predict_response=False)
-        return predicted["mu"], predicted["var"] + parameters[0]
+        predicted = model.predict(gp_coords_pred=X, predict_var=True, predict_response=likelihood != "t")
+        if likelihood == "t":
+            return NormalMixture.of_normal_and_student(predicted["mu"], predicted["var"], degrees, scale)
+        return stats.norm(predicted["mu"], np.sqrt(predicted["var"]))
 
-    return predict, {"covariance parameters": parameters.tolist(), "iterations": model._get_num_optim_iter()}
+    learned = {
+        "covariance parameters": parameters(model).tolist(),
+        "of the noise": of_noise,
+        "iterations": model._get_num_optim_iter(),
+    }
+    return Fitted(predict, learned)
+
+
+def fit_ngboost(task, distribution):
+    """NGBoost with its default settings: 500 trees for each parameter of the distribution."""
+    import ngboost
+
+    model = ngboost.NGBRegressor(Dist=getattr(ngboost.distns, distribution), random_state=0, verbose=False)
+    model.fit(task.X, task.y)
+    return Fitted(lambda X: model.pred_dist(X).dist, {"iterations": len(model.base_models)})
 
 
 def fit_boosting(task):
     from sklearn.ensemble import HistGradientBoostingRegressor
 
     model = HistGradientBoostingRegressor(random_state=0).fit(task.X, task.y)
-    return lambda X: (model.predict(X), None), {"iterations": int(model.n_iter_)}
+    return Fitted(model.predict, {"iterations": int(model.n_iter_)})
+
+
+def fit_quantile_boosting(task):
+    """A model for each of 23 quantiles: 5% to 95%, and those of the 95 and the 99% intervals."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    levels = np.array([0.005, 0.025, *np.linspace(0.05, 0.95, 19), 0.975, 0.995])
+    models = [
+        HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=0).fit(task.X, task.y)
+        for level in levels
+    ]
+
+    def predict(X):
+        return Quantiles(levels, np.column_stack([model.predict(X) for model in models]))
+
+    return Fitted(predict, {"iterations": [int(model.n_iter_) for model in models]})
 
 
 def fit_sklearn_gp(task, n_rows=2000):
@@ -136,20 +211,27 @@ def fit_sklearn_gp(task, n_rows=2000):
     model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(task.X[rows], task.y[rows])
 
     def predict(X):
-        mean, std = model.predict(X, return_std=True)  # with the noise of the white kernel
-        return mean, std**2
+        return stats.norm(*model.predict(X, return_std=True))  # with the noise of the white kernel
 
-    return predict, {"kernel": words(model.kernel_)}
+    return Fitted(predict, {"kernel": words(model.kernel_)})
 
 
 METHODS = {
     "lmgp": Method("lmgp", "lmgp.estimators.chosen", fit_lmgp, {}, raw=True),
     "lmgp-gaussian": Method("lmgp", "lmgp.estimators.chosen", fit_lmgp, {"kernel": None, "ard": False}),
     "gpboost-matern32": Method("gpboost", "gpboost", fit_gpboost, {"shape": 1.5}),
-    "gpboost-exponential": Method("gpboost", "gpboost", fit_gpboost, {"shape": 0.5, "one_lengthscale_in_space": True}),
+    "gpboost-exponential": Method("gpboost", "gpboost", fit_gpboost, {"shape": 0.5, "shape_in_space": 0.5}),
+    "gpboost-t": Method("gpboost", "gpboost", fit_gpboost, {"shape": 1.5, "shape_in_space": 0.5, "likelihood": "t"}),
+    "gpboost-varying": Method(
+        "gpboost", "gpboost", fit_gpboost,
+        {"shape": 1.5, "shape_in_space": 0.5, "likelihood": "gaussian_heteroscedastic_fixed_and_random"},
+    ),
+    "ngboost-normal": Method("ngboost", "ngboost", fit_ngboost, {"distribution": "Normal"}),
+    "ngboost-t": Method("ngboost", "ngboost", fit_ngboost, {"distribution": "TFixedDf"}),
     "boosting": Method("sklearn", "sklearn.ensemble", fit_boosting, {}),
+    "quantile-boosting": Method("sklearn", "sklearn.ensemble", fit_quantile_boosting, {}),
     "sklearn-gp": Method("sklearn", "sklearn.gaussian_process", fit_sklearn_gp, {}),
-}
+}  # fmt: skip
 assert set(METHODS) == set(LABELS)
 
 
@@ -168,12 +250,18 @@ def standardised(X, *others):
     return [(array - center) / scale for array in (X, *others)]
 
 
-def scores(y, mean, variance):
-    """Return what is asked of predictions; of means alone, their error."""
-    found = {"rmse": rmse(y, mean)}
-    if variance is not None:
-        found |= {score.__name__: score(y, mean, variance) for score in (nlpd, crps, coverage)}
-    return found
+def scores(y, predicted, unit):
+    """Return what is asked of predictions, with y in other units than theirs; of means alone, their error."""
+    if isinstance(predicted, np.ndarray):
+        return {"rmse": rmse(y, predicted) / unit}
+    found = {"rmse": rmse(y, predicted.mean()) / unit} if hasattr(predicted, "mean") else {}
+    found |= {"nlpd": nlpd(y, predicted) - float(np.log(unit))} if hasattr(predicted, "logpdf") else {}
+    return found | {"crps": crps(y, predicted) / unit} | covered(y, predicted)
+
+
+def covered(y, predicted):
+    """Return the share of targets within intervals of each level."""
+    return {key: coverage(y, predicted, level=level) for level, key in COVERAGES.items()}
 
 
 def peak_gib():
@@ -195,27 +283,29 @@ def run_here(args, name, method_name):
     warnings.simplefilter("ignore")
     X, y, X_test, y_test, spatial = load(name, args.data_dir, args.splits[0], **(QUICK if args.quick else SETS)[name])
     center, scale = y.mean(), y.std()
+    unit = scale if method.raw else 1.0
     if not method.raw:
         X, X_test = (X, X_test) if spatial else standardised(X, X_test)
-        y = (y - center) / scale
+        y, y_test = (y - center) / scale, (y_test - center) / scale
     before = peak_gib()
     print(READY, flush=True)
     task = Task(X, y, X_test, spatial, args.threads)
     with threadpool_limits(args.threads):
-        fit_s, (predict, learned) = timed(lambda: method.fit(task, **method.options))
-        predict_s, (mean, variance) = timed(lambda: predict(X_test))
-    if method.raw:
-        mean, variance = (mean - center) / scale, None if variance is None else variance / scale**2
+        fit_s, fitted = timed(lambda: method.fit(task, **method.options))
+        predict_s, predicted = timed(lambda: fitted.predict(X_test))
+        peak = peak_gib()
+        beside = fitted.beside(X_test, y_test, predicted, unit)
     result = {
-        **scores((y_test - center) / scale, mean, variance),
+        **scores(y_test, predicted, unit),
+        "beside": beside,
         "fit_s": round(fit_s, 3),
         "predict_s": round(predict_s, 3),
-        "peak_gib": round(peak_gib(), 3),
+        "peak_gib": round(peak, 3),
         "gib_before": round(before, 3),
         "target_sd": float(scale),
         "rows": [len(X), len(X_test), X.shape[1]],
         "version": importlib.import_module(method.package).__version__,
-        "learned": learned,
+        "learned": fitted.learned,
     }
     print(RESULT + json.dumps(result), flush=True)
 
@@ -250,7 +340,8 @@ def run_apart(args, name, method_name, number):
 def told(run):
     if "no answer" in run:
         return f"no answer: {run['no answer']}"
-    found = ", ".join(f"{key.upper()} {run[key]:.4f}" for key in ("rmse", "nlpd", "crps", "coverage") if key in run)
+    keys = ("rmse", "nlpd", "crps", *COVERAGES.values())
+    found = ", ".join(f"{key.upper()} {run[key]:.4f}" for key in keys if key in run)
     return f"{found}; {run['fit_s']:.1f} + {run['predict_s']:.1f} s, {run['peak_gib']:.2f} GiB"
 
 
@@ -259,10 +350,11 @@ def measure(args, folder):
         (folder / "quality.json").unlink(missing_ok=True)
     for name, number, method_name in product(args.sets, args.splits, args.methods):
         table, of_split = (name, {}) if number == 0 else (name + OTHERS, {"split": number})
-        kept, this = read(folder).get(table, []), (number, method_name)
-        if args.missing and this in map(which, kept):
+        this = number, method_name
+        if args.missing and this in map(which, read(folder).get(table, [])):
             continue
         run = of_split | run_apart(args, name, method_name, number)
+        kept = read(folder).get(table, [])
         runs = sorted([one for one in kept if which(one) != this] + [run], key=which)
         write("quality", {table: sorted(runs, key=lambda one: list(METHODS).index(one["method"]))}, folder)
         print(f"{name}, split {number}, {LABELS[method_name]}: {told(run)}", flush=True)

@@ -15,12 +15,19 @@ LABELS = {
     "lmgp-gaussian": "one Gaussian, 2,000 rows",
     "gpboost-matern32": "GPBoost, Matérn-3/2",
     "gpboost-exponential": "GPBoost, exponential",
+    "gpboost-t": "GPBoost, t",
+    "gpboost-varying": "GPBoost, noise that varies",
+    "ngboost-normal": "NGBoost, normal",
+    "ngboost-t": "NGBoost, t",
     "boosting": "gradient boosting",
+    "quantile-boosting": "gradient boosting of quantiles",
     "sklearn-gp": "scikit-learn GP, 2,000 rows",
 }
 STYLES = {
     "lmgp": ("#d7191c", "*", 13), "lmgp-gaussian": ("#fdae61", "o", 6), "gpboost-matern32": ("#000000", "s", 6),
-    "gpboost-exponential": ("#8c8c8c", "D", 5), "boosting": ("#009e73", "^", 6), "sklearn-gp": ("#0072b2", "v", 6),
+    "gpboost-exponential": ("#8c8c8c", "D", 5), "gpboost-t": ("#000000", "P", 7),
+    "gpboost-varying": ("#8c8c8c", "X", 7), "ngboost-normal": ("#cc79a7", "<", 6), "ngboost-t": ("#cc79a7", ">", 6),
+    "boosting": ("#009e73", "^", 6), "quantile-boosting": ("#009e73", "h", 7), "sklearn-gp": ("#0072b2", "v", 6),
 }  # fmt: skip
 OURS = "lmgp"
 # Differences of NLPD are drawn as at most this, in nats.
@@ -28,26 +35,36 @@ MOST = 10.0
 NOTHING = "–"
 
 
-class Score(NamedTuple):
-    """A table: its heading, how a run is written, and the number of which the lowest is best (None: not compared)."""
+# The levels of the intervals, and the keys of the shares of targets within them.
+COVERAGES = {0.5: "coverage_50", 0.8: "coverage_80", 0.95: "coverage", 0.99: "coverage_99"}
 
-    heading: str
+
+class Column(NamedTuple):
+    """A column of the tables: how a number of a run is written, and whether the lowest is best."""
+
+    key: str
     write: str
-    lowest: str | None
+    lowest: bool = True
 
 
-SCORES = (
-    Score("NLPD, nats a row; y in standard deviations of the training rows", "{nlpd:.3f}", "nlpd"),
-    Score("RMSE, in standard deviations of the training rows' y", "{rmse:.3f}", "rmse"),
-    Score("CRPS, in standard deviations of the training rows' y", "{crps:.3f}", "crps"),
-    Score("Targets within the 95% intervals, percent", "{percent:.1f}", None),
-    Score("Seconds to fit, learning included, + to predict the test rows", "{fit_s:.1f} + {predict_s:.1f}", "seconds"),
-    Score("Peak memory of the process, GiB", "{peak_gib:.2f}", "peak_gib"),
-)
-
+COLUMNS = {
+    "NLPD": Column("nlpd", "{:.3f}"),
+    "CRPS": Column("crps", "{:.3f}"),
+    "RMSE": Column("rmse", "{:.3f}"),
+    "50%": Column("percent_50", "{:.1f}", False),
+    "80%": Column("percent_80", "{:.1f}", False),
+    "95%": Column("percent", "{:.1f}", False),
+    "99%": Column("percent_99", "{:.1f}", False),
+    "fit, s": Column("fit_s", "{:.1f}"),
+    "predict, s": Column("predict_s", "{:.1f}"),
+    "GiB": Column("peak_gib", "{:.2f}"),
+}
 
 # Of which there are means over splits: the number, and its digits.
-MEANS = {"RMSE": ("rmse", 3), "NLPD": ("nlpd", 3), "within 95%": ("percent", 1), "seconds": ("seconds", 1)}
+MEANS = {
+    "NLPD": ("nlpd", 3), "CRPS": ("crps", 3), "RMSE": ("rmse", 3), "50%": ("percent_50", 1), "80%": ("percent_80", 1),
+    "95%": ("percent", 1), "99%": ("percent_99", 1), "seconds": ("seconds", 1),
+}  # fmt: skip
 
 
 class Exact(NamedTuple):
@@ -96,9 +113,14 @@ def answered(run):
     return "no answer" not in run
 
 
+def percents(run):
+    """Return the shares of targets within intervals, in percent."""
+    return {key.replace("coverage", "percent"): 100.0 * run[key] for key in COVERAGES.values() if key in run}
+
+
 def numbers(run):
     """Return a run with what is computed of it."""
-    return run | {"seconds": run["fit_s"] + run["predict_s"], "percent": 100.0 * run.get("coverage", float("nan"))}
+    return run | percents(run) | {"seconds": run["fit_s"] + run["predict_s"]}
 
 
 def grid(header, rows):
@@ -107,28 +129,43 @@ def grid(header, rows):
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def score_table(results, score):
-    """Return the table of one score: a set a row, a method a column, the best in bold."""
-    methods = [name for name in LABELS if any(run["method"] == name for runs in results.values() for run in runs)]
+def scores_table(runs):
+    """Return the table of one set: a method a row, the best of a column in bold."""
+    found = {run["method"]: run for run in runs}
+    answers = [numbers(run) for run in runs if answered(run)]
+    lowest = {key: min((run[key] for run in answers if key in run), default=None) for key, *_ in COLUMNS.values()}
     rows = []
-    for name, runs in results.items():
-        found = {run["method"]: run for run in runs}
-        cells = {}
-        for method in methods:
-            run = found.get(method)
-            if run is None:
-                cells[method] = (NOTHING, None)
-            elif not answered(run):
-                cells[method] = (run["no answer"] if "cap_s" in run else "failed", None)
-            elif (score.lowest or "coverage") in numbers(run):
-                value = numbers(run)[score.lowest] if score.lowest else None
-                cells[method] = (score.write.format(**numbers(run)), value)
-            else:
-                cells[method] = (NOTHING, None)
-        best = min((value for _, value in cells.values() if value is not None), default=None)
-        rows.append([name, *(f"**{text}**" if value is not None and value == best else text
-                             for text, value in cells.values())])  # fmt: skip
-    return f"**{score.heading}**\n\n" + grid(["set", *(LABELS[method] for method in methods)], rows)
+    for method in LABELS:
+        run = found.get(method)
+        if run is None:
+            continue
+        if not answered(run):
+            why = run["no answer"] if "cap_s" in run else "failed"
+            rows.append([f"{LABELS[method]}: {why}", *[NOTHING] * len(COLUMNS)])
+            continue
+        cells = [LABELS[method]]
+        for key, write, is_compared in COLUMNS.values():
+            value = numbers(run).get(key)
+            text = NOTHING if value is None else write.format(value)
+            cells.append(f"**{text}**" if is_compared and value is not None and value == lowest[key] else text)
+        rows.append(cells)
+    return grid(["", *COLUMNS], rows)
+
+
+def ours_table(results):
+    """Return the table of GPRegressor() alone: NLPD beside that of normal noise, and the shares within intervals."""
+    rows = []
+    for name in results:
+        run = ours(results, name)
+        if run is None or "beside" not in run:
+            continue
+        normal, conformal = run["beside"]["normal"], run["beside"]["conformal"]
+        shares = [f"{value:.1f}" for one in (run, conformal) for value in percents(one).values()]
+        rows.append([name, f"{run['nlpd']:.3f}", f"{normal['nlpd']:.3f}", *shares])
+    kinds = "{:.0%}", "conformal, {:.0%}"
+    return grid(
+        ["set", "NLPD", "normal noise, NLPD", *(kind.format(level) for kind in kinds for level in COVERAGES)], rows
+    )
 
 
 def sizes_table(results):
@@ -208,7 +245,10 @@ def write_page(results, others, path):
     """Put the tables into the page docs/quality.md, each between its marks, and write it to `path`."""
     parts = {
         "sizes": sizes_table(results),
-        "scores": "\n\n".join([*(score_table(results, score) for score in SCORES), load_note(results)]).rstrip(),
+        "ours": ours_table(results),
+        "scores": "\n\n".join(
+            [*(f"**{name}**\n\n{scores_table(runs)}" for name, runs in results.items()), load_note(results)]
+        ).rstrip(),
         "splits": splits_table(results, others),
         "wang": wang_table(results),
         "heaton": heaton_table(results),
@@ -222,30 +262,35 @@ def write_page(results, others, path):
 
 
 def draw(results, path):
-    """Draw NLPD and RMSE beside the best other method, coverage, and seconds: a set a line.
+    """Draw NLPD, CRPS and RMSE beside the best other method, coverage, and seconds: a set a line.
 
     Two panels a row, and letters that can be read where the figure is 390 pixels wide.
     """
-    figure = Figure(figsize=(6.8, 2.8 + 0.68 * len(results)), layout="constrained")
-    panels = figure.subplots(2, 2, sharey=True).ravel()
+    figure = Figure(figsize=(6.8, 4.0 + 1.02 * len(results)), layout="constrained")
+    panels = figure.subplots(3, 2, sharey=True).ravel()
     titles = (
         f"NLPD less that of the best\nother, nats a row (±{MOST:g}: or more)",
-        "RMSE over that of the\nbest other method",
+        "CRPS over that of the\nbest other method",
+        "targets within\n50% intervals, percent",
         "targets within\n95% intervals, percent",
+        "RMSE over that of the\nbest other method",
         "seconds to fit and predict\n(×: no answer in time)",
     )
     for line, runs in enumerate(results.values()):
         found = {run["method"]: numbers(run) for run in runs if answered(run)}
         best = {
             key: min((run[key] for method, run in found.items() if method != OURS and key in run), default=None)
-            for key in ("nlpd", "rmse")
+            for key in ("nlpd", "crps", "rmse")
         }
         for method, run in found.items():
-            lead = run["nlpd"] - best["nlpd"] if "nlpd" in run and best["nlpd"] is not None else None
+            known = {key for key, lowest in best.items() if key in run and lowest is not None}
+            lead = run["nlpd"] - best["nlpd"] if "nlpd" in known else None
             values = (
                 None if lead is None else min(max(lead, -MOST), MOST),
-                run["rmse"] / best["rmse"] if best["rmse"] is not None else None,
-                run["percent"] if "coverage" in run else None,
+                run["crps"] / best["crps"] if "crps" in known else None,
+                run.get("percent_50"),
+                run.get("percent"),
+                run["rmse"] / best["rmse"] if "rmse" in known else None,
                 run["seconds"],
             )
             colour, marker, size = STYLES[method]
@@ -254,7 +299,7 @@ def draw(results, path):
                     order = 3 if method == OURS else 2
                     axes.plot(value, line, marker, color=colour, markersize=size, label=LABELS[method], zorder=order)
         for number, run in enumerate(run for run in runs if "cap_s" in run):  # beside each other
-            panels[3].plot(run["cap_s"] * 1.25**number, line, "x", color=STYLES[run["method"]][0], markersize=8)
+            panels[5].plot(run["cap_s"] * 1.25**number, line, "x", color=STYLES[run["method"]][0], markersize=8)
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, fontsize=12)
         axes.tick_params(labelsize=11)
@@ -265,12 +310,14 @@ def draw(results, path):
     panels[0].set_xticks([-MOST, -1.0, 0.0, 1.0, MOST])
     panels[0].set_xlim(-1.5 * MOST, 1.5 * MOST)
     panels[0].xaxis.set_major_formatter("{x:g}")
-    panels[1].axvline(1.0, color="black", linewidth=0.8)
-    panels[2].axvspan(92.0, 98.0, color="#009e73", alpha=0.12)
-    panels[2].axvline(95.0, color="black", linewidth=0.8)
-    panels[3].set_xscale("log")
-    panels[3].xaxis.set_major_formatter("{x:g}")
-    panels[3].xaxis.set_minor_formatter("")
+    for axes, level in ((panels[2], 50.0), (panels[3], 95.0)):
+        axes.axvspan(level - 3.0, level + 3.0, color="#009e73", alpha=0.12)
+        axes.axvline(level, color="black", linewidth=0.8)
+    for axes in (panels[1], panels[4]):
+        axes.axvline(1.0, color="black", linewidth=0.8)
+    panels[5].set_xscale("log")
+    panels[5].xaxis.set_major_formatter("{x:g}")
+    panels[5].xaxis.set_minor_formatter("")
     panels[0].set_yticks(range(len(results)), list(results))
     panels[0].set_ylim(len(results) - 0.5, -0.5)
     handles = {}
