@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmgp.data import Floats, Noise, Rows
 from lmgp.distributions.left_out import LeftOut
@@ -21,7 +20,7 @@ from lmgp.utils.progress import STAGES, handled
 MOST_ROWS, MOST_ROBUST = 4000, 2000
 # Neighbourhoods are left out this number of times, of this number of rows or more, and predicted from so many nearest
 # rows.
-N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 3, 2000, 128
+N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 6, 2000, 128
 
 # Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.
 Predicted = tuple[Rows, Floats, Floats, Floats, bool]
@@ -91,7 +90,7 @@ def _observation_noises(
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them."""
     rows, noise = fit.posterior.rows, Noise(fit.noise_variance)
-    index = np.sort(rng.permutation(np.flatnonzero(singles(rows)))[:MOST_ROWS])
+    index = np.sort(rng.permutation(len(rows))[:MOST_ROWS])
     parts = [(*fit.without_each(index), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
@@ -100,13 +99,6 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
             around = NearestPosterior(fit.kernel, held.rest, noise, NEIGHBORS, share=False)
             parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
     return parts
-
-
-def singles(rows: Rows) -> NDArray[np.bool_]:
-    """Say which rows have no exact copy: one would tell what the row is."""
-    import pandas as pd  # here, so that it is not loaded before something is fitted
-
-    return ~pd.DataFrame(np.column_stack((rows.X, rows.Y))).duplicated(keep=False).to_numpy()
 
 
 def joined(parts: Sequence[Predicted], target: int, weighted: bool = True) -> LeftOut:
