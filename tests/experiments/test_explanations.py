@@ -145,5 +145,5 @@ def test_a_reference_in_float32_is_another_one() -> None:
     rounded = predict(lambda part: torch.cdist(part, X, compute_mode="use_mm_for_euclid_dist") ** 2)
     careful = predict(lambda part: torch.cdist(part - X.mean(0), X - X.mean(0)) ** 2)
     kl = [float(kl_divergence(*exact, *other).mean()) for other in (rounded, careful)]
-    assert kl[0] > 1e-3
+    assert kl[0] > 5e-4
     assert kl[1] < 0.1 * kl[0]

@@ -47,7 +47,7 @@ def test_the_variance_changes_by_less_than_the_tolerance(
     n_inputs: int, extent: float, noise_variance: float, own: bool
 ) -> None:
     """Among the rows, at their edge and beyond."""
-    rng, n, tolerance = np.random.default_rng(0), 2000, 1e-6 if n_inputs < 3 else 1e-4
+    rng, n, tolerance = np.random.default_rng(0), 3000, 1e-6 if n_inputs < 3 else 1e-4
     kernel, noise = GaussianKernel(1.0, 1.5), Noise(noise_variance)
     X = rng.uniform(0.0, extent, (n, n_inputs))
     rows = Rows(X, np.zeros(n), *((rng.uniform(1, 3, n), rng.uniform(0.05, 0.3, n)) if own else ()))
