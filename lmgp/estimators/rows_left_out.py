@@ -1,11 +1,14 @@
 """Rows that had no part in their prediction, by which the distribution of new observations is told."""
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
 from lmgp.data import Floats, Noise, Rows
 from lmgp.distributions.left_out import LeftOut
@@ -16,8 +19,8 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import STAGES, handled
 
-# So many rows tell the distribution; a robust fit, which takes six more, is tried of so many.
-MOST_ROWS, MOST_ROBUST = 4000, 2000
+# So many rows tell the distribution. Of so many, a robust fit is tried, and its folds are predicted.
+MOST_ROWS, MOST_ROBUST, N_FOLDS = 4000, 2000, 5
 # Neighbourhoods are left out this number of times, of this number of rows or more, and predicted from so many nearest
 # rows.
 N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 6, 2000, 128
@@ -59,32 +62,34 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     STAGES.info("fitting the noise by rows left out")
     # The same for all: each target has the noise of a model of its own, and both fits leave the same rows out.
     seeds = rng.integers(2**31, size=2).tolist()
-    tried = _observation_noises(fit, "auto" if robust else wanted, seeds)
-    noises, densities = zip(*tried, strict=True)
+    parts = left_out(fit, np.random.default_rng(seeds[0]))
+    noises, densities = zip(*_observation_noises(parts, "auto" if robust else wanted, seeds[1]), strict=True)
     tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
     if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
         return replace(fit, noises=noises)
-    again = robust_fit(model, arguments, tails.degrees)._fitted
-    ((noise, of_robust),) = _observation_noises(again, "auto", seeds, weighted=False)
+    again = robust_fit(model, arguments, tails.degrees)
+    if n_rows <= MOST_ROBUST:
+        parts = left_out_by_folds(again, arguments, tails.degrees, np.random.default_rng(seeds[0]))
+    else:
+        parts = left_out(again._fitted, np.random.default_rng(seeds[0]))
+    ((noise, of_robust),) = _observation_noises(parts, "auto", seeds[1], weighted=False)
     gain, error = mean_gain(densities[0], of_robust)
     better = robust or gain > error
-    return replace(
-        again if better else fit, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),)
-    )
+    state = again._fitted if better else fit
+    return replace(state, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),))
 
 
 def _observation_noises(
-    fit: Any, wanted: NoiseName, seeds: Sequence[int], weighted: bool = True
+    parts: Sequence[Predicted], wanted: NoiseName, seed: int, weighted: bool = True
 ) -> list[tuple[ObservationNoise, Floats]]:
     """Return the noise of each target, and the log density of each row left out.
 
     The weights of rows count where they are repetitions; of a robust fit, they say how much a row pulls.
     """
-    parts = left_out(fit, np.random.default_rng(seeds[0]))
-    of_targets = (joined(parts, j, weighted) for j in range(len(fit.scales)))
+    of_targets = (joined(parts, j, weighted) for j in range(parts[0][1].shape[1]))
     with handled(logging.NullHandler(), logging.CRITICAL):  # the process of the scale has nothing to say
-        return [ObservationNoise.fitted(wanted, rows, np.random.default_rng(seeds[1])) for rows in of_targets]
+        return [ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets]
 
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
@@ -99,6 +104,35 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
             around = NearestPosterior(fit.kernel, held.rest, noise, NEIGHBORS, share=False)
             parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
     return parts
+
+
+def left_out_by_folds(
+    model: Any, arguments: Mapping[str, Any], degrees: float, rng: np.random.Generator
+) -> list[Predicted]:
+    """Predict each fold of the rows by a robust fit to the others, with the hyper-parameters of all.
+
+    How much a row pulls follows from the rows around it: those that agree with it would know it.
+    """
+    given = clone(model).set_params(kernel=model.kernel_, noise_variance=model.noise_variance_)
+    of_rows = {name: arguments[name] for name in ("X", "y", "sample_weight", "noise_variances")}
+    of_rows = {name: values for name, values in of_rows.items() if values is not None}
+    weights = of_rows.get("sample_weight", 1.0)
+    kept = np.flatnonzero(np.broadcast_to(weights, len(of_rows["y"])) > 0.0)  # rows of weight zero are none
+    folds = rng.permutation(len(kept)) % N_FOLDS
+    of_folds = []
+    for fold in range(N_FOLDS):
+        train, test = (
+            {name: _safe_indexing(values, kept[index]) for name, values in of_rows.items()}
+            for index in (folds != fold, folds == fold)
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # which the fit to all rows has given
+            of_folds.append(robust_fit(given.fit(**train), {**arguments, **train}, degrees)._predicted(**test))
+    rows, *predicted = zip(*of_folds, strict=True)
+    order = np.argsort(np.argsort(folds, kind="stable"))  # as they came
+    X = np.concatenate([one.X for one in rows])[order]
+    y, means, std = (np.concatenate(one)[order] for one in predicted)
+    return [(Rows(X, y), y, means, std, True)]
 
 
 def joined(parts: Sequence[Predicted], target: int, weighted: bool = True) -> LeftOut:
