@@ -119,7 +119,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "columns of a model with names": (says(*PREDICT, "test.csv", "--columns", "lat", "lon"), "leave out --columns"),
     "an unknown noise": (
         lambda folder: ["fit", "train.csv", "--target", "price", "--noise", "studnet", "--out", "model.lmgp"],
-        "noise must be one of 'auto', 'normal', 'student', 'varying'; got 'studnet': did you mean 'student'?",
+        "noise must be one of 'auto', 'normal', 'student', 'varying', 'robust'; got 'studnet': did you mean 'student'?",
     ),
     "conformal intervals of the function": (
         lambda folder: ["predict", "model.lmgp", "test.csv", "--latent", "--method", "conformal"],
