@@ -111,7 +111,7 @@ class Fit:
     selection : Selection or None
         What was tried, where the recipe was chosen by measurement.
     noises : tuple of ObservationNoise
-        The distribution of new observations of each target; of none, that is normal.
+        The distribution of new observations of each target. An empty tuple means normal distributions.
     """
 
     kernel: Kernel
@@ -908,14 +908,18 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
     ) -> tuple[Any, Any]:
         """Return the distributions of rows, and the normal ones that the process alone predicts."""
+        check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
-        means, std = self.predict(X, return_std=True, batch_size=batch_size, verbose=verbose)
-        if not include_noise:
-            return norm(means, std), norm(means, std)
-        fit, std = self._state(), np.sqrt(np.square(std) + self._of_targets(self.noise_variances_))
-        rows, shape = self._coordinates(validated(self, X, reset=False)), (len(means), len(fit.scales))
-        scales = fit.observed(rows, means.reshape(shape), std.reshape(shape)).reshape(means.shape)
-        return distribution(self._of_targets(fit.degrees), means, scales), norm(means, std)
+        inputs, fit = validated(self, X, reset=False), self._state()
+        means, variances, _ = self._in_batches(inputs, True, False, batch_size, verbose)
+        assert variances is not None  # they were asked for
+        std = np.sqrt(variances + (fit.noise_variance if include_noise else 0.0))[:, None] * fit.scales
+        scales, degrees = std, np.full(len(fit.scales), np.inf)
+        if include_noise:
+            scales, degrees = fit.observed(self._coordinates(inputs), means, std), fit.degrees
+        if fit.target_names is None:
+            means, std, scales, degrees = means[:, 0], std[:, 0], scales[:, 0], degrees[0]
+        return distribution(degrees, means, scales), norm(means, std)
 
     def _located(self, X: ArrayLike, include_noise: bool, batch_size: int | None) -> tuple[Floats, Floats, Floats]:
         """Return the location and the scale of distributions, (n,) or (n, t), and degrees of freedom, () or (t,)."""

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from lmgp.kernels.base import Kernel
 from lmgp.learning.space import LEAST_NOISE
 
-# After so many rounds at one kernel, outliers are told from other rows.
+# The weights of outliers settle within this number of rounds at one kernel.
 ROUNDS = 3
 
 

@@ -1,6 +1,7 @@
 """Rows that had no part in their prediction, by which the distribution of new observations is told."""
 
 import logging
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,11 +20,12 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import STAGES, handled
 
-# So many rows tell the distribution. Of so many, a robust fit is tried, and its folds are predicted.
-MOST_ROWS, MOST_ROBUST, N_FOLDS = 4000, 2000, 5
-# Neighbourhoods are left out this number of times, of this number of rows or more, and predicted from so many nearest
-# rows.
-N_REGIONS, FEWEST_IN_REGIONS, NEIGHBORS = 6, 2000, 128
+# The distribution is fitted to at most this number of rows that are left out by themselves.
+MOST_ROWS = 4000
+# Up to this number of training rows "auto" tries a robust fit, and the rows of a robust fit are predicted in folds.
+MOST_ROBUST, N_FOLDS = 2000, 5
+# Of more training rows than these, neighbourhoods are left out six times, and predicted from the nearest other rows.
+FEWEST_IN_REGIONS, N_REGIONS, NEIGHBORS = 2000, 6, 128
 
 # Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.
 Predicted = tuple[Rows, Floats, Floats, Floats, bool]
@@ -66,6 +68,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     noises, densities = zip(*_observation_noises(parts, "auto" if robust else wanted, seeds[1]), strict=True)
     tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
+    few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
     if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
         return replace(fit, noises=noises)
     again = robust_fit(model, arguments, tails.degrees)
@@ -74,7 +77,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     else:
         parts = left_out(again._fitted, np.random.default_rng(seeds[0]))
     ((noise, of_robust),) = _observation_noises(parts, "auto", seeds[1], weighted=False)
-    gain, error = mean_gain(densities[0], of_robust)
+    gain, error = (math.nan, math.nan) if robust else mean_gain(densities[0], of_robust)
     better = robust or gain > error
     state = again._fitted if better else fit
     return replace(state, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),))
@@ -127,7 +130,8 @@ def left_out_by_folds(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # which the fit to all rows has given
-            of_folds.append(robust_fit(given.fit(**train), {**arguments, **train}, degrees)._predicted(**test))
+            of_fold = {**arguments, **train}
+            of_folds.append(robust_fit(given.fit(**of_fold), of_fold, degrees)._predicted(**test))
     rows, *predicted = zip(*of_folds, strict=True)
     order = np.argsort(np.argsort(folds, kind="stable"))  # as they came
     X = np.concatenate([one.X for one in rows])[order]

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.errors import InputError
 
-# A t of so many degrees of freedom has the score of a normal distribution, to eight digits.
+# A t of 1e8 degrees of freedom has the score of a normal distribution, to eight digits.
 MANY_DEGREES = 1e8
 
 # 1/3, 1/5, …, 1/33: the series of atanh in _log1p_excess. At |s| = 1/3 the first omitted term is below 1e-17.

@@ -11,7 +11,7 @@ from lmgp.errors import InputError
 
 
 def rows_of(errors: np.ndarray, X: np.ndarray | None = None, std: float = 2.0, **options: object) -> LeftOut:
-    """Rows with a mean of 1 that are off by so many standard deviations."""
+    """Rows whose predicted mean is 1, with errors in units of the predicted standard deviation."""
     n = len(errors)
     X = np.zeros((n, 1)) if X is None else X
     alone = options.pop("alone", np.ones(n, dtype=bool))

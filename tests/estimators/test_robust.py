@@ -171,3 +171,15 @@ def test_few_rows_are_fitted_as_ever() -> None:
     model = ExactGPRegressor(KERNEL, noise="robust").fit(X, y)
     assert model.noise_.name == "normal"
     np.testing.assert_array_equal(model.predict(X_NEW), ExactGPRegressor(KERNEL).fit(X, y).predict(X_NEW))
+
+
+@pytest.mark.parametrize("duplicates", ["keep", "average", "drop"])
+@pytest.mark.parametrize("noise", ["auto", "robust"])
+def test_copies_may_be_averaged_or_dropped(noise: str, duplicates: str) -> None:
+    X, y = draw(100)
+    rows = np.concatenate((X, X[:40])), np.concatenate((y, y[:40]))
+    model = ExactGPRegressor("gaussian", noise=noise, random_state=0).fit(*rows, duplicates=duplicates)
+    assert model.noise_.trials
+    assert np.all(np.isfinite(model.predict_distribution(X_NEW).std()))
+    if noise == "robust":
+        assert model.noise_.chosen.noise.startswith("robust ")
