@@ -71,11 +71,13 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
     if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
         return replace(fit, noises=noises)
-    again = robust_fit(model, arguments, tails.degrees)
-    if n_rows <= MOST_ROBUST:
-        parts = left_out_by_folds(again, arguments, tails.degrees, np.random.default_rng(seeds[0]))
-    else:
-        parts = left_out(again._fitted, np.random.default_rng(seeds[0]))
+    STAGES.info("fitting robustly, and comparing by rows left out")
+    with handled(logging.NullHandler(), logging.CRITICAL):  # of six fits, and six of each fold
+        again = robust_fit(model, arguments, tails.degrees)
+        if n_rows <= MOST_ROBUST:
+            parts = left_out_by_folds(again, arguments, tails.degrees, np.random.default_rng(seeds[0]))
+        else:
+            parts = left_out(again._fitted, np.random.default_rng(seeds[0]))
     ((noise, of_robust),) = _observation_noises(parts, "auto", seeds[1], weighted=False)
     gain, error = (math.nan, math.nan) if robust else mean_gain(densities[0], of_robust)
     better = robust or gain > error
