@@ -26,7 +26,7 @@ def defect(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         raise TypeError("of lmgp")
 
     monkeypatch.setattr("lmgp.cli.info.facts", fail)
-    monkeypatch.setattr(type(model), "predict", fail)
+    monkeypatch.setattr(type(model), "_in_batches", fail)
 
 
 @pytest.mark.parametrize("use", USES)
