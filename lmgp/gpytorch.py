@@ -370,7 +370,7 @@ def to_gpytorch(regressor: Any) -> Any:
     Raises
     ------
     InputError
-        If the regressor is none of these, has a trend, or its kernel has no counterpart.
+        If the regressor is none of these, has a trend, averages kernels, or its kernel has no counterpart.
     """
     if isinstance(regressor, Kernel):
         return _library_kernel(regressor)
@@ -387,6 +387,10 @@ def to_gpytorch(regressor: Any) -> Any:
         raise InputError("A trend, whose coefficients have a flat prior, has no counterpart in GPyTorch: fit without.")
     if rows.n_targets > 1:
         raise InputError(f"A model of one target converts; this one has {rows.n_targets}. Fit one for each.")
+    if len(fit.kernels) > 1:
+        raise InputError(
+            f"A model of one kernel converts; this one averages {len(fit.kernels)}: fit with average=False."
+        )
     center = float(fit.centers[0])
     X, y = torch.from_numpy(rows.X.copy()), torch.from_numpy(rows.Y[:, 0] + center)
     if rows.weights is None and rows.noise_variances is None:

@@ -45,6 +45,7 @@ from lmgp.learning.engine import Settings, Wanted, learn_rows
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
+from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended, TrendEstimate, chosen_columns, trended
 from lmgp.posteriors.vecchia import mean_squares
@@ -112,6 +113,8 @@ class Fit:
         What was tried, where the recipe was chosen by measurement.
     noises : tuple of ObservationNoise
         The distribution of new observations of each target. An empty tuple means normal distributions.
+    average : tuple of WeightedKernel
+        The kernels that are averaged, `kernel` first; an empty tuple means `kernel` alone.
     """
 
     kernel: Kernel
@@ -133,6 +136,7 @@ class Fit:
     before: Posterior | None = None
     selection: Selection | None = None
     noises: tuple[ObservationNoise, ...] = ()
+    average: tuple[WeightedKernel, ...] = ()
 
     @property
     def known_sums(self) -> Sums:
@@ -235,6 +239,11 @@ class Fit:
         """Return rows of z, and their y, means and standard deviations with noise in units of y, (m, t)."""
         std = np.sqrt(variances + Noise(self.noise_variance).of_rows(rows).numpy())[:, None] * self.scales
         return rows, self.means(rows.X, rows.Y), self.means(rows.X, means), std
+
+    @property
+    def kernels(self) -> tuple[WeightedKernel, ...]:
+        """The kernel, or those that are averaged, with their weights."""
+        return self.average or (WeightedKernel(self.kernel, self.noise_variance, 1.0),)
 
     @property
     def of_targets(self) -> tuple[ObservationNoise, ...]:
@@ -600,7 +609,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             learned.kernel, learned.noise_variance, trend, level, centers, scales,
             np.abs(of_learning.Y).max(axis=0), column_deviations(rows), learned.learning,
             recipe, learned.converged, given, names, None,
-            origin=level, selection=selection,
+            origin=level, selection=selection, average=learned.average,
         )  # fmt: skip
         return fit, residuals.with_targets(np.column_stack((residuals.Y, h))), drawing
 

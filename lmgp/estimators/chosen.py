@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import Floats, Rows
+from lmgp.data import Floats, Rows, generator
 from lmgp.distributions.noise import NoiseName
-from lmgp.errors import NoEstimateError, ToleranceWarning
+from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
 from lmgp.estimators.base import Fit, GaussianProcess, untrended
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
@@ -20,11 +21,12 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
-from lmgp.kernels.base import require
+from lmgp.kernels.base import Kernel, require
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
-from lmgp.learning.engine import Settings, Wanted
+from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
+from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -88,6 +90,10 @@ class GPRegressor(GaussianProcess):
         of columns for `trend`, longitude stands for x and y, and latitude for z.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" tries both.
+    average : bool or "auto", default="auto"
+        Whether up to three of the kernels are averaged, with the weights that predict rows left out best. Predictions
+        take as long as those of all of them. "auto": up to `max_learning_rows` rows. There is no average of several
+        targets, nor beside a linear trend.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
@@ -104,6 +110,9 @@ class GPRegressor(GaussianProcess):
         The regressor of this recipe, in the same fitted state: it has the attributes of its own class.
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
+    kernels_ : tuple of lmgp.posteriors.average.WeightedKernel
+        The kernels that are averaged, with their noise variances and weights, `kernel_` first: that with the largest
+        weight. `noise_variance_` is the weighted mean.
     kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
@@ -159,6 +168,7 @@ class GPRegressor(GaussianProcess):
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
         "metric": [StrOptions({"sphere"}), None],
+        "average": ["boolean", StrOptions({"auto"})],
     }
 
     selection_ = OfFit[Selection]()
@@ -172,12 +182,19 @@ class GPRegressor(GaussianProcess):
     metric: Metric = None
     ard: Ard = "auto"
     noise: NoiseName = "auto"
+    average: Average = "auto"
 
     def _settings(self, n_inputs: int) -> Settings:
         checked_methods(self.methods)  # before the time that learning takes
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
         groups = lengthscale_groups(self.metric, n_inputs)
-        return replace(super()._settings(n_inputs), standardize=True, groups=groups.tolist())
+        if self.average is True and self._has_trend:
+            raise InputError(
+                "average=True takes trend='constant': there is no average of processes with linear trends."
+            )
+        average = False if self._has_trend else self.average
+        settings = super()._settings(n_inputs)
+        return replace(settings, standardize=True, groups=groups.tolist(), average=average)
 
     def _coordinates(self, X: Floats) -> Floats:
         return X if self.metric is None else self._sphere.points(X)
@@ -199,16 +216,9 @@ class GPRegressor(GaussianProcess):
     def _chosen(
         self, rows: Rows, learned: Learned, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
-        n_targets, rows = rows.n_targets, rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
         require(learned.kernel, "metric", type(self).__name__)
         n_rows = len(rows)
-        n_predict = n_rows if self.n_predict is None else int(self.n_predict)
-        allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
-        n_trend = 1 + rows.X.shape[1] if self._has_trend else 0
-        recipe, selection, drawing = choose(
-            allowed, rows, learned.kernel, learned.noise_variance, float(self.tolerance), n_predict, rng,
-            n_targets + n_trend,
-        )  # fmt: skip
+        recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng)
         if shortfall := selection.shortfall(self.max_features):
             possible = n_rows <= max_rows_within(self.max_memory_gib)
             warnings.warn(
@@ -219,12 +229,38 @@ class GPRegressor(GaussianProcess):
         STAGES.info("fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{n_rows:,}")
         return recipe, drawing, selection
 
+    def _choice(
+        self, rows: Rows, kernel: Kernel, noise_variance: float, rng: np.random.Generator
+    ) -> tuple[Recipe, Selection, np.random.Generator]:
+        """Choose the recipe for a kernel, see `choose`."""
+        n_predict = len(rows) if self.n_predict is None else int(self.n_predict)
+        allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
+        n_columns = rows.n_targets + (1 + rows.X.shape[1] if self._has_trend else 0)
+        first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
+        return choose(allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns)
+
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
+        if len(fit.average) > 1:
+            posterior = averaged(fit.average, partial(self._part, fit, posterior, rows))
+            fit = replace(fit, noise_variance=posterior.noise.variance)
         solved = replace(super()._finished(fit, posterior, rows), sums=None)
         by_modes, selection = untrended(posterior), fit.selection
         if isinstance(by_modes, SpectralPosterior) and selection is not None:
             selection = selection.stating(by_modes.accuracy.divergence, by_modes.variance_by)
         return replace(solved, selection=selection)
+
+    def _part(self, fit: Fit, heaviest: Posterior, rows: Rows, kernel: Kernel, noise_variance: float) -> Posterior:
+        """Return the posterior of one kernel of an average, by a recipe of its own."""
+        if kernel is fit.kernel:
+            return heaviest
+        assert fit.selection is not None  # of a recipe that was chosen
+        recipe, _, drawing = self._choice(rows, kernel, noise_variance, generator(fit.selection.seed))
+        return recipe.posterior(kernel, noise_variance, rows, drawing)
+
+    @property
+    def kernels_(self) -> tuple[WeightedKernel, ...]:
+        """The kernels that are averaged, the one with the largest weight first; one alone has the weight 1."""
+        return self._state("kernels_").kernels
 
     @property
     def model_(self) -> GaussianProcess:

@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, too_few
 from lmgp.errors import InputError
 from lmgp.estimators.robust import robust_fit
+from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import HeldOut
+from lmgp.posteriors.average import averaged
+from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import STAGES, handled
 
@@ -65,7 +69,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     # The same for all: each target has the noise of a model of its own, and both fits leave the same rows out.
     seeds = rng.integers(2**31, size=2).tolist()
     parts = left_out(fit, np.random.default_rng(seeds[0]))
-    noises, densities = zip(*_observation_noises(parts, "auto" if robust else wanted, seeds[1]), strict=True)
+    noises, _ = zip(*_observation_noises(parts, "auto" if robust else wanted, seeds[1]), strict=True)
     tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
@@ -75,11 +79,14 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     with handled(logging.NullHandler(), logging.CRITICAL):  # of six fits, and six of each fold
         again = robust_fit(model, arguments, tails.degrees)
         if n_rows <= MOST_ROBUST:
-            parts = left_out_by_folds(again, arguments, tails.degrees, np.random.default_rng(seeds[0]))
+            parts = left_out_by_folds(again, arguments, seeds[0], tails.degrees)
         else:
             parts = left_out(again._fitted, np.random.default_rng(seeds[0]))
-    ((noise, of_robust),) = _observation_noises(parts, "auto", seeds[1], weighted=False)
-    gain, error = (math.nan, math.nan) if robust else mean_gain(densities[0], of_robust)
+        ((noise, of_robust),) = _observation_noises(parts, "auto", seeds[1], weighted=False)
+        gain = error = math.nan
+        if not robust:
+            ((_, of_plain),) = _observation_noises(left_out_by_folds(model, arguments, seeds[0]), "auto", seeds[1])
+            gain, error = mean_gain(of_plain, of_robust)
     better = robust or gain > error
     state = again._fitted if better else fit
     return replace(state, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),))
@@ -99,31 +106,38 @@ def _observation_noises(
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them."""
-    rows, noise = fit.posterior.rows, Noise(fit.noise_variance)
+    rows = fit.posterior.rows
     index = np.sort(rng.permutation(len(rows))[:MOST_ROWS])
     parts = [(*fit.without_each(index), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
         for _ in range(N_REGIONS):
             held = HeldOut.of(rows, scales, rng, n_alone=0)
-            around = NearestPosterior(fit.kernel, held.rest, noise, NEIGHBORS, share=False)
+            around = averaged(fit.kernels, partial(_around, held.rest))
             parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
     return parts
 
 
-def left_out_by_folds(
-    model: Any, arguments: Mapping[str, Any], degrees: float, rng: np.random.Generator
-) -> list[Predicted]:
-    """Predict each fold of the rows by a robust fit to the others, with the hyper-parameters of all.
+def _around(rows: Rows, kernel: Kernel, noise_variance: float) -> Posterior:
+    """Return the posterior of the nearest rows."""
+    return NearestPosterior(kernel, rows, Noise(noise_variance), NEIGHBORS, share=False)
 
-    How much a row pulls follows from the rows around it: those that agree with it would know it.
+
+def left_out_by_folds(
+    model: Any, arguments: Mapping[str, Any], seed: int, degrees: float | None = None
+) -> list[Predicted]:
+    """Predict each fold of the rows by a fit to the others, with the hyper-parameters of all.
+
+    Of a robust fit, with the ν `degrees`, nothing else is honest: how much a row pulls follows from the rows around it,
+    and those that agree with it would know it. What it is compared with has as many rows as it has.
     """
-    given = clone(model).set_params(kernel=model.kernel_, noise_variance=model.noise_variance_)
+    kernel, noise_variance, _ = model._fitted.kernels[0]
+    given = clone(model).set_params(kernel=kernel, noise_variance=noise_variance, noise="normal")
     of_rows = {name: arguments[name] for name in ("X", "y", "sample_weight", "noise_variances")}
     of_rows = {name: values for name, values in of_rows.items() if values is not None}
     weights = of_rows.get("sample_weight", 1.0)
     kept = np.flatnonzero(np.broadcast_to(weights, len(of_rows["y"])) > 0.0)  # rows of weight zero are none
-    folds = rng.permutation(len(kept)) % N_FOLDS
+    folds = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
     of_folds = []
     for fold in range(N_FOLDS):
         train, test = (
@@ -133,7 +147,9 @@ def left_out_by_folds(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # which the fit to all rows has given
             of_fold = {**arguments, **train}
-            of_folds.append(robust_fit(given.fit(**of_fold), of_fold, degrees)._predicted(**test))
+            fitted = given.fit(**of_fold)
+            fitted = fitted if degrees is None else robust_fit(fitted, of_fold, degrees)
+            of_folds.append(fitted._predicted(**test))
     rows, *predicted = zip(*of_folds, strict=True)
     order = np.argsort(np.argsort(folds, kind="stable"))  # as they came
     X = np.concatenate([one.X for one in rows])[order]

@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from itertools import compress
 
 import numpy as np
+from scipy.stats import norm
 
-from lmgp.data import Floats, Rows
+from lmgp.data import Floats, Noise, Rows
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
+from lmgp.posteriors.average import stacking_weights
+from lmgp.posteriors.exact import ExactPosterior
 
 # Of the rows that were left out at random, and of the neighbourhoods.
 Densities = list[Floats]
@@ -23,10 +26,10 @@ DOUBLINGS, WORTH_DOUBLING = 6, 0.002
 N_WORST, EVERY = 100, 6
 
 
-def best_by_held_out_rows(
-    search: Search, held_out: Sequence[HeldOut], sample: Rows | None, candidates: Sequence[Found]
-) -> Found:
-    """Return the candidate that predicts held-out rows best; of those that nearly do, the likeliest.
+def scored_by_held_out_rows(
+    search: Search, held_out: Sequence[HeldOut], candidates: Sequence[Found]
+) -> list[tuple[Found, Densities]]:
+    """Return how well candidates predict held-out rows.
 
     A learned noise is doubled first as long as held-out rows are predicted better: near-copies drive it to zero.
 
@@ -36,12 +39,23 @@ def best_by_held_out_rows(
         Of the rows that the first of `held_out` did not leave out. Its lines get the densities.
     held_out : sequence of HeldOut
         See `HeldOut.several`.
-    sample : Rows or None
-        Whose exact likelihood decides between kernels that predict equally well; None: the best is taken.
     candidates : sequence of Found
         Among the lines of the search.
     """
-    scored = [_steadied(search, held_out, one) for one in candidates]
+    return [_steadied(search, held_out, one) for one in candidates]
+
+
+def best_of(search: Search, scored: Sequence[tuple[Found, Densities]], sample: Rows | None) -> Found:
+    """Return the candidate that predicts held-out rows best; of those that nearly do, the likeliest.
+
+    Parameters
+    ----------
+    search : Search
+    scored : sequence of tuple
+        See `scored_by_held_out_rows`.
+    sample : Rows or None
+        Whose exact likelihood decides between kernels that predict equally well; None: the best is taken.
+    """
     best, of_best = max(scored, key=lambda pair: _mean(pair[1]))
     near = [(one, of) for one, of in scored if _level(of_best, of)]
     if len(near) == 1 or sample is None:
@@ -52,6 +66,33 @@ def best_by_held_out_rows(
     likely = [_noted(search, search.exact_value(one, sample), of) for one, of in near]
     search.trials += likely
     return max(zip(near, likely, strict=True), key=lambda pair: pair[1].worth)[0][0]
+
+
+def leave_one_out_densities(rows: Rows, found: Found) -> Densities:
+    """Predict each row from all others at parameters that were learned from all."""
+    kernel, noise_variance = found.hyperparameters
+    noise = Noise(noise_variance)
+    means, variances = ExactPosterior(kernel, rows, noise).leave_one_out()
+    std = np.sqrt(variances + noise.of_rows(rows).numpy())
+    return [norm.logpdf(rows.Y[:, 0], means[:, 0], std)]
+
+
+def average_of(scored: Sequence[tuple[Found, Densities]], weights: Floats | None = None) -> list[tuple[Found, float]]:
+    """Return the candidates whose mixture predicts rows left out best, and their weights, the largest first.
+
+    Parameters
+    ----------
+    scored : sequence of tuple
+        Candidates of several forms, of which the best one of each takes part.
+    weights : ndarray of shape (n,), optional
+        Of rows that were left out one by one.
+    """
+    best = {(one.trial.kernel, one.trial.ard): (one, of) for one, of in sorted(scored, key=lambda pair: _mean(pair[1]))}
+    candidates, densities = zip(*best.values(), strict=True)
+    counts = np.concatenate([(np.ones(len(each)) if weights is None else weights) / len(each) for each in densities[0]])
+    shares = stacking_weights(np.array([np.concatenate(of) for of in densities]), counts)
+    pairs = zip(candidates, shares.tolist(), strict=True)
+    return sorted((pair for pair in pairs if pair[1] > 0.0), key=lambda pair: -pair[1])
 
 
 def _steadied(search: Search, held_out: Sequence[HeldOut], found: Found) -> tuple[Found, Densities]:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, compress
 from numbers import Integral, Real
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,13 +21,14 @@ from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError
 from lmgp.kernels.base import Kernel, require
 from lmgp.learning import plan
-from lmgp.learning.choice import best_by_held_out_rows
+from lmgp.learning.choice import average_of, best_of, leave_one_out_densities, scored_by_held_out_rows
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Found, Likelihood, Search
 from lmgp.learning.space import RANGES, Units, deviation
 from lmgp.neighbours.duplicates import count_copies, merged_copies
+from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
@@ -35,6 +36,7 @@ from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import STAGES, shown, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
+Average = bool | Literal["auto"]
 
 # Matrices of all rows that a value of the exact likelihood takes at a time.
 MATRICES = 4
@@ -75,6 +77,7 @@ class Settings:
     groups: Sequence[int] | None = None
     max_learning_rows: int = 2000
     max_memory_gib: float = 4.0
+    average: Average = False
 
 
 def learn(
@@ -307,15 +310,18 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
         rows = _sample(rows, settings.max_learning_rows, np.random.default_rng(seeds[2]))
     all_fit = len(rows) <= max(settings.max_learning_rows, plan.FEWEST_TO_LEAVE_OUT)
     automatic = settings.likelihood == "auto"
-    held = None
-    if not (all_fit or (automatic and len(rows) <= _most_rows(settings, plan.DECIDED))):
+    several = rows.n_targets == 1 and len({form.name for form in tried}) > 1
+    averages = several and (settings.average is True or (all_fit and settings.average == "auto"))
+    held, scored = None, []
+    if not (all_fit or (automatic and not averages and len(rows) <= _most_rows(settings, plan.DECIDED))):
         held = HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
     search = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
     if held is not None:
         candidates = _candidates(search, search.best_forms(tried), settings, False)
         most = _most_rows(settings, plan.SAMPLED)
         sample = _sample(search.rows, most, np.random.default_rng(seeds[2])) if automatic else None
-        chosen = best_by_held_out_rows(search, held, sample, candidates)
+        scored = scored_by_held_out_rows(search, held, candidates)
+        chosen = best_of(search, scored, sample)
     else:
         if not has_metric:
             space = search.space(tried[0])
@@ -328,12 +334,18 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
             found = [search.exact_value(one, rows) for one in kept]
         search.trials += found
         chosen = max(found, key=lambda one: one.worth)
-    kernel, noise = chosen.hyperparameters
-    noise = noise if settings.noise_variance is None else settings.noise_variance
+        if averages:
+            scored = [(one, leave_one_out_densities(rows, one)) for one in found if np.isfinite(one.worth)]
+    average = average_of(scored, rows.weights if held is None else None) if averages else [(chosen, 1.0)]
+    kernels = tuple(
+        WeightedKernel(one.hyperparameters[0], settings.noise_variance or one.hyperparameters[1], weight)
+        for one, weight in average
+    )
+    chosen, (kernel, noise, _) = average[0][0], kernels[0]
     by_exact = all_fit and settings.likelihood != "vecchia"
     value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows)
     trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in search.trials)
-    return Learned(kernel, noise, value, chosen.converged, Learning(trials))
+    return Learned(kernel, noise, value, chosen.converged, Learning(trials), kernels)
 
 
 def _most_rows(settings: Settings, multiple: int) -> int:

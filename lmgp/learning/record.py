@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lmgp.kernels.base import Kernel
+from lmgp.posteriors.average import WeightedKernel
 from lmgp.utils.trials import Trials, aligned
 
 
@@ -120,6 +121,8 @@ class Learned:
         Whether the search came to an optimum; True where nothing was searched for.
     learning : Learning
         What was tried.
+    average : tuple of WeightedKernel
+        What a search found: one kernel, or those of an average, the one with the largest weight first.
     """
 
     kernel: Kernel
@@ -127,3 +130,4 @@ class Learned:
     log_marginal_likelihood: float
     converged: bool
     learning: Learning = field(default_factory=Learning, compare=False)
+    average: tuple[WeightedKernel, ...] = ()

@@ -39,6 +39,8 @@ TAGS = {
     "weight-posterior": "posteriors.weights.WeightPosterior",
     "spectral-posterior": "posteriors.spectral.SpectralPosterior",
     "spectral-error": "posteriors.spectral.SpectralError",
+    "average-posterior": "posteriors.average.AveragePosterior",
+    "weighted-kernel": "posteriors.average.WeightedKernel",
     "mode-statistics": "posteriors.spectral.ModeStatistics",
     "mode-plan": "posteriors.modes.ModePlan",
     "modes": "posteriors.modes.Modes",

@@ -11,7 +11,7 @@ from lmgp import MaternKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import choice
-from lmgp.learning.choice import best_by_held_out_rows
+from lmgp.learning.choice import best_of, scored_by_held_out_rows
 from lmgp.learning.forms import forms
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.search import Found, Search
@@ -21,6 +21,10 @@ from tests.learning.conftest import Draw
 Floats = NDArray[np.float64]
 
 pytestmark = pytest.mark.usefixtures("small")
+
+
+def taken_of(trying: Search, held: list[HeldOut], sample: Rows | None, found: list[Found]) -> Found:
+    return best_of(trying, scored_by_held_out_rows(trying, held, found), sample)
 
 
 class TestDecision:
@@ -34,7 +38,7 @@ class TestDecision:
 
     def test_the_kernel_that_predicts_best_is_taken(self, draw_from: Draw) -> None:
         trying, found, held = self.candidates(draw_from, ["gaussian", "matern12"])
-        assert best_by_held_out_rows(trying, [held], None, found).trial.kernel == "matern12"
+        assert taken_of(trying, [held], None, found).trial.kernel == "matern12"
         # Both have their densities in their lines.
         lines = {one.trial.kernel: one.trial for one in trying.trials}
         for one in found:
@@ -56,10 +60,10 @@ class TestDecision:
         X = held.rest.X[:200]
         covariance = kernel(X) + noise * np.eye(200)
         sample = Rows(X, multivariate_normal(np.zeros(200), covariance).rvs(random_state=0))
-        assert best_by_held_out_rows(trying, [held], sample, found).trial.kernel == "matern12"  # by far the best
+        assert taken_of(trying, [held], sample, found).trial.kernel == "matern12"  # by far the best
         for name, value in (("STANDARD_ERRORS", 1e9), ("BEHIND", np.inf), ("DOUBLINGS", 0)):
             monkeypatch.setattr(choice, name, value)
-        taken = best_by_held_out_rows(trying, [held], sample, found)
+        taken = taken_of(trying, [held], sample, found)
         assert taken.free is gaussian.free
         assert taken.trial.log_likelihood == gaussian.trial.log_likelihood
         # Half of them first, which do not tell these apart.
@@ -70,12 +74,12 @@ class TestDecision:
         assert (line.n_rows, line.log_likelihood) == (200, pytest.approx(density / 200))
         assert line.alone == taken.trial.alone == pytest.approx(held.alone_densities(kernel, noise).mean())
         # Without a sample, or out of reach of the best, rows that are left out have the last word.
-        assert best_by_held_out_rows(trying, [held], None, found).free is matern.free
+        assert taken_of(trying, [held], None, found).free is matern.free
         monkeypatch.setattr(choice, "DOUBLINGS", 6)
         for standard_errors, behind in ((0.0, np.inf), (1e9, 0.0)):
             monkeypatch.setattr(choice, "STANDARD_ERRORS", standard_errors)
             monkeypatch.setattr(choice, "BEHIND", behind)
-            assert best_by_held_out_rows(trying, [held], sample, found).trial.kernel == "matern12"
+            assert taken_of(trying, [held], sample, found).trial.kernel == "matern12"
 
 
 class TestDoubledNoise:
@@ -110,7 +114,7 @@ class TestDoubledNoise:
         monkeypatch.setattr(HeldOut, "alone_densities", counted)
         monkeypatch.setattr(choice, "N_WORST", self.N_WORST)
         monkeypatch.setattr(choice, "EVERY", self.EVERY)
-        return given, best_by_held_out_rows(trying, [held], None, [given]), trying, held, counts
+        return given, taken_of(trying, [held], None, [given]), trying, held, counts
 
     def test_where_it_does_not_pay_a_first_look_tells(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
         given, taken, trying, held, counts = self.chosen(draw_from, 4.0, monkeypatch)

@@ -1,0 +1,97 @@
+"""Averages of kernels in GPRegressor."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lmgp import ExactGPRegressor, GPRegressor
+from lmgp.errors import InputError
+from lmgp.gpytorch import to_gpytorch
+from lmgp.saving.files import load
+
+NAMES = ["matern12", "gaussian"]
+
+
+def rows(n: int, seed: int = 0) -> tuple[Any, Any]:
+    """A smooth function of two columns with jumps, which neither kernel has alone."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 4.0, (n, 2))
+    return X, np.sin(3.0 * X[:, 0]) + 0.5 * np.floor(X[:, 1]) + 0.2 * rng.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def few() -> tuple[GPRegressor, Any, Any]:
+    X, y = rows(150)
+    model = GPRegressor(kernel=NAMES, ard=True, noise="normal", random_state=0).fit(X, y)
+    return model, X, y
+
+
+def parts_of(model: GPRegressor, X: Any, y: Any) -> list[ExactGPRegressor]:
+    return [ExactGPRegressor(one.kernel, one.noise_variance).fit(X, y) for one in model.kernels_]
+
+
+def test_predictions_are_those_of_the_mixture(few: tuple[GPRegressor, Any, Any]) -> None:
+    model, X, y = few
+    weights = np.array([one.weight for one in model.kernels_])
+    assert len(weights) == 2
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[0] == weights.max()
+    assert model.kernels_[0].kernel is model.kernel_
+    new, _ = rows(20, seed=1)
+    moments = np.array([one.predict(new, return_std=True, include_noise=True) for one in parts_of(model, X, y)])
+    mean = weights @ moments[:, 0]
+    std = np.sqrt(weights @ (np.square(moments[:, 1]) + np.square(moments[:, 0])) - np.square(mean))
+    found = model.predict(new, return_std=True, include_noise=True)
+    np.testing.assert_allclose(found, (mean, std), rtol=1e-7)
+    assert model.noise_variance_ == pytest.approx(weights @ [one.noise_variance for one in model.kernels_])
+
+
+def test_weights_are_those_of_rows_left_out(few: tuple[GPRegressor, Any, Any]) -> None:
+    model, X, y = few
+    weights = np.array([one.weight for one in model.kernels_])
+    densities = np.array([one.loo_.distribution.pdf(y) for one in parts_of(model, X, y)])
+    value = np.mean(np.log(weights @ densities))
+    assert value > np.mean(np.log(densities), axis=1).max()
+    for change in (0.02, -0.02):
+        assert value > np.mean(np.log((weights + np.array([change, -change])) @ densities))
+
+
+def test_many_rows_where_the_user_allows_it() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 4.0, (2200, 2))
+    y = np.sin(3.0 * X[:, 0]) + np.where(X[:, 1] > 2.0, 0.5 * np.cos(30.0 * X[:, 1]), 0.0)
+    y += 0.4 * rng.standard_normal(2200)
+    options: Any = {"ard": True, "noise": "normal", "random_state": 0}
+    options["kernel"] = ["gaussian", "rational_quadratic"]
+    alone = GPRegressor(**options).fit(X, y)
+    assert [one.weight for one in alone.kernels_] == [1.0]
+    model = GPRegressor(average=True, **options).fit(X, y)
+    weights = np.array([one.weight for one in model.kernels_])
+    assert len(weights) == 2
+    exact = [one.predict(X[:50] + 0.01) for one in parts_of(model, X, y)]
+    np.testing.assert_allclose(model.predict(X[:50] + 0.01), weights @ exact, atol=1e-8)
+
+
+def test_what_has_no_average() -> None:
+    X, y = rows(80)
+    for options in ({"trend": "linear"}, {"average": False}, {"kernel": "matern12"}):
+        model = GPRegressor(**{"kernel": NAMES, "noise": "normal", "random_state": 0, **options}).fit(X, y)
+        assert len(model.kernels_) == 1
+        assert model.kernels_[0] == (model.kernel_, model.noise_variance_, 1.0)
+    two = GPRegressor(kernel=NAMES, noise="normal", random_state=0).fit(X, np.column_stack((y, -y)))
+    assert len(two.kernels_) == 1
+    with pytest.raises(InputError, match="average"):
+        GPRegressor(kernel=NAMES, average=True, trend="linear").fit(X, y)
+
+
+def test_files_keep_it_and_conversions_refuse_it(few: tuple[GPRegressor, Any, Any], tmp_path: Path) -> None:
+    model, *_ = few
+    new, _ = rows(5, seed=2)
+    model.save(tmp_path / "average.lmgp")
+    again = load(tmp_path / "average.lmgp")
+    np.testing.assert_allclose(again.predict(new, return_std=True), model.predict(new, return_std=True))
+    assert [one.weight for one in again.kernels_] == [one.weight for one in model.kernels_]
+    with pytest.raises(InputError, match="average=False"):
+        to_gpytorch(model)
