@@ -235,6 +235,10 @@ class Fit:
         rows = self.posterior.rows if index is None else self.posterior.rows.take(index)
         return self.in_units(rows, *self.posterior.leave_one_out(index))
 
+    def in_scale(self, rows: Rows) -> Rows:
+        """Return rows of y as it is with the targets z of a solved state."""
+        return rows.with_targets((rows.Y - self.means(rows.X, np.zeros_like(rows.Y))) / self.scales)
+
     def in_units(self, rows: Rows, means: Floats, variances: Floats) -> tuple[Rows, Floats, Floats, Floats]:
         """Return rows of z, and their y, means and standard deviations with noise in units of y, (m, t)."""
         std = np.sqrt(variances + Noise(self.noise_variance).of_rows(rows).numpy())[:, None] * self.scales
@@ -848,10 +852,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         fit, (inputs, target) = self._state(), validated_pair(self, X, y, reset=False)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
         fit.check_targets(rows)
-        rows = rows.with_targets((rows.Y - fit.means(rows.X, np.zeros_like(rows.Y))) / fit.scales)
-        means, variances = self._posterior().predict(rows.X)
-        assert variances is not None  # they were asked for
-        return fit.in_units(rows, means, variances)
+        return fit.in_units(fit.in_scale(rows), *self._posterior().distribution(rows.X))
 
     def _error(self, X: Floats) -> Floats:
         """Return the stated divergence from the exact process of each row and target, shape (m, t)."""
@@ -1122,8 +1123,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     ) -> Self:
         """Fit the distribution of new observations to rows that had no part in the fit.
 
-        For models of streams and clusters, which leave no rows out themselves; and where new rows are unlike those that
-        a fit leaves out at random. The process stays as it is.
+        For rows unlike those that a fit leaves out at random, such as those of another time or place, and after many
+        rows were added to a model. The process stays as it is.
 
         Parameters
         ----------

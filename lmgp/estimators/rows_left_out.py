@@ -22,6 +22,7 @@ from lmgp.learning.heldout import HeldOut
 from lmgp.posteriors.average import averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.sums.sample import Sample
 from lmgp.utils.progress import STAGES, handled
 
 # The distribution is fitted to at most this number of rows that are left out by themselves.
@@ -90,6 +91,15 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     better = robust or gain > error
     state = again._fitted if better else fit
     return replace(state, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),))
+
+
+def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
+    """Return a solved state of sums with the noise that a sample of their rows tells, each predicted without itself."""
+    STAGES.info("fitting the noise by rows left out")
+    rows = fit.in_scale(sample.rows)
+    part = (*fit.in_units(rows, *fit.posterior.without_each(rows)), True)
+    found = _observation_noises([part], wanted, int(sample.rng.integers(2**31)))
+    return replace(fit, noises=tuple(noise for noise, _ in found))
 
 
 def _observation_noises(

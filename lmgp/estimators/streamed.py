@@ -13,6 +13,7 @@ from lmgp.data import Rows, check_rows, known_centers, named_targets, validated_
 from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
+from lmgp.estimators.rows_left_out import MOST_ROWS, with_noise_of_sample
 from lmgp.io.sources import Chunk
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
@@ -44,6 +45,9 @@ class StreamedGaussianProcess(GaussianProcess):
         client: Any = None,
     ) -> Self:
         """Fit the model to training rows, in memory, in a stream of chunks, or in dask collections.
+
+        Of the last two, a random sample of up to 4,000 rows tells the distribution of new observations where `noise` is
+        not "normal": each is predicted from all others, in closed form. Rows that come later leave it as it is.
 
         Parameters
         ----------
@@ -109,10 +113,10 @@ class StreamedGaussianProcess(GaussianProcess):
             target: Any = y
             return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
         self._validate_params()
-        if checked_noise(self.noise) != "normal":
+        if checked_noise(self.noise) == "robust":
             raise InputError(
-                f"noise={self.noise!r} takes rows that are left out, and a fit to chunks leaves none out. Fit with "
-                "noise='normal', and call calibrate(X, y) with rows that you have kept back."
+                "noise='robust' fits all rows several times, with other weights, and a fit to chunks keeps none. Give "
+                "noise='auto', or fit to rows in memory."
             )
         check_duplicates(duplicates)
         if duplicates != "keep":
@@ -304,6 +308,14 @@ class StreamedGaussianProcess(GaussianProcess):
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
         sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
         return replace(fit, sums=sums)
+
+    def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:
+        """Return the sample that rows are drawn into to tell the noise; None of a normal one."""
+        return None if self.noise == "normal" else Sample(rng, MOST_ROWS)
+
+    def _ended(self, fit: Fit, sample: Sample | None) -> Fit:
+        """Return the state of all rows, solved, with the noise that a sample of them tells."""
+        return fit.solved if sample is None else with_noise_of_sample(fit.solved, self.noise, sample)
 
     def _digest_of(self, center: ArrayLike | None) -> str:
         """Return a name that fits of the same parameters and center share."""

@@ -19,7 +19,7 @@ from lmgp.data import Rows, generator, spawn
 from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
 from lmgp.neighbours.lattice import union
-from lmgp.sums.sample import Sample
+from lmgp.sums.sample import SAMPLE_ROWS, Sample
 from lmgp.sums.stream import Place, checked_chunk
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import unchanged_on_failure
@@ -360,9 +360,11 @@ def made_of_rows(
         return make(number, rows)
 
 
-def _sampled(seed: Sequence[int], noise_variance: float | None, number: int, rows: Rows) -> Sample:
+def _sampled(
+    seed: Sequence[int], noise_variance: float | None, number: int, rows: Rows, size: int = SAMPLE_ROWS
+) -> Sample:
     """Return a sample of the rows of a partition, drawn by a generator of its own."""
-    sample = Sample(np.random.default_rng((*seed, number)))
+    sample = Sample(np.random.default_rng((*seed, number)), size)
     sample.add(rows, noise_variance)
     return sample
 
@@ -373,6 +375,16 @@ def _summed(fit: Any, number: int, rows: Rows) -> Any:
     size = max(default_chunk_rows(rows.X.shape[1]), fit.sums.least_rows)
     parts = (rows.take(slice(start, start + size)) for start in range(0, len(rows), size))
     return reduce(add, map(fit.sums.of, parts))
+
+
+def _summed_and_sampled(fit: Any, seed: Sequence[int], size: int, number: int, rows: Rows) -> tuple[Any, Sample]:
+    """Return the sums over the rows of a partition, and a sample of them."""
+    return _summed(fit, number, rows), _sampled(seed, fit.noise_variance, number, rows, size)
+
+
+def _both(one: tuple[Any, Sample], other: tuple[Any, Sample]) -> tuple[Any, Sample]:
+    """Merge the sums and the samples of two partitions."""
+    return one[0] + other[0], one[1].merge(other[1])
 
 
 def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool, center: Any) -> None:
@@ -410,12 +422,18 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
                 f"{name}, centroids" if verbose else None,
             )
             fit = replace(fit, sums=fit.sums.covering(places))
-        task = partial(made_of_rows, bare, partial(_summed, fit.summing()))
-        sums = source.reduced(task, add, client, name if verbose else None)
+        make: Any = partial(_summed, fit.summing())
+        of_noise, merge = model._sample_of_noise(rng), add
+        if of_noise is not None:
+            seed = rng.integers(2**63, size=4).tolist()
+            make, merge = partial(_summed_and_sampled, fit.summing(), seed, of_noise.size), _both
+        sums = source.reduced(partial(made_of_rows, bare, make), merge, client, name if verbose else None)
+        if of_noise is not None and sums is not None:
+            sums, of_noise = sums
         n_rows = 0 if sums is None else sums.n_rows
         if n_rows < 2:
             raise InputError(f"At least 2 rows of positive weight are needed to fit a model; there are {n_rows}.")
-        model._fitted = replace(fit, sums=sums).solved
+        model._fitted = model._ended(replace(fit, sums=sums), of_noise)
 
 
 def sums_of_partitions(model: Any, source: Partitions, client: Any = None, verbose: bool = False) -> Any:

@@ -27,7 +27,7 @@ COLUMNS = ("n_features_in_", "feature_names_in_")
 
 # What a checkpoint calls itself, and what it has of a fit.
 CHECKPOINT = "checkpoint"
-STATE = ("rngs", "columns", "sample", "fit", "covered", "n_chunks", "n_rows", "mark")
+STATE = ("rngs", "columns", "sample", "of_noise", "fit", "covered", "n_chunks", "n_rows", "mark")
 
 
 @dataclass
@@ -162,6 +162,8 @@ class StreamFit:
         The number of columns, and their names where they have names.
     sample : Sample or None
         During the first pass.
+    of_noise : Sample or None
+        Rows of the last pass that tell the noise, where it is not normal.
     fit : Fit or None
         The model, after the first pass, with the sums of the last one.
     covered : bool
@@ -182,6 +184,7 @@ class StreamFit:
         # For learning, and for what is drawn; and one for the sample of the first pass.
         self.rngs = tuple(spawn(rng, 2))
         self.sample: Sample | None = Sample(spawn(rng, 1)[0])
+        self.of_noise: Sample | None = model._sample_of_noise(spawn(rng, 1)[0])
         self.columns: dict[str, Any] = {}
         self.fit: Any = None
         self.covered = False
@@ -234,7 +237,7 @@ class StreamFit:
                 raise InputError(
                     f"At least 2 rows of positive weight are needed to fit a model; the stream has {n_rows}."
                 )
-            fitted = self.fit.solved
+            fitted = self.model._ended(self.fit, self.of_noise)
         except BaseException:
             self._keep(before)
             raise
@@ -284,6 +287,8 @@ class StreamFit:
 
     def _sum(self, rows: Rows) -> None:
         self.fit = self.fit.with_more(rows)
+        if self.of_noise is not None:
+            self.of_noise.add(rows, self.fit.noise_variance)
 
     def _begin_pass(self) -> None:
         self.n_chunks, self.n_rows, self.mark = 0, 0, ""
@@ -317,7 +322,7 @@ class StreamFit:
         kept = None
         with suppress(LmgpError, ValueError, ArithmeticError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            kept = self.fit.solved if self.fit.sums.n_rows > 1 else None
+            kept = self.model._ended(self.fit, self.of_noise) if self.fit.sums.n_rows > 1 else None
         if kept is None:
             vars(self.model).clear()
             vars(self.model).update(before)
