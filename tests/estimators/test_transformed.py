@@ -139,6 +139,46 @@ def test_without_noise_it_is_the_expectation_that_is_uncertain() -> None:
     )
 
 
+def test_the_distribution_without_noise_is_that_of_the_expectation() -> None:
+    (mean, latent), y = of_z(), np.linspace(0.5, 3.0, len(T))
+    textbook = lognorm(latent, scale=np.exp(mean + GIVEN["noise_variance"] / 2))
+    found = model().predict_distribution(T, include_noise=False)
+    for name, values in (
+        ("mean", ()),
+        ("std", ()),
+        ("logpdf", (y,)),
+        ("cdf", (y,)),
+        ("sf", (y,)),
+        ("interval", (0.8,)),
+    ):
+        np.testing.assert_allclose(getattr(found, name)(*values), getattr(textbook, name)(*values), rtol=1e-9)
+    np.testing.assert_allclose((found.mean(), found.std()), model().predict(T, return_std=True), rtol=1e-12)
+
+
+def test_calibrating_it_is_calibrating_the_model_of_logarithms_at_rows_of_its_pipeline() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(X.min(), X.max(), (400, X.shape[1]))
+    logs = EXACT.fit(X, Z).predict(rows) + 0.5 * rng.standard_t(3, 400)  # wider than the noise of the fit
+    weights = rng.choice([1.0, 2.0], 400)
+    of_logs = ExactGPRegressor(**GIVEN, noise="student")
+    found = TransformedTargetGPRegressor(make_pipeline(StandardScaler(with_std=False), of_logs)).fit(X, Y)
+    before, (_, upper) = found.predict(T), found.predict_interval(T)
+    assert found.calibrate(rows, np.exp(logs), weights) is found
+    same = of_logs.fit(X, Z).calibrate(rows, logs, weights)
+    assert same.noise_.degrees < 10.0
+    for method in ("distribution", "conformal"):
+        expected = np.exp(same.predict_interval(T, 0.8, method=method))
+        np.testing.assert_allclose(found.predict_interval(T, 0.8, method=method), expected, rtol=1e-6)
+    np.testing.assert_array_equal(found.predict(T), before)
+    assert np.all(found.predict_interval(T)[1] > upper)
+    with pytest.raises(InputError, match=r"needs targets that are positive; got -1 in row 3"):
+        found.calibrate(rows, np.where(np.arange(400) == 3, -1.0, np.exp(logs)))
+    with pytest.raises(InputError, match="calibrate needs 30 rows at least; got 3"):
+        found.calibrate(rows[:3], np.exp(logs[:3]))
+    with pytest.raises(NotFittedError):
+        TransformedTargetGPRegressor().calibrate(rows, np.exp(logs))
+
+
 def test_another_transformer_of_the_same_function_gives_the_same() -> None:
     other = model(FunctionTransformer(np.log, inverse_func=np.exp))
     for options in ({"include_noise": True}, {}):
