@@ -231,7 +231,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         of_z, normal = model._distributions(rows, include_noise, batch_size, verbose)
         if include_noise:
             return WarpedDistribution(of_z, normal, self.scale_)
-        return self.scale_.of_expectation(normal.mean(), normal.std(), self._noise_std)
+        mean, std = normal.args  # as they are: scipy knows no standard deviation of 0
+        return self.scale_.of_expectation(mean, std, self._noise_std)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any

@@ -13,7 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import lmgp
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, TaylorFeatures, TransformedTargetGPRegressor
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GPRegressor,
+    LinearKernel,
+    TaylorFeatures,
+    TransformedTargetGPRegressor,
+)
 from lmgp.errors import InputError
 from lmgp.metrics import crps_scorer, nlpd_scorer
 from tests.conftest import GIVEN, draw
@@ -153,6 +160,17 @@ def test_the_distribution_without_noise_is_that_of_the_expectation() -> None:
     ):
         np.testing.assert_allclose(getattr(found, name)(*values), getattr(textbook, name)(*values), rtol=1e-9)
     np.testing.assert_allclose((found.mean(), found.std()), model().predict(T, return_std=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("transformer", ["log", FunctionTransformer(np.log, inverse_func=np.exp)])
+def test_an_expectation_that_is_known_is_a_point(transformer: Any) -> None:
+    rows = np.linspace(-1.0, 1.0, 20)[:, None]  # a linear function has the value 0 at 0
+    inner = ExactGPRegressor(LinearKernel(), noise_variance=0.1)
+    found = TransformedTargetGPRegressor(inner, transformer).fit(rows, np.exp(rows[:, 0]))
+    at = np.exp(np.log(np.exp(rows[:, 0])).mean() + 0.1 / 2)
+    np.testing.assert_allclose(found.predict_interval([[0.0]], include_noise=False), at, rtol=1e-9)
+    exceeded = [found.predict_exceedance([[0.0]], factor * at, include_noise=False)[0] for factor in (0.999, 1.001)]
+    assert exceeded == [1.0, 0.0]
 
 
 def test_calibrating_it_is_calibrating_the_model_of_logarithms_at_rows_of_its_pipeline() -> None:
