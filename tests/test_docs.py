@@ -43,6 +43,15 @@ def test_there_are_pages() -> None:
     assert len(PAGES) >= 8
 
 
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs/site/index.md"], ids=lambda page: page.stem)
+def test_the_first_prediction_that_is_shown_is_of_observations(page: Path) -> None:
+    block = next(one for one in BLOCK.findall(page.read_text(encoding="utf-8")) if ".fit(" in one)
+    first = next(line for line in block.splitlines() if ".predict" in line)
+    assert "predict_interval" in first
+    assert "with their noise" in first
+    assert all("of the function: include_noise" in line for line in block.splitlines() if "return_std" in line)
+
+
 @each_page
 @pytest.mark.filterwarnings("ignore::lmgp.errors.ValidityWarning")
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

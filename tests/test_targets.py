@@ -12,7 +12,7 @@ from lmgp.errors import InputError, NumericalError
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
 
 Y = np.random.default_rng(0).lognormal(0.5, 0.6, size=80)
-MEAN, STD, NOISE = np.array([0.4, -1.0, 1.2]), np.array([0.3, 0.8, 0.05]), np.array([0.2, 0.5, 0.01])
+MEAN, STD = np.array([0.4, -1.0, 1.2]), np.array([0.3, 0.8, 0.05])
 TRANSFORMERS: dict[str, Any] = {
     "log": FunctionTransformer(np.log, inverse_func=np.exp),
     "falling": FunctionTransformer(lambda y: -np.log(y), inverse_func=lambda z: np.exp(-z)),
@@ -58,14 +58,23 @@ def test_the_closed_form_and_the_quadrature_agree() -> None:
     for name, arguments in (
         ("mean", (MEAN, STD)),
         ("std", (MEAN, STD)),
-        ("latent_std", (MEAN, STD, NOISE)),
-        ("between", (MEAN, STD, 0.2)),
     ):
         np.testing.assert_allclose(getattr(by_nodes, name)(*arguments), getattr(closed, name)(*arguments), rtol=1e-6)
+    for name, values in (("mean", ()), ("std", ()), ("logpdf", (y,)), ("ppf", (0.2,)), ("cdf", (y,)), ("crps", (y,))):
+        found, wanted = (getattr(scale.of_expectation(MEAN, STD, 0.4), name)(*values) for scale in (by_nodes, closed))
+        np.testing.assert_allclose(found, wanted, rtol=1e-4 if name == "crps" else 1e-6)
     for name, argument in (("logpdf", y), ("ppf", 0.2), ("cdf", y)):
         found, wanted = (getattr(warped(scale, MEAN, STD), name)(argument) for scale in (by_nodes, closed))
         np.testing.assert_allclose(found, wanted, rtol=1e-6)
     np.testing.assert_allclose(by_nodes.crps(y, MEAN, STD), closed.crps(y, MEAN, STD), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["closed_log", "log"])
+def test_a_function_without_spread_is_a_point(name: str) -> None:
+    found = scale_of(name).of_expectation(np.array([0.4]), np.zeros(1), 0.5)
+    at = np.exp(0.4 + 0.5**2 / 2)  # E[exp(z)]
+    np.testing.assert_allclose([found.mean(), found.ppf(0.1), found.ppf(0.9)], at, rtol=1e-9)
+    assert [float(found.sf(factor * np.array([at]))[0]) for factor in (0.999, 1.001)] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("name", ["closed_log", "falling"])

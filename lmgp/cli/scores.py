@@ -29,7 +29,7 @@ def score(arguments: argparse.Namespace) -> None:
         raise InputError(f"{', '.join(told)} and --leave-one-out do not go together: it is of the training rows.")
     if arguments.report is not None:
         _check_report(arguments.report, arguments)  # before the work
-    from lmgp.metrics.baselines import baseline_scores
+    from lmgp.utils.trials import aligned
 
     model, notes = loaded_model(arguments)
     names = target_names(model)
@@ -43,13 +43,13 @@ def score(arguments: argparse.Namespace) -> None:
         targets, predicted, scores = _scored(model, notes, arguments)
         rows, n_rows = predicted[:2], len(predicted[0])
         heading = str(n_rows)
-        if arguments.report is not None:
-            _write_report(arguments.report, model, notes, arguments, targets[0], predicted, _lines(n_rows, scores))
-            _LOG.info("wrote %s", arguments.report)
     if names is None:
-        known = {name: numbers for name, numbers in notes.get("baselines", {}).items() if numbers}
-        baselines = {name: baseline_scores(numbers, *rows) for name, numbers in known.items()}
-        sys.stdout.write(f"rows  {heading}\n{_beside(scores, baselines)}")
+        lines = _lines(scores, notes, *rows)
+        if arguments.report is not None:
+            _write_report(arguments.report, model, notes, arguments, targets[0], predicted, lines)
+            _LOG.info("wrote %s", arguments.report)
+        aligned_lines = "".join(f"{line.rstrip()}\n" for line in aligned(lines, 1))
+        sys.stdout.write(f"rows  {heading}\n{aligned_lines}")
     else:
         sys.stdout.write(f"{n_rows} rows\n{_table(targets, scores)}")
 
@@ -67,10 +67,10 @@ def plot(arguments: argparse.Namespace) -> None:
             "all, or fit a model to one."
         )
     if arguments.table is None:
-        _write_report(out, model, notes, arguments, str(notes.get("target", "y")), None, {})
+        _write_report(out, model, notes, arguments, str(notes.get("target", "y")), None, [])
     else:
         (target,), predicted, scores = _scored(model, notes, arguments)
-        _write_report(out, model, notes, arguments, target, predicted, _lines(len(predicted[0]), scores))
+        _write_report(out, model, notes, arguments, target, predicted, _lines(scores, notes, *predicted[:2]))
     sys.stdout.write(f"{out}\n")
 
 
@@ -143,18 +143,15 @@ def _left_out(model: Any, notes: dict[str, Any], arguments: argparse.Namespace) 
     return list(notes.get("targets", names or ())), len(y), scores
 
 
-def _lines(rows: int | str, scores: "Scores") -> dict[str, str]:
-    """Return the scores of one target as text, by name."""
-    return {"rows": str(rows), **{name: f"{values[0]:.6g}" for name, values in scores.items()}}
+def _lines(scores: "Scores", notes: dict[str, Any], *rows: "Floats") -> list[tuple[str, ...]]:
+    """Return a heading, and a line for each score of one target, with the model and each baseline side by side."""
+    from lmgp.metrics.baselines import baseline_scores
 
-
-def _beside(scores: "Scores", baselines: "Mapping[str, Mapping[str, float]]") -> str:
-    """Return a line for each score of one target, with a column for the model and for each baseline."""
-    from lmgp.utils.trials import aligned
-
-    columns = [{name: values[0] for name, values in scores.items()}, *baselines.values()]
-    lines = [(name, *(f"{of[name]:.6g}" if name in of else "" for of in columns)) for name in scores]
-    return "".join(f"{line.rstrip()}\n" for line in aligned([("", "model", *baselines), *lines], 1))
+    known = {name: numbers for name, numbers in notes.get("baselines", {}).items() if numbers}
+    columns = {"model": {name: values[0] for name, values in scores.items()}}
+    columns |= {name: baseline_scores(numbers, *rows) for name, numbers in known.items()}
+    lines = [(name, *(f"{of[name]:.6g}" if name in of else "" for of in columns.values())) for name in scores]
+    return [("", *columns), *lines]
 
 
 def _table(targets: Sequence[str], scores: "Scores") -> str:
@@ -182,7 +179,7 @@ def _write_report(
     arguments: argparse.Namespace,
     target: str,
     predictions: "tuple[Floats, Floats, Any] | None",
-    scores: dict[str, str],
+    scores: Sequence[tuple[str, ...]],
 ) -> None:
     """Write the page about a model: whole, or not at all."""
     from lmgp.cli.info import facts, tables

@@ -1,5 +1,7 @@
 """Several targets with a kernel, a map and a choice of their own."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -27,6 +29,15 @@ class TargetFits:
 
     estimators: tuple[Any, ...]
     target_names: NDArray[Any]
+
+
+@contextmanager
+def _naming(target: Any) -> Iterator[None]:
+    """Say of which target an error is."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"Target {str(target)!r}: {error}") from error
 
 
 class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
@@ -109,35 +120,51 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         """
         with unchanged_on_failure(self):
             self._validate_params()
-            refuse_what_is_no_table(X, "X")
-            refuse_no_targets(self, y)
-            targets: Floats = checked_table(y, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
-            if targets.ndim < 2:
-                raise InputError(
-                    f"Expected 2D array, got {('scalar', '1D')[targets.ndim]} array: y must have one column a target, "
-                    f"shape (n, t), and has shape {targets.shape}. For one target use GPRegressor, or make a column of "
-                    "it, y.reshape(-1, 1)."
-                )
-            names = named_targets(y, targets)
-            assert names is not None  # of a table
-            noise = None if noise_variances is None else np.asarray(noise_variances)
-            if noise is not None and noise.ndim == 2 and noise.shape != targets.shape:
-                raise InputError(
-                    f"noise_variances must have one value a row, shape ({len(targets)},), or one a row and target, "
-                    f"shape {targets.shape}; got shape {noise.shape}."
-                )
-            if sample_weight is not None:
-                options["sample_weight"] = sample_weight
+            names, given = self._of_rows(X, y, sample_weight, noise_variances)
             estimators = []
-            for j, name in enumerate(names):
-                if noise is not None:
-                    options["noise_variances"] = noise[:, j] if noise.ndim == 2 else noise_variances
+            for name, (target, of_rows) in zip(names, given, strict=True):
                 regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
-                try:
-                    estimators.append(regressor.fit(X, np.ascontiguousarray(targets[:, j]), **options))
-                except InputError as error:
-                    raise type(error)(f"Target {str(name)!r}: {error}") from error
+                with _naming(name):
+                    estimators.append(regressor.fit(X, target, **of_rows, **options))
             self._fitted = TargetFits(tuple(estimators), names)
+        return self
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the distribution of each target to rows that had no part in the fit; see `ExactGPRegressor.calibrate`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n, t)
+        sample_weight, noise_variances : array-like, optional
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if there are fewer than 30 rows, or another number of targets. No target is calibrated then.
+        """
+        check_is_fitted(self)
+        names, given = self._of_rows(X, y, sample_weight, noise_variances)
+        if len(names) != len(self.estimators_):
+            raise InputError(f"The model has {len(self.estimators_)} targets; got y with {len(names)}.")
+        with ExitStack() as all_or_none:
+            for model in self._processes:
+                all_or_none.enter_context(unchanged_on_failure(model))
+            for name, estimator, (target, of_rows) in zip(self.target_names_, self.estimators_, given, strict=True):
+                model, rows = last_step(estimator, X)
+                with _naming(name):
+                    model.calibrate(rows, target, **of_rows)
         return self
 
     def predict(self, X: ArrayLike, **options: Any) -> Any:
@@ -199,7 +226,12 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     @property
     def noise_(self) -> tuple[ObservationNoise, ...]:
         """The distribution of new observations of each target."""
-        return tuple(end_of(getattr(end_of(model), "regressor_", model)).noise_ for model in self.estimators_)
+        return tuple(model.noise_ for model in self._processes)
+
+    @property
+    def _processes(self) -> tuple[Any, ...]:
+        """The Gaussian process of each target: of a transformed one, that of z."""
+        return tuple(end_of(getattr(end_of(model), "regressor_", model)) for model in self.estimators_)
 
     @property
     def n_features_in_(self) -> int:
@@ -210,6 +242,32 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
     def feature_names_in_(self) -> NDArray[Any]:
         """The names of the columns, where X was a data frame."""
         return self.estimators_[0].feature_names_in_
+
+    def _of_rows(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, noise_variances: ArrayLike | None
+    ) -> tuple[NDArray[Any], list[tuple[Floats, dict[str, Any]]]]:
+        """Return the names of targets, and y and the weights and noise variances of each, after checking them."""
+        refuse_what_is_no_table(X, "X")
+        refuse_no_targets(self, y)
+        targets: Floats = checked_table(y, "y", ensure_2d=False, ensure_min_samples=0, ensure_min_features=1)
+        if targets.ndim < 2:
+            raise InputError(
+                f"Expected 2D array, got {('scalar', '1D')[targets.ndim]} array: y must have one column a target, "
+                f"shape (n, t), and has shape {targets.shape}. For one target use GPRegressor, or make a column of "
+                "it, y.reshape(-1, 1)."
+            )
+        names = named_targets(y, targets)
+        assert names is not None  # of a table
+        noise = None if noise_variances is None else np.asarray(noise_variances)
+        if noise is not None and noise.ndim == 2 and noise.shape != targets.shape:
+            raise InputError(
+                f"noise_variances must have one value a row, shape ({len(targets)},), or one a row and target, "
+                f"shape {targets.shape}; got shape {noise.shape}."
+            )
+        given: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
+        noises = [noise_variances] * len(names) if noise is None or noise.ndim < 2 else list(noise.T)
+        options = [given | ({} if one is None else {"noise_variances": one}) for one in noises]
+        return names, list(zip(map(np.ascontiguousarray, targets.T), options, strict=True))
 
     def _of_each(self, name: str, X: ArrayLike, axis: int, values: Any = None, /, **options: Any) -> Any:
         """Return what a method gives of each target, joined at an axis; see `_each`."""

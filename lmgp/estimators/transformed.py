@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from lmgp.data import Floats, RandomState, refuse_no_targets
 from lmgp.errors import InputError
-from lmgp.estimators.base import checked_level, checked_probabilities, exceedance
+from lmgp.estimators.base import checked_level, checked_probabilities
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
@@ -197,23 +197,25 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             )
         scale, with_error = self.scale_, {"return_error": True} if return_error else {}
         mean, latent, *errors = self.regressor_.predict(X, return_std=True, **with_error, **options)
-        std = self._with_noise(latent)
+        std = np.hypot(latent, self._noise_std)
         result = [scale.mean(mean, std)]
         if return_std and include_noise:
             result.append(scale.std(mean, std))
         elif return_std:
-            result.append(scale.latent_std(mean, latent, self._noise_std(mean)))
+            result.append(scale.of_expectation(mean, latent, self._noise_std).std())
         result.extend(errors)
         return result[0] if len(result) == 1 else tuple(result)
 
     def predict_distribution(
-        self, X: ArrayLike, batch_size: int | None = None, verbose: bool = False
+        self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False
     ) -> WarpedDistribution:
-        """Predict the distributions of new observations.
+        """Predict distributions.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
+        include_noise : bool, default=True
+            Whether of a new observation y, or of its expectation E[y | f].
         batch_size : int, optional
         verbose : bool, default=False
             As in `ExactGPRegressor.predict`.
@@ -226,8 +228,11 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         """
         check_is_fitted(self)
         model, rows = last_step(self.regressor_, X)
-        of_z, normal = model._distributions(rows, batch_size=batch_size, verbose=verbose)
-        return WarpedDistribution(of_z, normal, self.scale_)
+        of_z, normal = model._distributions(rows, include_noise, batch_size, verbose)
+        if include_noise:
+            return WarpedDistribution(of_z, normal, self.scale_)
+        mean, std = normal.args  # as they are: scipy knows no standard deviation of 0
+        return self.scale_.of_expectation(mean, std, self._noise_std)
 
     def predict_quantile(
         self, X: ArrayLike, quantile: float | Sequence[float] = 0.5, include_noise: bool = True, **options: Any
@@ -242,7 +247,7 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         include_noise : bool, default=True
             Whether those are of a new observation y, or of its expectation E[y | f].
         **options
-            All else that `predict` of the regressor takes.
+            All else that `predict_distribution` takes.
 
         Returns
         -------
@@ -254,15 +259,9 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If a probability is not between 0 and 1.
         """
         check_is_fitted(self)
-        probabilities, scale = checked_probabilities(quantile), self.scale_
-        if include_noise:
-            distribution = self.predict_distribution(X, **options)
-            columns = [distribution.ppf(one) for one in probabilities.ravel()]
-        else:  # E[y | f] is as monotone in f as y is in z
-            mean, latent = self.regressor_.predict(X, return_std=True, **options)
-            columns = [
-                scale.mean(scale.between(mean, latent, one), self._noise_std(mean)) for one in probabilities.ravel()
-            ]
+        probabilities = checked_probabilities(quantile)
+        distribution = self.predict_distribution(X, include_noise, **options)
+        columns = [distribution.ppf(one) for one in probabilities.ravel()]
         return columns[0] if probabilities.ndim == 0 else np.stack(columns, axis=1)
 
     def predict_interval(
@@ -328,13 +327,8 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
             If the threshold is no number that the transformer takes.
         """
         check_is_fitted(self)
-        limit = self.scale_.limit(threshold)
-        if include_noise:
-            return self.predict_distribution(X, **options).beyond(limit)
-        # E[y | f] is as monotone in f as y is in z.
-        mean, std = self.regressor_.predict(X, return_std=True, **options)
-        limits = self.scale_.limit_of_mean(float(threshold), mean, std, self._noise_std(mean))
-        return exceedance(mean - limits if self.scale_.increasing else limits - mean, std)
+        distribution = self.predict_distribution(X, include_noise, **options)
+        return distribution.beyond(distribution.scale.limit(threshold))
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = 0, include_noise: bool = False
@@ -366,7 +360,39 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         drawn = model.sample_y(rows, n_samples, random_state, include_noise)
         if include_noise:
             return self.scale_.inverse(drawn)
-        return self.scale_.mean(drawn.ravel(), self._noise_std(drawn.ravel())).reshape(drawn.shape)
+        return self.scale_.mean(drawn.ravel(), np.full(drawn.size, self._noise_std)).reshape(drawn.shape)
+
+    def calibrate(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        noise_variances: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the distribution of z to rows that had no part in the fit; see `ExactGPRegressor.calibrate`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        y : array-like of shape (n,)
+        sample_weight, noise_variances : array-like of shape (n,), optional
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            As `fit`, and if there are fewer than 30 rows.
+        """
+        check_is_fitted(self)
+        target = self._checked_target(y)
+        self.scale_.check(target)
+        model, rows = last_step(self.regressor_, X)
+        model.calibrate(rows, self.scale_.forward(target), sample_weight, noise_variances)
+        return self
 
     @property
     def loo_(self) -> LeaveOneOut:
@@ -385,13 +411,10 @@ class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, B
         """The names of the columns, where X was a data frame."""
         return self.regressor_.feature_names_in_
 
-    def _noise_std(self, mean: Floats) -> Floats:
-        """Return the standard deviation of the normal noise of z, in the shape of means."""
-        return np.full(mean.shape, np.sqrt(end_of(self.regressor_).noise_variances_))
-
-    def _with_noise(self, latent: Floats) -> Floats:
-        """Return the standard deviation of z under normal noise, from that of f."""
-        return np.hypot(latent, self._noise_std(latent))
+    @property
+    def _noise_std(self) -> float:
+        """The standard deviation of the normal noise of z."""
+        return float(np.sqrt(end_of(self.regressor_).noise_variances_[0]))
 
     def _checked_target(self, y: Any) -> Floats:
         """Return y as floats of shape (n,), after checking that they are numbers."""

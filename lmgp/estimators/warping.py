@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
+from scipy.stats import norm
 
 from lmgp.data import Floats
 from lmgp.errors import InputError, NumericalError
@@ -17,6 +18,8 @@ N_NODES, N_QUANTILES = 40, 400
 
 # Beyond this number of standard deviations a probability is 0 in double precision; halvings of the range of as many.
 REACH, HALVINGS = 38.0, 55
+# A function without spread is looked for within this share of the noise.
+LEAST_REACH = 1e-3
 
 # Rows that are evaluated at a time.
 CHUNK = 4096
@@ -43,7 +46,7 @@ class Scale(ABC):
     def check(self, y: Floats) -> None:
         """Refuse targets that g does not take."""
 
-    def limit(self, threshold: float) -> float:
+    def limit(self, threshold: float) -> Floats | float:
         """Return g(threshold); −∞ or ∞ of what all targets are above.
 
         Raises
@@ -60,18 +63,11 @@ class Scale(ABC):
             )
         return found
 
-    def limit_of_mean(self, threshold: float, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
-        """Return f where E[y | f] = threshold, for z = f + noise: by bisection, within `REACH` of `std` from `mean`."""
-        below, above = np.full(len(mean), -REACH), np.full(len(mean), REACH)
-        for _ in range(HALVINGS):
-            middle = 0.5 * (below + above)
-            higher = (self.mean(mean + std * middle, noise_std) > threshold) == self.increasing
-            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
-        return mean + std * 0.5 * (below + above)
-
-    def between(self, mean: Floats, std: Floats, q: float) -> Floats:
-        """Return z of the quantile of y."""
-        return mean + std * ndtri(q if self.increasing else 1.0 - q)
+    def of_expectation(self, mean: Floats, std: Floats, noise_std: float) -> "WarpedDistribution":
+        """Return the distribution of E[y | f], for z = f + noise and f of this mean and `std`."""
+        of_f = norm(mean, np.maximum(std, np.finfo(np.float64).tiny))  # of no spread, the distribution of a point
+        reach = np.maximum(std, LEAST_REACH * noise_std)
+        return WarpedDistribution(of_f, of_f, ExpectationScale(self, mean, reach, noise_std))
 
     def mean(self, mean: Floats, std: Floats) -> Floats:
         """Return the mean of y, shape (n,)."""
@@ -80,15 +76,6 @@ class Scale(ABC):
     def std(self, mean: Floats, std: Floats) -> Floats:
         """Return the standard deviation of y, shape (n,)."""
         return self._by_rows(lambda m, s: _deviations(self._over(m, s)), mean, std)
-
-    def latent_std(self, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
-        """Return the standard deviation of E[y | f], where z = f + noise and f has this mean and `std`."""
-
-        def deviations(m: Floats, s: Floats, noise: Floats) -> Floats:
-            f = m[:, None] + s[:, None] * NODES
-            return _deviations(self._finite(f[:, :, None] + noise[:, None, None] * NODES) @ WEIGHTS)
-
-        return self._by_rows(deviations, mean, std, noise_std)
 
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the continuous ranked probability score: twice the integral of the quantile loss."""
@@ -195,6 +182,57 @@ class WarpedDistribution:
         return self.scale.inverse(self.of_z.rvs(size=size, random_state=random_state))
 
 
+@dataclass(frozen=True, eq=False)
+class ExpectationScale(Scale):
+    """f as a function of E[y | f], for z = f + noise.
+
+    Attributes
+    ----------
+    scale : Scale
+        g, with z = g(y).
+    mean_of_f, reach : ndarray of shape (n,)
+        f is looked for within `REACH` times `reach` of its mean.
+    noise_std : float
+    """
+
+    scale: Scale
+    mean_of_f: Floats
+    reach: Floats
+    noise_std: float
+
+    @property
+    def increasing(self) -> bool:  # type: ignore[override]
+        """Whether E[y | f] increases with f, as y does with z."""
+        return self.scale.increasing
+
+    def forward(self, y: Floats) -> Floats:
+        """Return f where E[y | f] = y, by bisection."""
+        below, above = (self.mean_of_f + side * REACH * self.reach + np.zeros_like(y) for side in (-1.0, 1.0))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (below + above)
+            higher = (self.inverse(middle) > y) == self.increasing
+            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+        return 0.5 * (below + above)
+
+    def inverse(self, z: Floats) -> Floats:
+        """Return E[y | f]."""
+        return self.scale.mean(z.ravel(), np.full(z.size, self.noise_std)).reshape(z.shape)
+
+    def log_slope(self, y: Floats) -> Floats:
+        """Return the logarithm of the slope of f over E[y | f], by central differences."""
+        f, step = self.forward(y), np.cbrt(np.finfo(np.float64).eps) * self.reach
+        return np.log(2.0 * step) - np.log(np.abs(self.inverse(f + step) - self.inverse(f - step)))
+
+    def check(self, y: Floats) -> None:
+        """Refuse what g does not take."""
+        self.scale.check(y)
+
+    def limit(self, threshold: float) -> Floats:
+        """Return f where E[y | f] = threshold, of each row."""
+        self.scale.limit(threshold)  # refuses what is none
+        return self.forward(np.full_like(self.mean_of_f, threshold))
+
+
 def _deviations(values: Floats) -> Floats:
     """Return the standard deviation of each row of values at the nodes."""
     return np.sqrt(np.square(values - (values @ WEIGHTS)[:, None]) @ WEIGHTS)
@@ -260,13 +298,10 @@ class LogScale(Scale):
             deviation: Floats = np.exp(mean + 0.5 * np.square(std)) * np.sqrt(np.expm1(np.square(std)))
         return deviation
 
-    def limit_of_mean(self, threshold: float, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
-        """Return log(threshold + shift) − noise_std²/2."""
-        return self.limit(threshold) - 0.5 * np.square(noise_std)
-
-    def latent_std(self, mean: Floats, std: Floats, noise_std: Floats) -> Floats:
-        """Return what `std` does of E[y | f] = exp(f + noise_std²/2) − shift."""
-        return self.std(mean + 0.5 * np.square(noise_std), std)
+    def of_expectation(self, mean: Floats, std: Floats, noise_std: float) -> WarpedDistribution:
+        """Return the distribution of exp(f + noise_std²/2) − shift: that of y with another mean and without noise."""
+        of_f = norm(mean + 0.5 * noise_std**2, np.maximum(std, np.finfo(np.float64).tiny))
+        return WarpedDistribution(of_f, of_f, self)
 
     def crps(self, y: Floats, mean: Floats, std: Floats) -> Floats:
         """Return the score of a log-normal distribution (S. Baran and S. Lerch, 2015, QJRMS 141, eq. 5)."""

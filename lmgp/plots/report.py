@@ -1,6 +1,6 @@
 """The page about a fitted model: its scores first, then its figures, then what was tried to make it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,7 +29,7 @@ def page(
     target: str,
     level: float,
     facts: Mapping[str, str],
-    scores: Mapping[str, str],
+    scores: Sequence[Sequence[str]],
     tables: Mapping[str, str],
     predictions: Predictions | None,
     ranges: Floats | None,
@@ -45,8 +45,10 @@ def page(
         What it predicts.
     level : float
         The probability of the band.
-    facts, scores : dict of str to str
-        By name; no scores without a table.
+    facts : dict of str to str
+        By name.
+    scores : sequence of sequence of str
+        Lines of a table, a heading first: scores of the model, and beside it of baselines; none without rows.
     tables : dict of str to str
         By title, as plain text.
     predictions : tuple or None
@@ -79,8 +81,9 @@ def page(
     draw("allocation", lambda ax: allocation(model, ax=ax))
     left_out = list(_left_out(model, has_table=predictions is not None, has_extent=rows is not None))
     return html.page(
-        "model.html", title=title, described=facts, scores=scores, tables=tables, drawn=drawn, left_out=left_out
-    )
+        "model.html", title=title, described=facts, scores=scores, tables=tables, drawn=drawn, left_out=left_out,
+        n=0 if predictions is None else len(predictions[1]),
+    )  # fmt: skip
 
 
 def _draw_predictions(draw: Draw, target: str, y: Floats, distribution: Any) -> None:

@@ -61,7 +61,7 @@ def calibration(
     -------
     ndarray of shape (2,)
         The axes of the coverage and of the histogram. Shaded is where calibrated predictions of independent rows are
-        with a probability of 95%, at each level and in each bin.
+        with a probability of 95%, at each level and in each bin; what was learned from few rows adds to that chance.
 
     Raises
     ------
@@ -125,8 +125,8 @@ def prediction(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None
     mean : array-like of shape (n,)
         Predictive means, in the units of y.
     std : array-like of shape (n,)
-        Predictive standard deviations, in the units of y. Of calibrated predictions with noise, 68% of the bars cross
-        the diagonal.
+        Predictive standard deviations, in the units of y. Of calibrated predictions with normal noise, 68% of the bars
+        cross the diagonal.
     ax : matplotlib.axes.Axes, optional
         Those of a new figure if not given.
 

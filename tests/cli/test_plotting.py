@@ -49,17 +49,19 @@ class Page(HTMLParser):
         super().__init__()
         self.source = Path(path).read_text(encoding="utf-8")
         self.titles: list[str] = []
-        self.cells: list[str] = []
+        self.lines: list[list[str]] = []  # the cells of tables
         self.images: list[tuple[str, bytes]] = []
         self.tags: list[str] = []
         self._into: list[str] | None = None
         self.feed(self.source)
         self.close()
-        self.scores = dict(zip(self.cells[::2], self.cells[1::2], strict=True))
+        self.scores = {line[0]: line[1] for line in self.lines}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        self._into = self.titles if tag in ("h2", "h3") else self.cells if tag in ("th", "td") else None
+        if tag == "tr":
+            self.lines.append([])
+        self._into = self.titles if tag in ("h2", "h3") else self.lines[-1] if tag in ("th", "td") else None
         if self._into is not None:
             self._into.append("")
         if tag == "img":
@@ -141,10 +143,43 @@ def test_the_report_of_score_is_the_page_of_plot(
     capsys.readouterr()
     assert main(["score", "model.lmgp", "test.csv", "--level", "0.5", "--report", "b.html", "--quiet"]) == 0
     assert Path("a.html").read_bytes() == Path("b.html").read_bytes()
-    printed = [re.split(r"  +", line)[:2] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
-    assert {name: value for name, value in Page("b.html").scores.items() if name in dict(printed)} == dict(printed)
-    assert "coverage of 50% intervals" in dict(printed)
+    rows, heading, *printed = capsys.readouterr().out.splitlines()
+    page = Page("b.html")
+    assert rows == "rows  20"
+    assert f"{rows.split()[1]} rows of the table" in page.source
+    assert re.split(r"  +", heading) == page.lines[0] == ["", "model", "mean of y", "linear"]
+    assert [re.split(r"  +", line) for line in printed] == [
+        [cell for cell in line if cell] for line in page.lines[1 : 1 + len(printed)]
+    ]
+    assert page.scores["coverage of 50% intervals"]
     assert "The mean, and 50% intervals of the function." in Page("b.html").source
+
+
+def test_a_model_that_is_worse_than_a_line_is_seen_on_the_page(fitted: Callable[[int], None]) -> None:
+    fitted(2)
+    test = frame(20, 2, seed=1)
+    test["price"] = 10.0 * test["b"]
+    test.to_csv("line.csv", index=False)
+    train = frame(50, 2)
+    train.assign(price=10.0 * train["b"] + 0.1 * train["price"]).to_csv("train.csv", index=False)
+    short = ["--kernel", "gaussian", "--ard", "no", "--noise", "normal", "--noise-variance", "1000", "--quiet"]
+    assert main(["fit", "train.csv", "--target", "price", "--out", "model.lmgp", *short]) == 0
+    assert main(["plot", "model.lmgp", "line.csv", "--quiet"]) == 0
+    page = Page("model.html")
+    ((_, of_model, of_mean, of_line),) = [line for line in page.lines if line[0] == "RMSE"]
+    train = pd.read_csv("train.csv")
+    assert float(of_mean) == pytest.approx(rmse(test["price"], np.full(20, train["price"].mean())), rel=1e-5)
+    design = np.column_stack((np.ones(50), train.iloc[:, :2]))
+    slopes = np.linalg.lstsq(design, train["price"], rcond=None)[0]
+    line = np.column_stack((np.ones(20), test.iloc[:, :2])) @ slopes
+    assert float(of_line) == pytest.approx(rmse(test["price"], line), rel=1e-5)
+    assert float(of_line) < float(of_model)
+    assert "a linear model of the training rows" in page.source
+    model = lmgp.load("model.lmgp")
+    model.save("alone.lmgp")  # which knows no training targets
+    assert main(["plot", "alone.lmgp", "line.csv", "--target", "price", "--out", "alone.html", "--quiet"]) == 0
+    assert Page("alone.html").lines[0] == ["", "model"]
+    assert "a linear model" not in Page("alone.html").source
 
 
 def test_a_model_saved_in_python_has_its_centroids_and_its_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +265,7 @@ def test_missing_values_are_left_out_where_asked_for(fitted: Callable[[int], Non
     test.loc[3, "price"] = None
     test.to_csv("missing.csv", index=False)
     assert main(["plot", "model.lmgp", "missing.csv", "--drop", "--quiet"]) == 0
-    assert Page("model.html").scores["rows"] == "19"
+    assert "19 rows of the table" in Page("model.html").source
 
 
 def test_one_row_and_a_constant_column_are_drawn(fitted: Callable[[int], None]) -> None:

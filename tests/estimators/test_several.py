@@ -279,6 +279,43 @@ def test_each_target_has_a_model_of_its_own() -> None:
     assert np.all(logs.predict_interval(NEW)[0] > 0.0)
 
 
+def test_calibrating_it_is_calibrating_the_model_of_each_target() -> None:
+    rng = np.random.default_rng(3)
+    rows = rng.uniform(0.0, 4.0, (300, 2))
+    one = TransformedTargetGPRegressor(ExactGPRegressor(**GAUSSIAN))
+    each = MultiTargetGPRegressor(one).fit(X, np.exp(Y))
+    errors = rng.standard_t(3, (300, T)) * [0.2, 1.0, 3.0]
+    y = np.exp(np.log(each.predict(rows)) + errors)
+    frame, noises = pd.DataFrame(y, columns=["a", "b", "c"]), rng.uniform(0.02, 0.1, y.shape)
+    assert each.calibrate(rows, frame, noise_variances=noises) is each
+    scales = [noise.student.scale for noise in each.noise_]
+    assert scales[0] < scales[1] < scales[2]
+    for j in range(T):
+        alone = clone(one).fit(X, np.exp(Y[:, j])).calibrate(rows, y[:, j], noise_variances=noises[:, j])
+        found = [bound[:, j] for bound in each.predict_interval(NEW, 0.7)]
+        np.testing.assert_array_equal(found, alone.predict_interval(NEW, 0.7))
+
+
+def test_all_targets_are_calibrated_or_none() -> None:
+    rng = np.random.default_rng(4)
+    rows, y = rng.uniform(0.0, 4.0, (50, 2)), np.exp(3.0 * rng.standard_normal((50, T)))
+    each = MultiTargetGPRegressor(TransformedTargetGPRegressor(ExactGPRegressor(**GAUSSIAN))).fit(X, np.exp(Y))
+    before = each.predict_interval(NEW)
+    signed, missing = y.copy(), y.copy()
+    signed[7, 2], missing[7, 1] = -1.0, np.nan
+    for bad, told in (
+        (signed, r"Target '2': .*needs targets that are positive; got -1 in row 7"),
+        (missing, "NaN"),
+        (y[:, :2], "The model has 3 targets; got y with 2"),
+        (y[:, 0], "one column a target"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            each.calibrate(rows, bad)
+        np.testing.assert_array_equal(each.predict_interval(NEW), before)
+    each.calibrate(rows, y)
+    assert np.all(each.predict_interval(NEW)[1] > before[1])
+
+
 def test_columns_of_data_frames_keep_their_names() -> None:
     frame, y = pd.DataFrame(X, columns=["east", "north"]), pd.DataFrame(Y, columns=["temperature", "pressure", "flow"])
     model = ExactGPRegressor(trend=["north"], random_state=0).fit(frame, y)

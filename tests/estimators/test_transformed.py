@@ -13,7 +13,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import lmgp
-from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GPRegressor, TaylorFeatures, TransformedTargetGPRegressor
+from lmgp import (
+    ExactGPRegressor,
+    FeaturizedGPRegressor,
+    GPRegressor,
+    LinearKernel,
+    TaylorFeatures,
+    TransformedTargetGPRegressor,
+)
 from lmgp.errors import InputError
 from lmgp.metrics import crps_scorer, nlpd_scorer
 from tests.conftest import GIVEN, draw
@@ -137,6 +144,57 @@ def test_without_noise_it_is_the_expectation_that_is_uncertain() -> None:
     np.testing.assert_array_equal(
         model().predict_interval(T, 0.6, include_noise=False), model().predict_quantile(T, [0.2, 0.8], False).T
     )
+
+
+def test_the_distribution_without_noise_is_that_of_the_expectation() -> None:
+    (mean, latent), y = of_z(), np.linspace(0.5, 3.0, len(T))
+    textbook = lognorm(latent, scale=np.exp(mean + GIVEN["noise_variance"] / 2))
+    found = model().predict_distribution(T, include_noise=False)
+    for name, values in (
+        ("mean", ()),
+        ("std", ()),
+        ("logpdf", (y,)),
+        ("cdf", (y,)),
+        ("sf", (y,)),
+        ("interval", (0.8,)),
+    ):
+        np.testing.assert_allclose(getattr(found, name)(*values), getattr(textbook, name)(*values), rtol=1e-9)
+    np.testing.assert_allclose((found.mean(), found.std()), model().predict(T, return_std=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("transformer", ["log", FunctionTransformer(np.log, inverse_func=np.exp)])
+def test_an_expectation_that_is_known_is_a_point(transformer: Any) -> None:
+    rows = np.linspace(-1.0, 1.0, 20)[:, None]  # a linear function has the value 0 at 0
+    inner = ExactGPRegressor(LinearKernel(), noise_variance=0.1)
+    found = TransformedTargetGPRegressor(inner, transformer).fit(rows, np.exp(rows[:, 0]))
+    at = np.exp(np.log(np.exp(rows[:, 0])).mean() + 0.1 / 2)
+    np.testing.assert_allclose(found.predict_interval([[0.0]], include_noise=False), at, rtol=1e-9)
+    exceeded = [found.predict_exceedance([[0.0]], factor * at, include_noise=False)[0] for factor in (0.999, 1.001)]
+    assert exceeded == [1.0, 0.0]
+
+
+def test_calibrating_it_is_calibrating_the_model_of_logarithms_at_rows_of_its_pipeline() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.uniform(X.min(), X.max(), (400, X.shape[1]))
+    logs = EXACT.fit(X, Z).predict(rows) + 0.5 * rng.standard_t(3, 400)  # wider than the noise of the fit
+    weights = rng.choice([1.0, 2.0], 400)
+    of_logs = ExactGPRegressor(**GIVEN, noise="student")
+    found = TransformedTargetGPRegressor(make_pipeline(StandardScaler(with_std=False), of_logs)).fit(X, Y)
+    before, (_, upper) = found.predict(T), found.predict_interval(T)
+    assert found.calibrate(rows, np.exp(logs), weights) is found
+    same = of_logs.fit(X, Z).calibrate(rows, logs, weights)
+    assert same.noise_.degrees < 10.0
+    for method in ("distribution", "conformal"):
+        expected = np.exp(same.predict_interval(T, 0.8, method=method))
+        np.testing.assert_allclose(found.predict_interval(T, 0.8, method=method), expected, rtol=1e-6)
+    np.testing.assert_array_equal(found.predict(T), before)
+    assert np.all(found.predict_interval(T)[1] > upper)
+    with pytest.raises(InputError, match=r"needs targets that are positive; got -1 in row 3"):
+        found.calibrate(rows, np.where(np.arange(400) == 3, -1.0, np.exp(logs)))
+    with pytest.raises(InputError, match="calibrate needs 30 rows at least; got 3"):
+        found.calibrate(rows[:3], np.exp(logs[:3]))
+    with pytest.raises(NotFittedError):
+        TransformedTargetGPRegressor().calibrate(rows, np.exp(logs))
 
 
 def test_another_transformer_of_the_same_function_gives_the_same() -> None:

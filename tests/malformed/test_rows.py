@@ -134,6 +134,7 @@ def test_targets(cls: type, name: str) -> None:
 
 TAKE_TARGETS: dict[str, Any] = {
     "fit": (lmgp.estimators.GaussianProcess, lmgp.estimators.MultiTargetGPRegressor),
+    "calibrate": lmgp.estimators.MultiTargetGPRegressor,
     "score": lmgp.estimators.MultiTargetGPRegressor,
 }
 OF_SCORES = {"nan": "NaN", "short": r"inconsistent numbers of samples: \[(30, 29|29, 30)\]"}
