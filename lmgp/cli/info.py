@@ -85,8 +85,11 @@ def _observed(noise: Any) -> str:
 
 def _of_process(model: Any) -> dict[str, str]:
     noise = model.noise_variance_
+    kernels: Any = getattr(model, "kernels_", ())
+    beside = [f"{one.weight:.2g} of {' '.join(repr(one.kernel).split())}" for one in kernels[1:]]
     lines = {
         "kernel": " ".join(repr(model.kernel_).split()),
+        **({"average": f"{kernels[0].weight:.2g} of this kernel, {', '.join(beside)}"} if beside else {}),
         "noise": f"variance {noise:.6g}, standard deviation {noise**0.5:.6g}",
     }
     if not isinstance(model.noise_, tuple):

@@ -54,6 +54,7 @@ def fit(arguments: argparse.Namespace) -> None:
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         noise=arguments.noise,
+        average="auto" if arguments.average == "auto" else arguments.average == "yes",
         max_memory_gib=arguments.max_memory,
         random_state=arguments.seed,
     )

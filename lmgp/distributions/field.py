@@ -14,7 +14,7 @@ from lmgp.recipes import Weights
 
 # Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of few columns
 # has all of it, few rows are enough to learn its kernel, and one lengthscale serves all inputs.
-LANDMARKS, LEARNING_ROWS = 256, 500
+LANDMARKS, LEARNING_ROWS = 512, 500
 # Fisher scoring ends where a step gains less than this many nats a row, or after this number of steps.
 LEAST_GAIN, MOST_STEPS = 1e-3, 10
 

@@ -244,7 +244,11 @@ def _mean(density: Floats, rows: LeftOut, some: NDArray[np.bool_]) -> float:
 
 
 def distribution(degrees: Floats | float, mean: Floats, scale: Floats) -> Any:
-    """Return the frozen distribution of scipy: a normal one where the degrees of freedom are infinite."""
+    """Return the frozen distribution of scipy: a normal one where the degrees of freedom are infinite.
+
+    What is known without any uncertainty gets the smallest scale that there is: of zero, scipy has no distribution.
+    """
+    scale = np.maximum(scale, np.finfo(np.float64).tiny)
     return stats.norm(mean, scale) if np.isinf(degrees).all() else stats.t(degrees, mean, scale)
 
 

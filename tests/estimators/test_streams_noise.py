@@ -11,6 +11,7 @@ from sklearn.base import clone
 from lmgp import FeaturizedGPRegressor, NystroemFeatures
 from lmgp.errors import InputError, StreamError
 from lmgp.estimators import streamed
+from lmgp.estimators.rows_left_out import MOST_ROWS
 from lmgp.io.sources import Chunk, RowSource
 from tests.conftest import counts_and_noises
 from tests.estimators.streams import ARGUMENTS, GIVEN, MODELS, both, chunks, drawn, every_model
@@ -76,7 +77,7 @@ def test_it_is_told_as_by_rows_in_memory(name: str, arguments: tuple[str, ...]) 
 def test_the_truth_is_found_from_a_sample_of_many_rows() -> None:
     X, y = heavy(20_000)
     model = FeaturizedGPRegressor(NystroemFeatures(60), **GIVEN, noise="auto", random_state=0).fit(chunks(X, y, 1500))
-    assert model.noise_.n_rows == 4000
+    assert model.noise_.n_rows == MOST_ROWS
     assert model.noise_.degrees == pytest.approx(3.0, rel=0.2)
     T, of_T = heavy(25_000)[0][20_000:], heavy(25_000)[1][20_000:]
     pit = model.predict_distribution(T).cdf(of_T)
