@@ -226,7 +226,8 @@ def heaton_table(results):
         if answered(run) and "crps" in run:
             sd, minutes = run["target_sd"], numbers(run)["seconds"] / 60
             name = f"**{LABELS[run['method']]}**, here"
-            team = Team(name, run["rmse"] * sd, run["crps"] * sd, run["coverage"], minutes, run["threads"])
+            error = run["rmse"] * sd if "rmse" in run else None  # of quantiles alone there is none
+            team = Team(name, error, run["crps"] * sd, run["coverage"], minutes, run["threads"])
             teams.append((team.rmse, team))
     teams.sort(key=lambda pair: (pair[0] is None, pair[0]))
 

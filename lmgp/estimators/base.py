@@ -35,6 +35,7 @@ from lmgp.data import (
     warn_of_scales,
 )  # fmt: skip
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, checked_noise, distribution
+from lmgp.distributions.tails import with_heavy_tails
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
@@ -602,6 +603,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         scales = self._scales(residuals)
         of_learning = residuals.with_targets(residuals.Y / scales)
         learned = self._learn(of_learning, learning)
+        learns_noise = self.noise_variance is None and rows.noise_variances is None
+        if self.noise != "normal" and learns_noise and len(scales) == 1:
+            learned = with_heavy_tails(of_learning, learned, learning)
         if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
             squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
             unit = float(np.sqrt(squares.mean())) or 1.0

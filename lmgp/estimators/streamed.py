@@ -46,7 +46,7 @@ class StreamedGaussianProcess(GaussianProcess):
     ) -> Self:
         """Fit the model to training rows, in memory, in a stream of chunks, or in dask collections.
 
-        Of the last two, a random sample of up to 3,000 rows tells the distribution of new observations where `noise` is
+        Of the last two, a random sample of up to 4,000 rows tells the distribution of new observations where `noise` is
         not "normal": each is predicted from all others, in closed form. Rows that come later leave it as it is.
 
         Parameters
