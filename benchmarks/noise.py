@@ -11,6 +11,8 @@ Writes benchmarks/results/noise.json.
 """
 
 import argparse
+from functools import partial
+from itertools import product
 from statistics import mean, median
 
 import numpy as np
@@ -54,22 +56,24 @@ def losses(sizes, draws):
 def seconds(sets, repeats):
     """Return a row for each set and repeat: the seconds of fits and predictions of both."""
     rows = []
-    for name in sets:
-        X, y, X_new, _, _ = load(name, **SETS[name])
-        for repeat in range(repeats):
-            row = {"set": name, "repeat": repeat}
-            for noise in NOISES:
-                REMEMBERED.clear()  # or the second fit would learn nothing
-                row[f"fit {noise}"], model = timed(
-                    lambda noise=noise: GPRegressor(noise=noise, random_state=0).fit(X, y)
-                )
-                row[f"predict {noise}"], _ = timed(lambda model=model: model.predict_distribution(X_new))
-            rows.append(row)
-            print(row, flush=True)
-        for what in ("fit", "predict"):
-            ratio = median(row[f"{what} auto"] / row[f"{what} normal"] for row in rows if row["set"] == name)
-            print(f"{name}, {what}: {ratio:.2f} times as long with noise='auto'", flush=True)
+    for name, repeat in product(sets, range(repeats)):
+        rows.append({"set": name, "repeat": repeat, **seconds_of(*load(name, **SETS[name])[:3])})
+        print(rows[-1], flush=True)
+    for name, what in product(sets, ("fit", "predict")):
+        ratio = median(row[f"{what} auto"] / row[f"{what} normal"] for row in rows if row["set"] == name)
+        print(f"{name}, {what}: {ratio:.2f} times as long with noise='auto'", flush=True)
     return rows
+
+
+def seconds_of(X, y, X_new):
+    """Return the seconds of a fit and of predictions with each noise."""
+    found = {}
+    for noise in NOISES:
+        REMEMBERED.clear()  # or the second fit would learn nothing
+        model = GPRegressor(noise=noise, random_state=0)
+        found[f"fit {noise}"] = timed(partial(model.fit, X, y))[0]
+        found[f"predict {noise}"] = timed(partial(model.predict_distribution, X_new))[0]
+    return found
 
 
 def main():
