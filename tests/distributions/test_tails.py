@@ -27,7 +27,7 @@ def _of_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_of(effect: float, n: int = N, share: float = 0.33) -> Rows:
-    """A smooth function, and three rows at each of n/3 places: they agree but for 0.02, or differ by 1 in a share of them."""
+    """A smooth function, and three rows at each of n/3 places that agree but for 0.02; in a share, they differ by 1."""
     rng = np.random.default_rng(0)
     places = rng.uniform(0.0, 4.0, (n // 3 + 1, 2)).repeat(3, axis=0)[:n]
     X = places + 1e-3 * rng.standard_normal((n, 2))
