@@ -19,7 +19,7 @@ from lmgp.utils.progress import tried_kernel
 FEWEST_ROWS = 2001
 # Rows that are left out, and those from which each is predicted.
 N_ROWS, N_NEIGHBORS = 500, 128
-# By what the noise variance is divided, as long as that gains so many nats a row.
+# The noise variance is divided by `STEP` as long as each division gains more than `LEAST_GAIN` nats a row.
 STEP, LEAST_GAIN = 10.0, 0.01
 
 

@@ -336,7 +336,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
         chosen = max(found, key=lambda one: one.worth)
         if averages:
             scored = [(one, leave_one_out_densities(rows, one)) for one in found if np.isfinite(one.worth)]
-    average = average_of(scored, rows.weights if held is None else None) if averages else [(chosen, 1.0)]
+    average = average_of(scored, rows.weights if held is None else None) if averages and scored else [(chosen, 1.0)]
     kernels = tuple(
         WeightedKernel(one.hyperparameters[0], settings.noise_variance or one.hyperparameters[1], weight)
         for one, weight in average
