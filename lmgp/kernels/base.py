@@ -56,6 +56,24 @@ CAPABILITIES = {
 }
 
 
+class RadialPart(NamedTuple):
+    """A part of a sum of kernels, each a function of the distance in lengthscales of its own.
+
+    Attributes
+    ----------
+    profile : str
+        Which function: a name in `lmgp.posteriors.rowsystems.PROFILES`.
+    lengthscale : ndarray of shape () or (d,)
+    variance, alpha : float
+        The last of a rational quadratic kernel.
+    """
+
+    profile: str
+    lengthscale: Floats
+    variance: float
+    alpha: float
+
+
 class Parameter(NamedTuple):
     """One parameter of a kernel.
 
@@ -212,6 +230,21 @@ class Kernel(BaseEstimator, ABC):
         """
         pullback = Pullback(self, X, theta)
         return pullback.covariance.detach(), pullback
+
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:
+        """Return the parts of the kernel, with given values of the parameters, where there is compiled code for all.
+
+        Parameters
+        ----------
+        values : mapping of str to Tensor
+            One for each name of `parameters`.
+
+        Returns
+        -------
+        tuple of RadialPart, or None
+            Their parameters, a lengthscale, a variance and maybe an alpha, in the order of those of the kernel.
+        """
+        return None
 
     def sections(self, Z: ArrayLike) -> Callable[[ArrayLike], Floats]:
         """Return the function x ↦ k(x, Z).

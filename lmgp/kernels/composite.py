@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
-from lmgp.kernels.base import Kernel, Parameter, require, unsupported
+from lmgp.kernels.base import Kernel, Parameter, RadialPart, require, unsupported
 from lmgp.kernels.derivatives import Pullback, SumPullback
 from lmgp.utils.columns import checked_table
 from lmgp.utils.lazy import Tensor, torch
@@ -101,6 +101,12 @@ class SumKernel(ComposedKernel):
         made = [part.with_pullback(X, own) for part, own in zip(self.parts, of_parts, strict=True)]
         (left, one), (right, other) = made
         return left + right, SumPullback(one, other)
+
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        left, right = (
+            part.radial_parts(_of_part(name, values)) for name, part in zip(self._part_names, self.parts, strict=True)
+        )
+        return None if left is None or right is None else (*left, *right)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return np.minimum.reduce(self._metrics(n_inputs))
@@ -200,6 +206,10 @@ class ScaledKernel(ComposedKernel):
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         checked_factor(self.factor)
         return super().checked(n_inputs)
+
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        parts, factor = self.parts[0].radial_parts(_of_part("kernel", values)), float(self.factor)
+        return None if parts is None else tuple(one._replace(variance=factor * one.variance) for one in parts)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return self.parts[0].metric(n_inputs)

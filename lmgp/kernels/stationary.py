@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, checked_scales
 from lmgp.errors import InputError
-from lmgp.kernels.base import Bounds, Kernel, check_bounds, require, unsupported
+from lmgp.kernels.base import Bounds, Kernel, RadialPart, check_bounds, require, unsupported
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
 from lmgp.utils.lazy import Tensor, torch
 
@@ -28,7 +28,7 @@ class StationaryKernel(Kernel):
     """k(x, z) = variance · correlation(r²) with r² = Σⱼ (xⱼ − zⱼ)²/lengthscaleⱼ².
 
     A subclass implements `correlation`; and `scaled_density` and `mixing`, without which it has no spectral density and
-    no frequencies.
+    no frequencies. Where there is compiled code for it, `profile` is its name there, see `RadialPart`.
 
     Parameters
     ----------
@@ -54,6 +54,11 @@ class StationaryKernel(Kernel):
         self.variance = variance
         self.lengthscale_bounds = lengthscale_bounds
         self.variance_bounds = variance_bounds
+
+    @property
+    def profile(self) -> str:
+        """The name of the correlation in compiled code, where there is some; see `RadialPart`."""
+        raise NotImplementedError
 
     @abstractmethod
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:
@@ -142,6 +147,12 @@ class StationaryKernel(Kernel):
         pullback = StationaryPullback(self, X, theta)
         return pullback.covariance, pullback
 
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        if "profile" not in vars(type(self)):  # a subclass may be another function
+            return None
+        variance, alpha = (float(values[name]) if name in values else 1.0 for name in ("variance", "alpha"))
+        return (RadialPart(self.profile, values["lengthscale"].numpy(), variance, alpha),)
+
     def evaluate_diagonal(self, X: Floats) -> Floats:  # noqa: D102
         return np.full(len(X), self.prior_variance())
 
@@ -227,6 +238,8 @@ class GaussianKernel(StationaryKernel):
     array([[1.104, 3.   ]])
     """
 
+    profile = "gaussian"
+
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
 
@@ -294,6 +307,10 @@ class MaternKernel(StationaryKernel):
     ) -> None:
         super().__init__(lengthscale, variance, lengthscale_bounds=lengthscale_bounds, variance_bounds=variance_bounds)
         self.smoothness = smoothness
+
+    @property
+    def profile(self) -> str:  # noqa: D102
+        return f"matern{2.0 * self.smoothness:.0f}2"
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         scaled = 2.0 * self.smoothness * squares
@@ -370,6 +387,7 @@ class RationalQuadraticKernel(StationaryKernel):
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "alpha")
+    profile = "rational_quadratic"
 
     def __init__(
         self,

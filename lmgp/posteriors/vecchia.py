@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Rows, as_tensor
@@ -14,6 +14,9 @@ from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from lmgp.posteriors.rowsystems import RowSystems
 
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 2**21
@@ -91,8 +94,12 @@ class VecchiaLikelihood:
         self.positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
         self.n_positions = len(self.positions)
         self._metric: Floats | None = None
-        signs = rng.choice((-1.0, 1.0), (self.n_positions, rows.n_targets)) if rows.n_targets > 1 else None
-        self._signs = None if signs is None else torch.from_numpy(signs)
+        several, shape = rows.n_targets > 1, (self.n_positions, rows.n_targets)
+        self._signs = rng.choice((-1.0, 1.0), shape) if several else np.ones(shape)
+        # Of each row, over the common factor if there is one.
+        own, weights = self._rows.noise_variances, self._rows.weights
+        noises = np.ones(n) if own is None else own
+        self._noises: Floats = noises if weights is None else noises / weights
 
     def standard_error(self, terms: Floats) -> float:
         """Return the standard error of the mean of some terms as an estimate of the mean over all positions."""
@@ -123,24 +130,17 @@ class VecchiaLikelihood:
             return False
         self._metric = relative
         scaled, positions = self._rows.X / metric, self.positions
-        nearest = np.zeros((self.n_positions, self.n_neighbors), dtype=np.intp)
-        present = np.zeros(nearest.shape, dtype=bool)
+        self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
         for level in np.unique(levels):
             (members,) = np.nonzero(levels == level)
-            nearest[members], present[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
-        index = np.column_stack((nearest, positions))
-        self._sets = as_tensor(self._rows.X)[index]
-        self._present = torch.from_numpy(np.column_stack((present, np.ones(len(index), dtype=bool))))
-        self._y = torch.where(self._present[..., None], as_tensor(self._rows.Y)[index], 0.0)
-        self._index = torch.from_numpy(index)
+            self._near[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
         return True
 
-    def _earlier(self, scaled: Floats, positions: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-        """Return the nearest rows before each position, and which of them there are."""
+    def _earlier(self, scaled: Floats, positions: Indices) -> Indices:
+        """Return the nearest rows before each position, and −1 for those that there are not."""
         tree = KDTree(scaled, balanced_tree=scaled.shape[1] > FEW_COLUMNS, compact_nodes=False)
-        nearest = np.zeros((len(positions), self.n_neighbors), dtype=np.intp)
-        present = np.zeros(nearest.shape, dtype=bool)
+        nearest = np.full((len(positions), self.n_neighbors), -1, dtype=np.intp)
         # The share of the tree's rows that come before: of the nearest ones, it is as large but for chance.
         shares = np.maximum(positions, 1) / len(scaled)
         group = np.floor(8.0 * shares) if len(positions) >= MANY else np.zeros(len(positions))
@@ -153,10 +153,9 @@ class VecchiaLikelihood:
             _, found = tree.query(scaled[positions[members]], k=np.arange(1, k + 1), workers=workers)
             later = found >= positions[members, None]
             order = np.argsort(later, axis=1, kind="stable")[:, : self.n_neighbors]
-            there = ~np.take_along_axis(later, order, axis=1)
-            present[members, : order.shape[1]] = there
-            nearest[members, : order.shape[1]] = np.where(there, np.take_along_axis(found, order, axis=1), 0)
-        return nearest, present
+            earlier = np.where(later, -1, found)
+            nearest[members, : order.shape[1]] = np.take_along_axis(earlier, order, axis=1)
+        return nearest
 
     def __call__(self, kernel: Kernel, free: Floats) -> tuple[Floats, Floats, Floats]:
         """Evaluate the sample and its derivatives.
@@ -177,50 +176,52 @@ class VecchiaLikelihood:
         information : ndarray of shape (n_free + 1, n_free + 1)
             The expected Fisher information of the sample.
         """
-        theta, shares = torch.from_numpy(np.array(free, dtype=np.float64)), torch.from_numpy(self._shares)
+        systems, log_noise = self._systems(kernel, free), float(free[-1])
 
-        @no_grad
-        def evaluate(part: slice) -> tuple[Tensor, Tensor, Tensor]:
-            # A copy of the parameters for each position: its derivatives come apart from those of the others.
-            own = theta[:-1].expand(len(self._sets[part]), -1)
-            covariance, gradient = kernel.with_pullback(self._sets[part], own)
-            terms, score, information = self._of_targets(covariance, gradient, float(free[-1]), part)
-            share = shares[part, None]
-            return terms, (share * score).sum(dim=0), information
+        def evaluate(part: slice) -> tuple[Floats, Floats, Floats, Floats]:
+            if systems is None:
+                return self._derivatives(kernel, free, part)
+            drawn = self._near[part], self.positions[part], self._shares[part], self._signs[part]
+            return systems.conditionals(*drawn, self._rows.noise_variances is None)
 
-        terms, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
-        own, slope = torch.cat(terms).numpy() * self._shares, sum(scores).numpy()
-        weights = self._rows.weights
+        variances, squares, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
+        slope, weights = sum(scores), self._rows.weights
         if weights is not None and self._rows.noise_variances is None:
             # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
             slope[-1] -= 0.5 * self._rows.n_targets * float(self._shares @ (weights[self.positions] - 1.0))
-        return own - self._repetitions(float(free[-1])), slope, sum(informations).numpy()
+        log_variances = np.log(2.0 * math.pi * np.concatenate(variances))
+        return self._terms(log_variances, np.concatenate(squares), log_noise), slope, sum(informations)
 
-    def _of_targets(
-        self, covariance: Tensor, gradient: Pullback, log_noise: float, part: slice
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the terms of all targets, their score at each position, and the information."""
-        mean, variance, u, v = self._conditional(covariance, log_noise, part)
-        residual = self._y[part, -1] - mean
+    def _systems(self, kernel: Kernel, free: Floats) -> "RowSystems | None":
+        """Return the compiled way, where there is one."""
+        from lmgp.posteriors.rowsystems import RowSystems  # here, for it loads a compiler
+
+        factor = math.exp(free[-1]) if self._rows.noise_variances is None else 1.0
+        return RowSystems.of(kernel, free[:-1], self._rows.X, self._rows.Y, self._noises, factor)
+
+    def _terms(self, log_variances: Floats, squares: Floats, log_noise: float) -> Floats:
+        terms: Floats = -0.5 * (log_variances[:, None] + squares).sum(axis=1)
+        return self._shares * terms - self._repetitions(log_noise)
+
+    @no_grad
+    def _derivatives(self, kernel: Kernel, free: Floats, part: slice) -> tuple[Floats, Floats, Floats, Floats]:
+        """Evaluate positions as `RowSystems.conditionals`, by torch."""
+        theta, sets, log_noise = torch.from_numpy(np.array(free[:-1], dtype=np.float64)), self._sets(part), free[-1]
+        # A copy of the parameters for each position: its derivatives come apart from those of the others.
+        covariance, gradient = kernel.with_pullback(sets, theta.expand(len(sets), -1))
+        residual, variance, u, v = self._conditional(covariance, log_noise, part)
         pull, squared = residual / variance[:, None], residual.square() / variance[:, None]
-        terms = -0.5 * (torch.log(2.0 * math.pi * variance)[:, None] + squared).sum(dim=1)
-        if self._signs is None:
-            by_variance, signed = self._slopes(gradient, u, (u, v[..., 0]), log_noise, part)
-            pulled = signed * pull
-        else:
-            of_signs, of_pull = (v * self._signs[part, None]).sum(dim=-1), (v * pull[:, None]).sum(dim=-1)
-            by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part)
+        of_signs, of_pull = ((v * one[:, None]).sum(dim=-1) for one in (torch.from_numpy(self._signs[part]), pull))
+        by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part)
         score = pulled + 0.5 * by_variance * ((squared - 1.0).sum(dim=1) / variance)[:, None]
-        share, relative = torch.from_numpy(self._shares)[part], by_variance / variance[:, None]
+        share, relative = torch.from_numpy(self._shares[part]), by_variance / variance[:, None]
         information = signed.T @ (signed * (share / variance)[:, None])
         information += 0.5 * self._rows.n_targets * (relative.T @ (relative * share[:, None]))
-        return terms, score, information
+        return variance.numpy(), squared.numpy(), (share @ score).numpy(), information.numpy()
 
     def terms(self, kernel: Kernel, free: Floats) -> Floats:
         """Evaluate the terms alone, see `__call__`; in a third of the time."""
-        log_variances, squares = self._errors(kernel, free)
-        terms: Floats = -0.5 * (log_variances + squares).sum(axis=1)
-        return self._shares * terms - self._repetitions(float(free[-1]))
+        return self._terms(*self._errors(kernel, free), float(free[-1]))
 
     def squares(self, kernel: Kernel, free: Floats) -> Floats:
         """Estimate the mean over all rows of yᵀC⁻¹y of each target, shape (t,); see `__call__`."""
@@ -228,55 +229,61 @@ class VecchiaLikelihood:
 
     def _errors(self, kernel: Kernel, free: Floats) -> tuple[Floats, Floats]:
         """Return log 2πv and (y − mean)²/v of each position and target, with the conditional variance v."""
-        theta = torch.from_numpy(np.array(free[:-1], dtype=np.float64))
+        systems, theta = self._systems(kernel, free), torch.from_numpy(np.array(free[:-1], dtype=np.float64))
 
         @no_grad
-        def evaluate(part: slice) -> tuple[Tensor, Tensor]:
-            covariance = kernel.evaluate(self._sets[part], self._sets[part], theta.expand(len(self._sets[part]), -1))
-            mean, variance, _, _ = self._conditional(covariance, float(free[-1]), part)
-            squares = (self._y[part, -1] - mean).square() / variance[:, None]
-            return torch.log(2.0 * math.pi * variance)[:, None].expand_as(squares), squares
+        def evaluate(part: slice) -> tuple[Floats, Floats]:
+            if systems is not None:
+                return systems.errors(self._near[part], self.positions[part])
+            sets = self._sets(part)
+            covariance = kernel.evaluate(sets, sets, theta.expand(len(sets), -1))
+            residual, variance, _, _ = self._conditional(covariance, float(free[-1]), part)
+            return variance.numpy(), (residual.square() / variance[:, None]).numpy()
 
-        logs, squares = zip(*parallel_map(evaluate, self._chunks()), strict=True)
-        return torch.cat(logs).numpy(), torch.cat(squares).numpy()
+        variances, squares = zip(*parallel_map(evaluate, self._chunks()), strict=True)
+        return np.log(2.0 * math.pi * np.concatenate(variances)), np.concatenate(squares)
 
     def _chunks(self) -> list[slice]:
         return list(chunks(self.n_positions, (self.n_neighbors + 1) ** 2, BATCH_BYTES))
 
+    def _index(self, part: slice) -> Tensor:
+        """Return the rows of each set, its own last."""
+        return torch.from_numpy(np.column_stack((self._near[part], self.positions[part])))
+
+    def _sets(self, part: slice) -> Tensor:
+        return as_tensor(self._rows.X)[self._index(part)]
+
     def _noise(self, log_noise: float, part: slice) -> Tensor:
         """Return the noise variance of each row of each set, for its weight."""
-        rows, index = self._rows, self._index[part]
-        own = rows.noise_variances
-        noise = (
-            torch.full(index.shape, math.exp(log_noise), dtype=torch.float64) if own is None else as_tensor(own)[index]
-        )
-        return noise if rows.weights is None else noise / as_tensor(rows.weights)[index]
+        noise = torch.from_numpy(self._noises)[self._index(part)]
+        return noise.mul_(math.exp(log_noise)) if self._rows.noise_variances is None else noise
 
     def _conditional(self, covariance: Tensor, log_noise: float, part: slice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the mean and the variance of the last value of each set given the others, and their derivatives.
+        """Return residual and variance of the last value of each set given the others, and derivatives of its mean.
 
-        Means, of shape (n_sets, t), and v, of shape (n_sets, m + 1, t), are those of each target.
+        Residuals, of shape (n_sets, t), and v, of shape (n_sets, m + 1, t), are those of each target.
 
         With C the covariance of m values, k that with the last one, w = C⁻¹k and α = C⁻¹y, u = (−w, 1) and v = (α, 0):
         the mean changes by uᵀ dC v and the variance by uᵀ dC u.
         """
-        m, present = self.n_neighbors, self._present[part]
+        m, index = self.n_neighbors, self._index(part)
+        present = index >= 0
         if not present.all():
             # A neighbour that is absent is independent of the others; its value is 0.
             covariance = torch.where(present[:, :, None] & present[:, None, :], covariance, 0.0)
         noisy = covariance.clone()
         noisy.diagonal(dim1=-2, dim2=-1).add_(self._noise(log_noise, part))
-        y, section = self._y[part], noisy[:, :m, m:]
+        y, section = torch.where(present[..., None], as_tensor(self._rows.Y)[index], 0.0), noisy[:, :m, m:]
         factor, failed = torch.linalg.cholesky_ex(noisy[:, :m, :m])
         solved = torch.cholesky_solve(torch.cat((section, y[:, :m]), dim=2), factor)
         weights, coefficients = solved[..., 0], solved[..., 1:]
-        mean = (section * coefficients).sum(dim=1)
+        residual = y[:, m] - (section * coefficients).sum(dim=1)
         variance = noisy[:, m, m] - (section[..., 0] * weights).sum(dim=1)
         # What float64 cannot factorise is no value: a search turns back.
         variance = torch.where((failed == 0) & (variance > 0.0), variance, torch.nan)
         u = torch.where(present, torch.nn.functional.pad(-weights, (0, 1), value=1.0), 0.0)
         v = torch.where(present[..., None], torch.nn.functional.pad(coefficients, (0, 0, 0, 1)), 0.0)
-        return mean, variance, u, v
+        return residual, variance, u, v
 
     def _slopes(self, gradient: Pullback, u: Tensor, others: Sequence[Tensor], log_noise: float, part: slice) -> Tensor:
         """Return the derivatives of uᵀCv of each set for each v by all logarithms, shape (c, n_sets, n_free + 1)."""
@@ -299,7 +306,7 @@ class VecchiaLikelihood:
     def log_density(self, kernel: Kernel, free: Floats) -> Floats:
         """Estimate the log density of all rows, in nats, of each target, shape (t,); see `terms`."""
         log_variances, squares = self._errors(kernel, free)
-        terms = -0.5 * self._shares[:, None] * (log_variances + squares)
+        terms = -0.5 * self._shares[:, None] * (log_variances[:, None] + squares)
         repeated = np.reshape(self._repetitions(float(free[-1])) / self._rows.n_targets, (-1, 1))
         density: Floats = (terms - repeated).mean(axis=0) * self._n
         return density

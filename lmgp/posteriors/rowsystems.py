@@ -1,0 +1,491 @@
+"""Thousands of small systems, each of the rows near to one row, in compiled loops: for radial kernels and their sums.
+
+numba is imported with this module: what uses it imports it where it is used. All that is compiled is in this file, by
+whose date numba knows whether what it keeps on disk is of today.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from lmgp.data import Floats, Indices
+from lmgp.kernels.base import Kernel
+from lmgp.kernels.stationary import VAST
+from lmgp.utils.lazy import torch
+
+# The names of `RadialPart.profile`, and their numbers in compiled code.
+PROFILES = ("gaussian", "matern12", "matern32", "matern52", "rational_quadratic")
+GAUSSIAN, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC = range(5)
+
+# Pairs of rows that are taken at a time, in a processor's first cache; and rows of a factor, of which four at a time
+# are subtracted from those below them.
+PAIRS, PANEL = 1024, 8
+
+# e^x = 2^n e^r: n is rounded by adding a number beyond which there are no fractions. That leaves n + 1023, the exponent
+# of 2^n, in the last bits. Below the least x, e^x is zero.
+SHIFT, LEAST = 1.5 * 2.0**52 + 1023.0, -708.0
+LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
+SERIES = tuple(1.0 / math.factorial(degree) for degree in range(13))
+
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+# In the order of the formulas; and sums in any order.
+exact, summed = (njit(**OPTIONS, fastmath=flags) for flags in ({"contract"}, {"contract", "reassoc", "nsz"}))
+
+real = types.float64
+vector, matrix, indices, many_indices, flags = (
+    types.Array(kind, n_axes, "C", readonly=True)
+    for kind, n_axes in ((real, 1), (real, 2), (types.intp, 1), (types.intp, 2), (types.boolean, 1))
+)
+KERNEL = (indices, many_indices, matrix, vector, vector)
+ROWS = (matrix, matrix, vector, real)
+
+
+def kept(*arguments: Any) -> Any:
+    """Compile a function of typed arguments, and keep it on disk where there is a folder for it."""
+
+    def decorated(function: Any) -> Any:
+        try:
+            return njit(types.void(*arguments), cache=True, **OPTIONS)(function)
+        except RuntimeError:  # nothing can be written
+            return njit(types.void(*arguments), **OPTIONS)(function)
+
+    return decorated
+
+
+@intrinsic
+def _power_of_two(typing: Any, shifted: Any) -> Any:
+    """Return 2^n of n + SHIFT."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        whole = ir.IntType(64)
+        exponent = builder.shl(builder.bitcast(arguments[0], whole), ir.Constant(whole, 52))
+        return builder.bitcast(exponent, ir.DoubleType())
+
+    return types.float64(types.float64), generate
+
+
+@exact
+def _exp(x: float) -> float:
+    """Return e^x of x ≤ 0, in arithmetic that vectorises: to 2e-16 of it."""
+    shifted = max(x, LEAST) * LOG2_E + SHIFT
+    n = shifted - SHIFT
+    r = (max(x, LEAST) - n * LN2_HIGH) - n * LN2_LOW
+    total = SERIES[12]
+    total = total * r + SERIES[11]
+    total = total * r + SERIES[10]
+    total = total * r + SERIES[9]
+    total = total * r + SERIES[8]
+    total = total * r + SERIES[7]
+    total = total * r + SERIES[6]
+    total = total * r + SERIES[5]
+    total = total * r + SERIES[4]
+    total = total * r + SERIES[3]
+    total = total * r + SERIES[2]
+    total = total * r + 1.0
+    total = total * r + 1.0
+    return total * _power_of_two(shifted) if x > LEAST else 0.0
+
+
+@exact
+def _evaluate(profile, alpha, variance, squares, values):
+    """Write a part of the kernel at squared distances."""
+    if profile == GAUSSIAN:
+        for p in range(len(squares)):
+            values[p] = variance * _exp(-0.5 * squares[p])
+    elif profile == MATERN12:
+        for p in range(len(squares)):
+            values[p] = variance * _exp(-math.sqrt(min(squares[p], VAST)))
+    elif profile == MATERN32:
+        for p in range(len(squares)):
+            r = math.sqrt(min(3.0 * squares[p], VAST))
+            values[p] = variance * (1.0 + r) * _exp(-r)
+    elif profile == MATERN52:
+        for p in range(len(squares)):
+            r = math.sqrt(min(5.0 * squares[p], VAST))
+            values[p] = variance * (1.0 + r + r * r * (1.0 / 3.0)) * _exp(-r)
+    else:
+        for p in range(len(squares)):
+            values[p] = variance * math.exp(-alpha * math.log1p(squares[p] / (2.0 * alpha)))
+
+
+@exact
+def _slope(profile, alpha, squares, values, slopes):
+    """Write −2 dk/dr² of a part of the kernel, of whose values k is one; 0 where it has no bound."""
+    if profile == GAUSSIAN:
+        for p in range(len(squares)):
+            slopes[p] = values[p]
+    elif profile == MATERN12:
+        for p in range(len(squares)):
+            slopes[p] = values[p] / math.sqrt(squares[p]) if squares[p] > 0.0 else 0.0
+    elif profile == MATERN32:
+        for p in range(len(squares)):
+            slopes[p] = 3.0 * values[p] / (1.0 + math.sqrt(min(3.0 * squares[p], VAST)))
+    elif profile == MATERN52:
+        for p in range(len(squares)):
+            r = math.sqrt(min(5.0 * squares[p], VAST))
+            slopes[p] = (5.0 / 3.0) * values[p] * (1.0 + r) / (1.0 + r + r * r * (1.0 / 3.0))
+    else:
+        for p in range(len(squares)):
+            slopes[p] = values[p] / (1.0 + squares[p] / (2.0 * alpha))
+
+
+@exact
+def _difference(x, first, last, found):
+    """Write (xᵢ − xⱼ)² of i in [first, last) and all j > i."""
+    start = 0
+    for i in range(first, last):
+        after, into, own = x[i + 1 :], found[start : start + len(x) - i - 1], x[i]
+        for j in range(len(after)):
+            into[j] = (after[j] - own) * (after[j] - own)
+        start += len(after)
+
+
+@exact
+def _tile(first, n):
+    """Return up to which row all pairs with later rows are taken at a time, and their number."""
+    last, pairs = first + 1, n - first - 1
+    while last < n and pairs + n - last - 1 <= PAIRS:
+        pairs += n - last - 1
+        last += 1
+    return last, pairs
+
+
+@exact
+def _add(factor, values, into):
+    for p in range(len(into)):
+        into[p] += factor * values[p]
+
+
+@summed
+def _dot(left, right):
+    total = 0.0
+    for p in range(len(left)):
+        total += left[p] * right[p]
+    return total
+
+
+@exact
+def _covariances(kernel, points, n, difference, squares, values):
+    """Write r² and the values of each part of the kernel, of all pairs of n points."""
+    profiles, _, ratios, variances, alphas = kernel
+    first, start = 0, 0
+    while first < n:
+        last, pairs = _tile(first, n)
+        of_tile = difference[:pairs]
+        squares[:, start : start + pairs] = 0.0
+        for column in range(len(points)):
+            _difference(points[column, :n], first, last, of_tile)
+            for part in range(len(profiles)):
+                _add(ratios[part, column], of_tile, squares[part, start : start + pairs])
+        for part in range(len(profiles)):
+            r2, into = squares[part, start : start + pairs], values[part, start : start + pairs]
+            _evaluate(profiles[part], alphas[part], variances[part], r2, into)
+        first, start = last, start + pairs
+
+
+@exact
+def _factorise(system, m, width):
+    """Write the Cholesky factor U of the first m columns, and U⁻ᵀ times the others; say whether there is one."""
+    for start in range(0, m, PANEL):
+        stop = min(start + PANEL, m)
+        for i in range(start, stop):
+            row = system[i, i:width]
+            for k in range(start, i):
+                above = system[k, i:width]
+                _add(-above[0], above, row)
+            if not row[0] > 0.0:
+                return False
+            factor = 1.0 / math.sqrt(row[0])
+            for j in range(len(row)):
+                row[j] *= factor
+        for i in range(stop, m):
+            row = system[i, i:width]
+            for k in range(start, stop, 4):
+                a, b = system[k, i:width], system[k + 1, i:width]
+                c, d = system[k + 2, i:width], system[k + 3, i:width]
+                of_a, of_b, of_c, of_d = a[0], b[0], c[0], d[0]
+                for j in range(len(row)):
+                    row[j] -= of_a * a[j] + of_b * b[j] + of_c * c[j] + of_d * d[j]
+    return True
+
+
+@exact
+def _room(kernel, n_columns, m, t):
+    n_parts, pairs = len(kernel[0]), m * (m + 1) // 2
+    system, points, difference = np.empty((m, m + 1 + t)), np.empty((n_columns, m + 1)), np.empty(PAIRS + m)
+    return system, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
+
+
+@exact
+def _solve(kernel, scale, rows, near, test, room):
+    """Solve the system of the m rows near to a test: U, U⁻ᵀk and U⁻ᵀy beside each other; say whether it can be."""
+    X, Y, noise, factor = rows
+    system, points, difference, squares, values = room
+    m, prior, start = len(near), kernel[3].sum(), 0
+    for column in range(len(points)):
+        for i in range(m):
+            points[column, i] = X[near[i], column] * scale[column]
+        points[column, m] = test[column] * scale[column]
+    _covariances(kernel, points, m + 1, difference, squares, values)
+    for i in range(m):
+        after = system[i, i + 1 : m + 1]
+        after[:] = 0.0
+        for part in range(len(values)):
+            _add(1.0, values[part, start : start + m - i], after)
+        system[i, i] = prior + factor * noise[near[i]]
+        system[i, m + 1 : m + 1 + Y.shape[1]] = Y[near[i]]
+        start += m - i
+    return _factorise(system, m, m + 1 + Y.shape[1])
+
+
+@kept(*KERNEL, vector, *ROWS, many_indices, matrix, real[:, ::1], real[::1], real[:, ::1], types.boolean[::1])
+def _predictions(
+    profiles, slots, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, means, reductions, surprises,
+    solved,
+):  # fmt: skip
+    kernel, rows, t = (profiles, slots, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    room = _room(kernel, X.shape[1], near.shape[1], t)
+    system = room[0]
+    for number in range(len(near)):
+        there = near[number][near[number] >= 0]
+        m = len(there)
+        solved[number] = _solve(kernel, scale, rows, there, tests[number], room)
+        reduction = 0.0
+        for i in range(m):
+            reduction += system[i, m] ** 2
+        reductions[number] = reduction
+        for target in range(t):
+            mean = square = 0.0
+            for i in range(m):
+                mean += system[i, m] * system[i, m + 1 + target]
+                square += system[i, m + 1 + target] ** 2
+            means[number, target], surprises[number, target] = mean, square / max(m, 1)
+
+
+@exact
+def _back(system, m, x):
+    """Write U⁻¹x into x."""
+    for i in range(m - 1, -1, -1):
+        x[i] = (x[i] - _dot(system[i, i + 1 : m], x[i + 1 : m])) / system[i, i]
+
+
+@exact
+def _derivatives(kernel, n, room, directions, work, found):
+    """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of all parameters."""
+    profiles, slots, ratios, variances, alphas = kernel
+    _, points, difference, squares, values = room
+    slope, weights, pulled = work
+    first, start, u = 0, 0, directions[0, :n]
+    for a in range(len(directions)):
+        for part in range(len(profiles)):
+            found[a, slots[part, 1]] += variances[part] * _dot(u, directions[a, :n])
+    while first < n:
+        last, pairs = _tile(first, n)
+        for a in range(len(directions)):
+            at, v = 0, directions[a, :n]
+            for i in range(first, last):
+                into, of_v, of_u = weights[a, at : at + n - i - 1], v[i + 1 :], u[i + 1 :]
+                of_i, v_of_i = u[i], v[i]
+                for j in range(len(into)):
+                    into[j] = of_i * of_v[j] + v_of_i * of_u[j]
+                at += len(into)
+        for part in range(len(profiles)):
+            r2, k = squares[part, start : start + pairs], values[part, start : start + pairs]
+            by_lengthscale, by_variance, by_alpha = slots[part]
+            _slope(profiles[part], alphas[part], r2, k, slope)
+            for a in range(len(directions)):
+                of_pairs, into = weights[a, :pairs], pulled[part, a, :pairs]
+                for p in range(pairs):
+                    into[p] = of_pairs[p] * slope[p]
+                found[a, by_variance] += _dot(of_pairs, k)
+                if by_variance == by_lengthscale + 1:  # one for all columns
+                    found[a, by_lengthscale] += _dot(into, r2)
+                if by_alpha > 0:
+                    for p in range(pairs):
+                        x = r2[p] / (2.0 * alphas[part])
+                        found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
+        for column in range(len(points)):
+            _difference(points[column, :n], first, last, difference)
+            for part in range(len(profiles)):
+                slot = slots[part, 0] + column
+                if slots[part, 1] > slots[part, 0] + 1:
+                    for a in range(len(directions)):
+                        found[a, slot] += ratios[part, column] * _dot(pulled[part, a, :pairs], difference[:pairs])
+        first, start = last, start + pairs
+
+
+@kept(
+    *KERNEL, vector, *ROWS, types.boolean, many_indices, indices, vector, matrix, real[::1], real[:, ::1],
+    real[::1], real[:, ::1],
+)  # fmt: skip
+def _conditionals(
+    profiles, slots, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own, shares, signs,
+    of_variance, squared, score, information,
+):  # fmt: skip
+    kernel, rows, t = (profiles, slots, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    m, n_directions = near.shape[1], 2 + (t > 1)
+    room = _room(kernel, X.shape[1], m, t)
+    system, by_noise = room[0], len(score) - 1
+    directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
+    pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
+    work = np.empty(PAIRS + m), np.empty((n_directions, PAIRS + m)), pulled
+    for number in range(len(near)):
+        there, row, share = near[number][near[number] >= 0], own[number], shares[number]
+        m = len(there)
+        solved = _solve(kernel, scale, rows, there, X[row], room)
+        directions[:, m] = 0.0
+        directions[0, m] = 1.0
+        variance = variances.sum() + factor * noise[row]
+        for i in range(m):
+            directions[0, i] = -system[i, m]
+            variance -= system[i, m] ** 2
+        if not (solved and variance > 0.0):
+            variance = np.nan
+        of_variance[number] = variance
+        excess = 0.0
+        for target in range(t):
+            residual = Y[row, target]
+            for i in range(m):
+                residual -= system[i, m] * system[i, m + 1 + target]
+            pulls[target], squared[number, target] = residual / variance, residual**2 / variance
+            excess += residual**2 / variance - 1.0
+        directions[1:, :m] = 0.0
+        for target in range(t):
+            for i in range(m):
+                directions[1, i] += signs[number, target] * system[i, m + 1 + target]
+                if t > 1:
+                    directions[2, i] += pulls[target] * system[i, m + 1 + target]
+        for a in range(n_directions):
+            _back(system, m, directions[a, :m])
+        found[:] = 0.0
+        _derivatives(kernel, m + 1, room, directions, work, found)
+        if noisy:
+            for a in range(n_directions):
+                for i in range(m):
+                    found[a, by_noise] += directions[0, i] * directions[a, i] * factor * noise[there[i]]
+            found[0, by_noise] += factor * noise[row]
+        of_pull = 1.0 if t > 1 else pulls[0]
+        by_variance, of_mean, of_score = found[0], found[1], found[n_directions - 1]
+        for a in range(len(score)):
+            score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
+            _add(share / variance * of_mean[a], of_mean, information[a])
+            _add(0.5 * t * share / variance**2 * by_variance[a], by_variance, information[a])
+
+
+@dataclass(frozen=True)
+class RowSystems:
+    """Training rows and a kernel, as compiled functions take them.
+
+    Attributes
+    ----------
+    kernel : tuple of ndarray
+        Of each part its profile; where its first lengthscale, its variance and its alpha are among all parameters, the
+        last −1 where it has none; the squared ratio of each column's shortest lengthscale to its own; its variance; and
+        its alpha.
+    scale : ndarray of shape (d,)
+        What columns are multiplied by: one over the shortest lengthscale of any part.
+    rows : tuple
+        X, Y, and the noise variances of rows, as the product of an array and a number.
+    free : ndarray of bool of shape (n_parameters,)
+        Which of the parameters are free.
+    """
+
+    kernel: tuple[Any, ...]
+    scale: Floats
+    rows: tuple[Floats, Floats, Floats, float]
+    free: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, theta: Floats | None, X: Floats, Y: Floats, noise: Floats, factor: float = 1.0
+    ) -> Self | None:
+        """Return the systems of a kernel at given logarithms of its free parameters, if its parts are all radial."""
+        given = None if theta is None else torch.from_numpy(np.array(theta, dtype=np.float64))
+        parts = kernel.radial_parts(kernel.values(given, torch.device("cpu")))
+        if parts is None:
+            return None
+        lengthscales = np.array([np.broadcast_to(part.lengthscale, X.shape[1]) for part in parts])
+        least, slots, start = lengthscales.min(axis=0), [], 0
+        for part in parts:
+            by_variance, rational = start + part.lengthscale.size, part.profile == "rational_quadratic"
+            slots.append((start, by_variance, by_variance + 1 if rational else -1))
+            start = by_variance + (2 if rational else 1)
+        arrays = (
+            np.array([PROFILES.index(part.profile) for part in parts], dtype=np.intp),
+            np.array(slots, dtype=np.intp),
+            np.square(least / lengthscales),
+            *(np.array([getattr(part, name) for part in parts]) for name in ("variance", "alpha")),
+        )
+        free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
+        rows = (np.ascontiguousarray(X), np.ascontiguousarray(Y), noise, factor)
+        return cls(arrays, 1.0 / least, rows, free)
+
+    def predict(self, near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+        """Predict each test from the rows near to it.
+
+        Parameters
+        ----------
+        near : ndarray of int of shape (n, m)
+            −1 where there is no row.
+        tests : ndarray of shape (n, d)
+
+        Returns
+        -------
+        means : ndarray of shape (n, t)
+        reductions : ndarray of shape (n,)
+            By how much the rows reduce the variance.
+        surprises : ndarray of shape (n, t)
+            yᵀC⁻¹y of them, over their number.
+        solved : ndarray of bool of shape (n,)
+            Whether float64 allows a Cholesky factorisation; without, there is no prediction.
+        """
+        n, t = len(near), self.rows[1].shape[1]
+        found = np.empty((n, t)), np.empty(n), np.empty((n, t)), np.empty(n, dtype=bool)
+        _predictions(*self.kernel, self.scale, *self.rows, near, np.ascontiguousarray(tests), *found)
+        return found
+
+    def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
+        """Evaluate the first two results of `conditionals` alone."""
+        X, Y, noise, factor = self.rows
+        means, reductions, _, solved = self.predict(near, X[own])
+        variances = self.kernel[3].sum() + factor * noise[own] - reductions
+        variances[~solved | ~(variances > 0.0)] = np.nan
+        return variances, (Y[own] - means) ** 2 / variances[:, None]
+
+    def conditionals(
+        self, near: Indices, own: Indices, shares: Floats, signs: Floats, noisy: bool
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Evaluate conditional densities of rows given those near to them, with derivatives.
+
+        Parameters
+        ----------
+        near : ndarray of int of shape (n, m)
+            −1 where there is no row.
+        own : ndarray of int of shape (n,)
+        shares : ndarray of shape (n,)
+            By which derivatives are multiplied.
+        signs : ndarray of shape (n, t)
+            See `VecchiaLikelihood`.
+        noisy : bool
+            Whether the noise variances have a common factor, by whose logarithm derivatives are.
+
+        Returns
+        -------
+        variances : ndarray of shape (n,)
+            Not a number where float64 does not allow a Cholesky factorisation.
+        squares : ndarray of shape (n, t)
+            (y − mean)² over the variance.
+        score : ndarray of shape (n_free + 1,)
+        information : ndarray of shape (n_free + 1, n_free + 1)
+        """
+        n, t, size = len(near), self.rows[1].shape[1], len(self.free) + 1
+        found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
+        _conditionals(*self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, *found)
+        kept = np.append(self.free, True)
+        return found[0], found[1], found[2][kept], found[3][np.ix_(kept, kept)]

@@ -1,0 +1,113 @@
+"""Compiled systems of few rows, against those by torch, and against dense algebra."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lmgp import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from lmgp.data import Rows
+from lmgp.kernels.base import Kernel
+from lmgp.posteriors.rowsystems import RowSystems
+from lmgp.posteriors.vecchia import VecchiaLikelihood
+from tests.conftest import ARGUMENTS, NOISE, rows_and_noises
+
+Floats = NDArray[np.float64]
+
+SHORT, LONG = [0.9, 1.6, 0.7], [2.1, 0.8, 3.0]
+RADIAL: dict[str, Kernel] = {
+    "gaussian": GaussianKernel(SHORT, 1.4),
+    "one_lengthscale": GaussianKernel(1.1, 1.4),
+    "matern12": MaternKernel(LONG, 1.3, smoothness=0.5),
+    "matern32": MaternKernel(SHORT, 0.7),
+    "matern52": MaternKernel(0.8, 1.1, smoothness=2.5),
+    "rational_quadratic": RationalQuadraticKernel(LONG, 1.2, alpha=0.8),
+    "one_lengthscale_and_alpha": RationalQuadraticKernel(1.5, 1.2, alpha=2.3),
+    "sum": MaternKernel(LONG, 1.3, smoothness=0.5) + MaternKernel(SHORT, 0.6, smoothness=2.5),
+    "scaled": 0.3 * (RationalQuadraticKernel(LONG) + 2.0 * MaternKernel(0.9)) + GaussianKernel(SHORT, 0.2),
+    "fixed": MaternKernel(LONG, 1.3, lengthscale_bounds="fixed")
+    + RationalQuadraticKernel(SHORT, 0.6, variance_bounds="fixed", alpha_bounds="fixed"),
+}
+
+
+def cube(n: int, n_targets: int = 1) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (n, 3))
+    X[n // 2 : n // 2 + 5] = X[:5]  # copies
+    Y = np.sin(2.0 * X[:, :1] + np.arange(n_targets)) + np.abs(X[:, 1:2]) + 0.2 * rng.normal(size=(n, n_targets))
+    return X, Y - Y.mean(axis=0)
+
+
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RowSystems, "of", lambda *_: None)
+
+
+def likelihoods(rows: Rows, kernel: Kernel, n_neighbors: int, monkeypatch: pytest.MonkeyPatch):
+    """All that a likelihood says, compiled and by torch."""
+    likelihood = VecchiaLikelihood(rows, 60, n_neighbors, np.random.default_rng(0))
+    likelihood.look_for_neighbours(kernel.metric(rows.X.shape[1]))
+    free = np.append(kernel.theta + 0.1, np.log(NOISE))
+
+    def found():
+        return *likelihood(kernel, free), likelihood.terms(kernel, free), likelihood.log_density(kernel, free)
+
+    compiled = found()
+    by_torch(monkeypatch)
+    return compiled, found()
+
+
+class TestLikelihood:
+    @pytest.mark.parametrize("arguments", ARGUMENTS)
+    @pytest.mark.parametrize("name", RADIAL)
+    def test_is_that_by_torch(self, name: str, arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, Y = cube(120)
+        rows, _ = rows_and_noises(X, Y[:, 0], arguments)
+        for compiled, expected in zip(*likelihoods(rows, RADIAL[name], 13, monkeypatch), strict=True):
+            np.testing.assert_allclose(compiled, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+
+    @pytest.mark.parametrize("n_neighbors", [1, 7, 8, 9, 70])
+    def test_of_several_targets(self, n_neighbors: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Of which every number of neighbours has positions with fewer rows before them."""
+        rows = Rows(*cube(100, 3), weights=np.random.default_rng(1).uniform(0.5, 2.0, 100))
+        for compiled, expected in zip(*likelihoods(rows, RADIAL["scaled"], n_neighbors, monkeypatch), strict=True):
+            np.testing.assert_allclose(compiled, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+
+    def test_of_one_column(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, Y = cube(100)
+        rows, kernel = Rows(X[:, :1], Y), MaternKernel([0.7], smoothness=0.5) + GaussianKernel(2.0)
+        for compiled, expected in zip(*likelihoods(rows, kernel, 9, monkeypatch), strict=True):
+            np.testing.assert_allclose(compiled, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+
+    def test_columns_in_any_unit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, Y = cube(100)
+        units = np.array([1e-180, 1e170, 1.0])
+        kernel = MaternKernel(SHORT) + MaternKernel(LONG, smoothness=0.5)
+        (plain, *_), _ = likelihoods(Rows(X, Y), kernel, 9, monkeypatch)
+        monkeypatch.undo()
+        (scaled, *_), _ = likelihoods(Rows(X * units, Y), kernel.rescaled(units), 9, monkeypatch)
+        np.testing.assert_allclose(scaled, plain, rtol=1e-9)
+
+    def test_slope_of_a_rough_kernel_between_rows_that_are_all_but_copies(self) -> None:
+        """By finite differences: torch leaves the slope of such pairs out."""
+        X, Y = cube(60)
+        X[:30] = X[30:] + 1e-7
+        likelihood = VecchiaLikelihood(Rows(X, Y), 60, 20, np.random.default_rng(0))
+        likelihood.look_for_neighbours(np.ones(3))
+        kernel, step = MaternKernel(1.0, smoothness=0.5), 1e-4
+        slope = likelihood(kernel, np.log([1.0, 1.0, 1e-3]))[1]
+        for parameter, unit in enumerate(np.eye(3)):
+            above, below = (
+                likelihood.terms(kernel, np.log([1.0, 1.0, 1e-3]) + way * unit).sum() for way in (step, -step)
+            )
+            assert slope[parameter] == pytest.approx((above - below) / (2.0 * step), rel=1e-5)
+
+    def test_where_one_position_fails_nothing_else_does(self) -> None:
+        X, Y = cube(60)
+        X[:12] = X[0]
+        likelihood = VecchiaLikelihood(Rows(X, Y), 60, 5, np.random.default_rng(0))
+        likelihood.look_for_neighbours(np.ones(3))
+        kernel = GaussianKernel(1.0)
+        terms, slope, information = likelihood(kernel, np.append(kernel.theta, -90.0))
+        assert 0 < np.count_nonzero(np.isnan(terms)) < 30
+        np.testing.assert_array_equal(np.isnan(terms), np.isnan(likelihood.terms(kernel, np.append(kernel.theta, -90))))
+        assert np.isnan(slope).all()
+        assert np.isnan(information).all()
