@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from lmgp.neighbours.trees import others, tree_of_rows, tree_points
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
-from lmgp.utils.lazy import Tensor, no_grad, torch
+from lmgp.utils.lazy import no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
@@ -110,10 +111,11 @@ class NearestPosterior(Posterior):
         """Predict training rows from the rows nearest to each without itself: each has its own."""
         index = np.arange(self.n_rows) if index is None else index
         means, variances = np.empty((len(index), self._rows.n_targets)), self.prior_variance(self._rows.X[index])
+        of_rows = self._alone()
 
         def solve(part: slice) -> None:
             near = others(self._tree, index[part], self.n_neighbors)
-            means[part], reduction, _ = self._of_rows(torch.from_numpy(near), self._X[index[part], None])
+            means[part], reduction, _ = of_rows(near, self._rows.X[index[part]])
             variances[part] = np.maximum(variances[part] - reduction, 0.0)
 
         self._in_batches(solve, len(index))
@@ -134,14 +136,13 @@ class NearestPosterior(Posterior):
             return means, variances, surprises
         points = tree_points(self.kernel, X)
         prior = self.kernel.evaluate_diagonal(X) if variance else np.zeros(len(X))
+        of_rows = self._alone(variance)
         cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
 
         def solve(sets: Indices, members: Indices) -> None:
             """Predict `members` from one set of rows, shape (n,), or each from its own, shape (n_members, n)."""
-            tests = as_tensor(X[members])
-            means[members], reduction, surprises[members] = self._of_rows(
-                torch.from_numpy(sets), tests if sets.ndim == 1 else tests[:, None], variance
-            )
+            found = of_rows(sets, X[members]) if sets.ndim > 1 else self._of_rows(sets, X[members], variance)
+            means[members], reduction, surprises[members] = found
             variances[members] = np.maximum(prior[members] - reduction, 0.0)
 
         def solve_cell(cell: Cell) -> Indices:
@@ -172,9 +173,28 @@ class NearestPosterior(Posterior):
         for part in chunks(n, self.n_neighbors**2, ACCELERATOR_BYTES):
             solve(part)
 
+    def _alone(self, variance: bool = True) -> Callable[[Indices, Floats], tuple[Floats, Floats, Floats]]:
+        """Return a function that predicts tests, each from rows of its own, as `_of_rows`."""
+        from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
+
+        systems = None
+        if not self._arithmetic.accelerated and self.n_neighbors <= MOST:
+            systems = RowSystems.of(self.kernel, None, self._rows.X, self._rows.Y, self._noise_of_rows.numpy())
+        if systems is None:
+            return partial(self._of_rows, variance=variance)
+
+        def predict(near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats]:
+            *found, solved = systems.predict(near, tests)
+            if not solved.all():  # which torch corrects, or refuses
+                for into, corrected in zip(found, self._of_rows(near[~solved], tests[~solved]), strict=True):
+                    into[~solved] = corrected
+            return found[0], found[1], found[2]
+
+        return predict
+
     @no_grad
-    def _of_rows(self, near: Tensor, tests: Tensor, variance: bool = True) -> tuple[Floats, Floats, Floats]:
-        """Predict tests of shape (..., m, d) from rows of shape (..., n).
+    def _of_rows(self, near: Indices, tests: Floats, variance: bool = True) -> tuple[Floats, Floats, Floats]:
+        """Predict tests of shape (m, d) from the same rows, of shape (n,), or each from its own, of shape (m, n).
 
         Returns
         -------
@@ -185,9 +205,10 @@ class NearestPosterior(Posterior):
         """
         place, n, t = self._arithmetic.place, near.shape[-1], self._rows.n_targets
         X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, as_tensor(self._rows.Y)))
+        own = as_tensor(tests).to(place)
         values = {name: value.to(place) for name, value in self._values.items()}
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
-        joint = self.kernel.evaluate_at(torch.cat((X, tests.to(place)), dim=-2), X, values)
+        joint = self.kernel.evaluate_at(torch.cat((X, own if near.ndim == 1 else own[:, None]), dim=-2), X, values)
         factor = factorise(joint[..., :n, :], noise)
         if variance:
             solved = solve_lower(factor, torch.cat((given, joint[..., n:, :].mT), dim=-1))

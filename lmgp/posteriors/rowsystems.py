@@ -23,8 +23,11 @@ from lmgp.utils.lazy import torch
 PROFILES = ("gaussian", "matern12", "matern32", "matern52", "rational_quadratic")
 GAUSSIAN, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC = range(5)
 
+# Larger systems are solved in less time by BLAS.
+MOST = 1024
+
 # Pairs of rows that are taken at a time, in a processor's first cache; and rows of a factor, of which four at a time
-# are subtracted from those below them.
+# are subtracted from two below them.
 PAIRS, PANEL = 1024, 8
 
 # e^x = 2^n e^r: n is rounded by adding a number beyond which there are no fractions. That leaves n + 1023, the exponent
@@ -204,21 +207,23 @@ def _factorise(system, m, width):
             factor = 1.0 / math.sqrt(row[0])
             for j in range(len(row)):
                 row[j] *= factor
-        for i in range(stop, m):
-            row = system[i, i:width]
+        for i in range(stop, m, 2):
+            row, other = system[i, i:width], system[i + 1, i:width]  # below the last one there is room
             for k in range(start, stop, 4):
                 a, b = system[k, i:width], system[k + 1, i:width]
                 c, d = system[k + 2, i:width], system[k + 3, i:width]
                 of_a, of_b, of_c, of_d = a[0], b[0], c[0], d[0]
+                on_a, on_b, on_c, on_d = a[1], b[1], c[1], d[1]
                 for j in range(len(row)):
                     row[j] -= of_a * a[j] + of_b * b[j] + of_c * c[j] + of_d * d[j]
+                    other[j] -= on_a * a[j] + on_b * b[j] + on_c * c[j] + on_d * d[j]
     return True
 
 
 @exact
 def _room(kernel, n_columns, m, t):
     n_parts, pairs = len(kernel[0]), m * (m + 1) // 2
-    system, points, difference = np.empty((m, m + 1 + t)), np.empty((n_columns, m + 1)), np.empty(PAIRS + m)
+    system, points, difference = np.zeros((m + 1, m + 1 + t)), np.empty((n_columns, m + 1)), np.empty(PAIRS + m)
     return system, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
 
 
