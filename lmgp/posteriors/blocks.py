@@ -1,6 +1,6 @@
 """The covariance of all rows, as a map sees it between blocks and as it is within them: its inverse times vectors."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 
@@ -88,24 +88,30 @@ class BlockCovariance:
         halves = [float(factor.diagonal().log().sum()) for factor in (self.factor, *self._factors)]
         return 2.0 * sum(halves)
 
-    @no_grad
-    def of_rows(self, index: Indices) -> Iterator[tuple[Indices, Tensor, Tensor]]:
-        """Yield, for each block, those of its rows that are wanted, their diagonal of C⁻¹, and their columns of ΦᵀC⁻¹.
+    def of_rows(self, index: Indices, take: Callable[[Indices, Tensor, Tensor], None]) -> None:
+        """Give a function, for each block, those of its rows that are wanted, their diagonal of C⁻¹, and their ΦᵀC⁻¹.
 
         Parameters
         ----------
         index : ndarray of int
             The rows that are wanted.
+        take : callable
+            Takes the wanted rows of a block, shape (m,), their diagonal, (m,), and columns of shape (D, m): of several
+            blocks at a time.
         """
         wanted = torch.zeros(len(self._mapped), dtype=torch.bool)
         wanted[torch.from_numpy(index)] = True
-        for block, factor in zip(self._blocks, self._factors, strict=True):
+
+        @no_grad
+        def of_block(number: int) -> None:
+            block, factor = self._blocks[number], self._factors[number]
             some = wanted[block]
-            if some.any():
-                inverse = torch.cholesky_inverse(factor)[:, some]
-                seen = self._mapped[block].T @ inverse
-                pulls = _solve(self.factor, seen)
-                yield block[some].numpy(), inverse[some].diagonal() - (seen * pulls).sum(dim=0), pulls
+            inverse = _solve(factor, torch.eye(len(block), dtype=torch.float64)[:, some])
+            seen = self._mapped[block].T @ inverse
+            pulls = _solve(self.factor, seen)
+            take(block[some].numpy(), inverse[some].diagonal() - (seen * pulls).sum(dim=0), pulls)
+
+        parallel_map(of_block, [number for number, block in enumerate(self._blocks) if wanted[block].any()])
 
     def _within_blocks(self, V: Tensor) -> Tensor:
         """Return B⁻¹V."""

@@ -158,7 +158,8 @@ class ResidualPosterior(Posterior):
         index = np.arange(n) if index is None else index
         means, variances = np.empty(self._rows.Y.shape), np.empty(n)
         alpha = self.covariance_of_rows.solve(as_tensor(self._rows.Y))
-        for block, diagonal, pulls in self.covariance_of_rows.of_rows(index):
+
+        def solve(block: Indices, diagonal: Tensor, pulls: Tensor) -> None:
             # Without row i, the weights are w − gᵢαᵢ/[C⁻¹]ᵢᵢ, and have the variance gᵢgᵢᵀ/[C⁻¹]ᵢᵢ more; g = ΦᵀC⁻¹.
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
             for part in chunks(len(block), (k + 1) * self._mapped.shape[1], BATCH_BYTES):
@@ -168,6 +169,8 @@ class ResidualPosterior(Posterior):
                 pulled = (remaining[:, 0] * pulls.T[part]).sum(dim=1)
                 means[some] = (mean[:, 0] - pulled[:, None] * change[part]).numpy()
                 variances[some] = (latent[:, 0] + pulled.square() / diagonal[part]).numpy()
+
+        self.covariance_of_rows.of_rows(index, solve)
         return means[index], variances[index]
 
     def predict_given(self, near: Indices, X: Floats) -> tuple[Floats, Floats]:
