@@ -14,7 +14,7 @@ from lmgp.selection.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "lmgp"
-HEAVY = ("torch", "gpytorch", "matplotlib", "scipy", "sklearn", "dask", "distributed")
+HEAVY = ("torch", "gpytorch", "matplotlib", "scipy", "sklearn", "dask", "distributed", "numba")
 
 
 # Runs pieces of code one after another, and prints which heavy packages are there after each.
@@ -48,7 +48,12 @@ LOADED: dict[str, list[str]] = {
     "from lmgp.cli import main; main(['datasets'])": ["scipy", "sklearn"],
     "import lmgp; lmgp.load_dataset('sinc')": ["scipy", "sklearn"],
     "import lmgp; lmgp.ExactGPRegressor, lmgp.TaylorFeatures": ["scipy", "sklearn"],
-    "import lmgp; lmgp.learn([[0.0], [0.3], [0.7], [1.0]], [0.0, 1.0, 0.5, 0.2])": ["scipy", "sklearn", "torch"],
+    "import lmgp; lmgp.learn([[0.0], [0.3], [0.7], [1.0]], [0.0, 1.0, 0.5, 0.2])": [
+        "numba",
+        "scipy",
+        "sklearn",
+        "torch",
+    ],
 }
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from lmgp import GaussianKernel, MaternKernel, RationalQuadraticKernel
-from lmgp.data import Rows
+from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
+from lmgp.data import Noise, Rows
 from lmgp.kernels.base import Kernel
+from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.rowsystems import RowSystems
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from tests.conftest import ARGUMENTS, NOISE, rows_and_noises
@@ -111,3 +112,95 @@ class TestLikelihood:
         np.testing.assert_array_equal(np.isnan(terms), np.isnan(likelihood.terms(kernel, np.append(kernel.theta, -90))))
         assert np.isnan(slope).all()
         assert np.isnan(information).all()
+
+
+class TestPredictions:
+    @pytest.mark.parametrize("arguments", ARGUMENTS)
+    @pytest.mark.parametrize("name", RADIAL)
+    def test_are_those_by_torch(self, name: str, arguments: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, Y = cube(120)
+        rows, _ = rows_and_noises(X, Y[:, 0], arguments)
+        posterior = NearestPosterior(RADIAL[name], rows, Noise(NOISE), 13, share=False)
+        T = np.concatenate((X[:40] + 0.1, X[:4], [[1e200, 0.0, -1e9]]))
+
+        def found():
+            return *posterior.predict(T), posterior.surprise(T), *posterior.leave_one_out(np.arange(5, 60))
+
+        compiled = found()
+        by_torch(monkeypatch)
+        for one, expected in zip(compiled, found(), strict=True):
+            np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-11)
+
+    @pytest.mark.parametrize("k", [1, 2, 8, 9, 17, 60])
+    def test_of_several_targets(self, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows = Rows(*cube(60, 4))
+        posterior = NearestPosterior(RADIAL["sum"], rows, Noise(NOISE), k, share=False)
+        compiled = *posterior.predict(rows.X + 0.2), posterior.surprise(rows.X)
+        by_torch(monkeypatch)
+        for one, expected in zip(compiled, (*posterior.predict(rows.X + 0.2), posterior.surprise(rows.X)), strict=True):
+            np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-11)
+
+    def test_what_cannot_be_factorised_goes_by_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, Y = cube(60, 2)
+        posterior, predict = (
+            NearestPosterior(RADIAL["sum"], Rows(X, Y), Noise(NOISE), 7, share=False),
+            RowSystems.predict,
+        )
+        expected = posterior.predict(X + 0.1)
+
+        def failing(systems: RowSystems, near: NDArray[np.intp], tests: Floats):
+            *found, solved = predict(systems, near, tests)
+            for one in (*found, solved):
+                one[::3] = False
+            return *found, solved
+
+        monkeypatch.setattr(RowSystems, "predict", failing)
+        for one, plain in zip(posterior.predict(X + 0.1), expected, strict=True):
+            np.testing.assert_allclose(one, plain, rtol=1e-9)
+
+    def test_says_what_cannot_be_factorised(self) -> None:
+        X, Y = cube(60)
+        X[:20] = X[0]
+        systems = RowSystems.of(GaussianKernel(1.0), None, X, Y, np.full(60, 1e-17))
+        assert systems is not None
+        solved = systems.predict(np.array([[40, 50], [1, 2], [1, 40]]), X[:3])[3]
+        np.testing.assert_array_equal(solved, [True, False, True])
+
+    def test_rows_in_any_memory_order(self) -> None:
+        """Transposed, and not to be written."""
+        X, Y = cube(60, 2)
+        expected = NearestPosterior(RADIAL["sum"], Rows(X, Y), Noise(NOISE), 7).predict(X[::2] + 0.1)
+        other, targets, T = np.asfortranarray(X), np.asfortranarray(Y), np.asfortranarray(X[::2] + 0.1)
+        for array in (other, targets, T):
+            array.setflags(write=False)
+        found = NearestPosterior(RADIAL["sum"], Rows(other, targets), Noise(NOISE), 7).predict(T)
+        for one, of_plain in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, of_plain)
+
+
+class Halved(GaussianKernel):
+    """A kernel whose class says nothing of compiled code."""
+
+    def correlation(self, squares, values):
+        return super().correlation(0.5 * squares, values)
+
+
+@pytest.mark.parametrize("kernel", [LinearKernel(), GaussianKernel() * MaternKernel(), Halved(), Halved() + Halved()])
+def test_other_kernels_are_evaluated_by_torch(kernel: Kernel) -> None:
+    X, Y = cube(20)
+    assert RowSystems.of(kernel, None, X, Y, np.ones(20)) is None
+
+
+@pytest.mark.parametrize("name", RADIAL)
+def test_parts_are_those_of_the_kernel(name: str) -> None:
+    """A row alone with one other: the covariance, by the mean that it makes."""
+    X = cube(20)[0][:2]
+    kernel = RADIAL[name]
+    systems = RowSystems.of(kernel, kernel.theta, X, np.ones((2, 1)), np.zeros(2))
+    assert systems is not None
+    (means, reductions, surprises, solved) = systems.predict(np.array([[0], [-1]]), X[[1, 1]])
+    within, between = kernel(X)[0]
+    np.testing.assert_allclose(means[:, 0], [between / within, 0.0], rtol=1e-13)
+    np.testing.assert_allclose(reductions, [between**2 / within, 0.0], rtol=1e-13)
+    np.testing.assert_allclose(surprises[:, 0], [1.0 / within, 0.0], rtol=1e-13)
+    assert solved.all()

@@ -1,0 +1,127 @@
+"""Systems of the rows near to each row: how many a second, compiled and by torch.
+
+Both with two threads, and with the same rows, neighbours and kernel: a sum of a Matérn-1/2 and a Matérn-5/2 kernel with
+a lengthscale for each of 8 columns. Each run of one follows one of the other. Beside the rows in a second that passes,
+those in a second of the processor, two of which pass at a time where nobody else uses the machine.
+
+predictions   Means and variances of 20,000 rows from their nearest 30 and 64 of 20,000 rows, and of 2,000 from their
+              nearest 256, search included. The search alone is told beside them.
+left out      Training rows, each from the nearest others, search included.
+likelihood    Terms, gradient and information of 4,000 positions with 30 and 64 neighbours before them, and terms alone;
+              without the search, which many evaluations share.
+residual      Rows predicted, and left out, by the residual model with 500 landmarks, 30 neighbours.
+
+    python benchmarks/rowsystems.py [--repeats 5] [--quick]
+
+Writes benchmarks/results/rowsystems.json: every run, and the environment.
+"""
+
+import argparse
+from contextlib import contextmanager
+from statistics import median
+from time import process_time
+
+import numpy as np
+import torch
+from common import timed, write
+
+from lmgp import MaternKernel, NystroemFeatures
+from lmgp.data import Noise, Rows
+from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.residual import ResidualPosterior
+from lmgp.posteriors.rowsystems import RowSystems
+from lmgp.posteriors.vecchia import VecchiaLikelihood
+
+N_COLUMNS, NOISE = 8, Noise(0.1)
+
+
+def problem(n):
+    """Return training rows, new rows and a kernel."""
+    rng = np.random.default_rng(0)
+    X, new = rng.uniform(size=(2, n, N_COLUMNS))
+    lengthscale = np.exp(0.6 * rng.normal(size=N_COLUMNS))
+    kernel = MaternKernel(lengthscale, 1.0, 0.5) + MaternKernel(2.0 * lengthscale, 2.0, 2.5)
+    y = np.sin(3.0 * X / lengthscale).sum(axis=1) + NOISE.variance**0.5 * rng.normal(size=n)
+    return Rows(X, y - y.mean()), new, kernel
+
+
+@contextmanager
+def by_torch():
+    """Take no kernel to compiled code."""
+    of, RowSystems.of = RowSystems.of, lambda *_: None
+    try:
+        yield
+    finally:
+        RowSystems.of = of
+
+
+def measured(what, n, action, repeats, ways=("compiled", "torch")):
+    """Run an action on n rows in turn by each way, and return a result of each."""
+    runs = {way: [] for way in ways}
+    for _ in range(repeats):
+        for way in ways:
+            start = process_time()
+            if way == "torch":
+                with by_torch():
+                    seconds, _ = timed(action)
+            else:
+                seconds, _ = timed(action)
+            runs[way].append((seconds, process_time() - start))
+    results = []
+    for way, of_way in runs.items():
+        wall, busy = (median(run[part] for run in of_way) for part in (0, 1))
+        results.append(
+            {
+                "what": what,
+                "way": way,
+                "n": n,
+                "seconds": [run[0] for run in of_way],
+                "processor_seconds": [run[1] for run in of_way],
+                "rows_a_second": round(n / wall),
+                "rows_a_processor_second": round(n / busy),
+            }
+        )
+        print(f"{what}, {way}: {n / wall:,.0f} a second, {n / busy:,.0f} a processor's second", flush=True)
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="few rows, to see that it works; keeps nothing")
+    args = parser.parse_args()
+    torch.set_num_threads(2)
+    rows, new, kernel = problem(2_000 if args.quick else 20_000)
+    repeats, results = 1 if args.quick else args.repeats, []
+    for k in (30, 64, 256):
+        some = new[: len(new) // (10 if k > 100 else 1)]
+        index = np.random.default_rng(1).permutation(len(rows))[: len(some)]
+        posterior, points = NearestPosterior(kernel, rows, NOISE, k, share=False), kernel.in_lengthscales(some)
+
+        def search(posterior=posterior, points=points, k=k):
+            posterior._tree.query(points, k=np.arange(1, k + 1), workers=2)
+
+        for what, action, *ways in (
+            ("search", search, ("tree",)),
+            ("predictions", lambda posterior=posterior, some=some: posterior.predict(some)),
+            ("left out", lambda posterior=posterior, index=index: posterior.leave_one_out(index)),
+        ):
+            results += measured(f"{what}, {k} neighbours", len(some), action, repeats, *ways)
+    free = np.append(kernel.theta, np.log(NOISE.variance))
+    for k in (30, 64):
+        likelihood = VecchiaLikelihood(rows, 4_000, k, np.random.default_rng(0))
+        likelihood.look_for_neighbours(kernel.metric(N_COLUMNS))
+        for what, action in (("likelihood", likelihood), ("terms of the likelihood", likelihood.terms)):
+            n = likelihood.n_positions
+            results += measured(f"{what}, {k} neighbours", n, lambda action=action: action(kernel, free), repeats)
+    residual = ResidualPosterior(kernel, rows, NOISE, NystroemFeatures(500), np.random.default_rng(0), 30, 256)
+    index = np.random.default_rng(1).permutation(len(rows))[:4_000]
+    residual._mapped  # noqa: B018 - not a part of predictions
+    results += measured("residual, predictions", len(index), lambda: residual.predict(new[:4_000]), repeats, ("torch",))
+    results += measured("residual, left out", len(index), lambda: residual.leave_one_out(index), repeats, ("torch",))
+    if not args.quick:
+        write("rowsystems", {"rows": results})
+
+
+if __name__ == "__main__":
+    main()
