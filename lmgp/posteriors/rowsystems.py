@@ -41,9 +41,9 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 exact, summed = (njit(**OPTIONS, fastmath=flags) for flags in ({"contract"}, {"contract", "reassoc", "nsz"}))
 
 real = types.float64
-vector, matrix, indices, many_indices, flags = (
+vector, matrix, indices, many_indices = (
     types.Array(kind, n_axes, "C", readonly=True)
-    for kind, n_axes in ((real, 1), (real, 2), (types.intp, 1), (types.intp, 2), (types.boolean, 1))
+    for kind, n_axes in ((real, 1), (real, 2), (types.intp, 1), (types.intp, 2))
 )
 KERNEL = (indices, many_indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
@@ -381,6 +381,52 @@ def _conditionals(
             score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
             _add(share / variance * of_mean[a], of_mean, information[a])
             _add(0.5 * t * share / variance**2 * by_variance[a], by_variance, information[a])
+
+
+@kept(matrix, indices, real[:, ::1], types.intp[:, ::1])
+def _nearest_before(columns, positions, squares, found):
+    n_columns, k = len(columns), found.shape[1]
+    squares[:] = np.inf
+    found[:] = -1
+    farthest, of_tile = np.zeros(len(positions), dtype=np.intp), np.empty(PAIRS)
+    for start in range(0, positions.max(), PAIRS):
+        for number in range(len(positions)):
+            position, best, place = positions[number], squares[number], farthest[number]
+            r2 = of_tile[: max(0, min(PAIRS, position - start))]
+            r2[:] = 0.0
+            for column in range(n_columns):
+                x, own = columns[column, start : start + len(r2)], columns[column, position]
+                for j in range(len(r2)):
+                    r2[j] += (x[j] - own) * (x[j] - own)
+            most = best[place]
+            for j in range(len(r2)):
+                if r2[j] < most:
+                    best[place], found[number, place] = r2[j], start + j
+                    place, most = 0, best[0]
+                    for other in range(1, k):
+                        if best[other] > most:
+                            place, most = other, best[other]
+            farthest[number] = place
+
+
+def nearest_before(columns: Floats, positions: Indices, n_neighbors: int) -> Indices:
+    """Find the rows nearest to each position among all before it, by looking at each.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (d, n)
+        The rows, in their order.
+    positions : ndarray of int of shape (m,)
+    n_neighbors : int
+
+    Returns
+    -------
+    ndarray of int of shape (m, n_neighbors)
+        In no order, and −1 for those that there are not.
+    """
+    found = np.empty((len(positions), n_neighbors), dtype=np.intp)
+    _nearest_before(columns, positions, np.empty(found.shape), found)
+    return found
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,12 @@ DEVIATIONS = 3.0
 # before them by themselves.
 MANY = 100
 
+# From this number of columns on it takes less time to look at each earlier row than to search a tree: of fewer than
+# 2^17 rows, and of any number.
+COLUMNS_OF_FEWER, COLUMNS = 8, 12
+# Positions whose earlier rows are looked at together.
+PART = 64
+
 # With more columns than this, balanced trees are searched in less time; they take twice the time to make.
 FEW_COLUMNS = 3
 
@@ -43,7 +49,7 @@ class VecchiaLikelihood:
     """The Vecchia log likelihood of rows in a random order, from a sample of positions.
 
     log p(y) ≈ Σₜ log p(yₜ | y of the m nearest rows among those before t). The sum over a random sample of positions,
-    times n over their number, is an unbiased estimate of it; its cost does not depend on n but for the k-d trees.
+    times n over their number, is an unbiased estimate of it; its cost does not depend on n but for finding these rows.
 
     Parameters
     ----------
@@ -73,9 +79,9 @@ class VecchiaLikelihood:
     the slopes bⱼ of the mean of each; bbᵀ of a sum b with random signs, drawn for each position, is an unbiased
     estimate that takes the time of one target. The value and the gradient are not estimated.
 
-    One k-d tree holds the first 2^l rows, for each l. A position t looks for nearest rows in the smallest tree that
-    holds it, of which half or more come before t. The search finds m of these in all but one case in a thousand, and
-    otherwise t has fewer neighbours.
+    In few columns, one k-d tree holds the first 2^l rows, for each l. A position t looks for nearest rows in the
+    smallest tree that holds it, of which half or more come before t. The search finds m of these in all but one case in
+    a thousand, and otherwise t has fewer neighbours. In many columns, each row before t is looked at.
 
     References
     ----------
@@ -132,10 +138,22 @@ class VecchiaLikelihood:
         scaled, positions = self._rows.X / metric, self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
-        for level in np.unique(levels):
+        each = np.full(len(levels), scaled.shape[1] >= COLUMNS)
+        each |= (scaled.shape[1] >= COLUMNS_OF_FEWER) & (levels < 17)
+        self._near[each] = self._by_each(scaled, positions[each])
+        for level in np.unique(levels[~each]):
             (members,) = np.nonzero(levels == level)
             self._near[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
         return True
+
+    def _by_each(self, scaled: Floats, positions: Indices) -> Indices:
+        """Return what `_earlier` does, by looking at each row before."""
+        from lmgp.posteriors.rowsystems import nearest_before  # here, for it loads a compiler
+
+        columns = np.ascontiguousarray(scaled.T)
+        parts = list(chunks(len(positions), 1, 8 * PART))
+        found = parallel_map(lambda part: nearest_before(columns, positions[part], self.n_neighbors), parts)
+        return np.concatenate([np.empty((0, self.n_neighbors), dtype=np.intp), *found])
 
     def _earlier(self, scaled: Floats, positions: Indices) -> Indices:
         """Return the nearest rows before each position, and −1 for those that there are not."""

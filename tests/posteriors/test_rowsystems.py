@@ -8,7 +8,7 @@ from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKe
 from lmgp.data import Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.posteriors.rowsystems import RowSystems
+from lmgp.posteriors.rowsystems import PAIRS, RowSystems, nearest_before
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from tests.conftest import ARGUMENTS, NOISE, rows_and_noises
 
@@ -204,3 +204,18 @@ def test_parts_are_those_of_the_kernel(name: str) -> None:
     np.testing.assert_allclose(reductions, [between**2 / within, 0.0], rtol=1e-13)
     np.testing.assert_allclose(surprises[:, 0], [1.0 / within, 0.0], rtol=1e-13)
     assert solved.all()
+
+
+def test_nearest_rows_before() -> None:
+    """Of fewer and more rows than are looked at together, and in the likelihood."""
+    rng = np.random.default_rng(0)
+    X, positions = rng.normal(size=(3 * PAIRS, 9)), np.array([0, 1, 4, 5, 6, 40, PAIRS, PAIRS + 1, 3 * PAIRS - 1])
+    for position, found in zip(positions, nearest_before(np.ascontiguousarray(X.T), positions, 5), strict=True):
+        nearest = np.argsort(np.square(X[:position] - X[position]).sum(axis=1))[:5]
+        np.testing.assert_array_equal(np.sort(found[found >= 0]), np.sort(nearest))
+    likelihood = VecchiaLikelihood(Rows(X, X[:, 0]), 200, 5, rng)
+    likelihood.look_for_neighbours(np.arange(1.0, 10.0))
+    scaled, near = (X / np.arange(1.0, 10.0))[likelihood.order], likelihood._near
+    for position, found in zip(likelihood.positions, near, strict=True):
+        nearest = np.argsort(np.square(scaled[:position] - scaled[position]).sum(axis=1))[:5]
+        np.testing.assert_array_equal(np.sort(found[found >= 0]), np.sort(nearest))
