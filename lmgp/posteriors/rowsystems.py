@@ -380,7 +380,8 @@ def _conditionals(
         for a in range(len(score)):
             score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
             _add(share / variance * of_mean[a], of_mean, information[a])
-            _add(0.5 * t * share / variance**2 * by_variance[a], by_variance, information[a])
+            # One after the other: the square of a variance leaves the range of float64 long before the variance does.
+            _add(0.5 * t * share * (by_variance[a] / variance) / variance, by_variance, information[a])
 
 
 @kept(matrix, indices, real[:, ::1], types.intp[:, ::1])
