@@ -56,9 +56,9 @@ class StationaryKernel(Kernel):
         self.variance_bounds = variance_bounds
 
     @property
-    def profile(self) -> str:
-        """The name of the correlation in compiled code, where there is some; see `RadialPart`."""
-        raise NotImplementedError
+    def profile(self) -> str | None:
+        """The name of the correlation in compiled code, see `RadialPart`; None where there is none."""
+        return None
 
     @abstractmethod
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:
@@ -148,7 +148,7 @@ class StationaryKernel(Kernel):
         return pullback.covariance, pullback
 
     def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
-        if "profile" not in vars(type(self)):  # a subclass may be another function
+        if self.profile is None or "profile" not in vars(type(self)):  # a subclass may be another function
             return None
         variance, alpha = (float(values[name]) if name in values else 1.0 for name in ("variance", "alpha"))
         return (RadialPart(self.profile, values["lengthscale"].numpy(), variance, alpha),)

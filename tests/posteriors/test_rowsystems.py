@@ -87,6 +87,19 @@ class TestLikelihood:
         (scaled, *_), _ = likelihoods(Rows(X * units, Y), kernel.rescaled(units), 9, monkeypatch)
         np.testing.assert_allclose(scaled, plain, rtol=1e-9)
 
+    @pytest.mark.parametrize("scale", [1e-80, 1e80])
+    def test_information_does_not_depend_on_the_unit_of_targets(self, scale: float) -> None:
+        """Of parameters in logarithms, though the square of a variance leaves the range of float64."""
+        X, Y = cube(100)
+
+        def information(unit: float) -> Floats:
+            likelihood = VecchiaLikelihood(Rows(X, unit * Y), 60, 9, np.random.default_rng(0))
+            likelihood.look_for_neighbours(np.ones(3))
+            kernel = MaternKernel(SHORT, 1.3 * unit**2)
+            return likelihood(kernel, np.append(kernel.theta, np.log(NOISE * unit**2)))[2]
+
+        np.testing.assert_allclose(information(scale), information(1.0), rtol=1e-6)
+
     def test_slope_of_a_rough_kernel_between_rows_that_are_all_but_copies(self) -> None:
         """By finite differences: torch leaves the slope of such pairs out."""
         X, Y = cube(60)
