@@ -383,9 +383,9 @@ class Kernel(BaseEstimator, ABC):
     def metric(self, n_inputs: int) -> Floats:
         """Return the lengthscale of each column in which distances between rows are measured, shape (n_inputs,).
 
-        Of a sum it is the shortest lengthscale of any part, so that near rows are near for every part. Of a product,
-        1/lengthscale² is the sum over the parts, as for a product of Gaussians. Parts without a lengthscale do not
-        count.
+        Of a sum, 1/lengthscale² is the mean over the parts, weighted by their variances: near rows are those that are
+        correlated through what varies most. Of a product, it is the sum over the parts, as for a product of Gaussians.
+        Parts without a lengthscale do not count.
 
         Raises
         ------

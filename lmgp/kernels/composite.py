@@ -1,7 +1,7 @@
 """Kernels of inner products, and kernels made from kernels: sums, products, multiples, exponentials, modulations."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -71,12 +71,6 @@ class ComposedKernel(Kernel):
         for name, part in zip(self._part_names, self.parts, strict=True):
             yield part.covariance(X, Z, _of_part(name, values))
 
-    def _metrics(self, n_inputs: int) -> list[Floats]:
-        metrics = [part.metric(n_inputs) for part in self.parts if part.can("metric")]
-        if not metrics:
-            raise unsupported(self, "metric", "This")
-        return metrics
-
 
 class SumKernel(ComposedKernel):
     """The sum k(x, z) = k₁(x, z) + k₂(x, z).
@@ -108,8 +102,24 @@ class SumKernel(ComposedKernel):
         )
         return None if left is None or right is None else (*left, *right)
 
-    def metric(self, n_inputs: int) -> Floats:  # noqa: D102
-        return np.minimum.reduce(self._metrics(n_inputs))
+    def metric(self, n_inputs: int) -> Floats:
+        """Return ℓ with ℓ⁻² = Σ vₖ ℓₖ⁻² / Σ vₖ, of the terms with lengthscales ℓₖ and variances vₖ.
+
+        So near rows are those that are correlated through the terms that vary most. Where a term's variance is not the
+        same everywhere, all terms count alike.
+        """
+        terms = [term for term in self._terms() if term.can("metric")]
+        if not terms:
+            raise unsupported(self, "metric", "This")
+        told = all(term.can("prior_variance") for term in terms)
+        variances = np.array([term.prior_variance() if told else 1.0 for term in terms])
+        shares = variances / variances.sum() if variances.any() else np.full(len(terms), 1.0 / len(terms))
+        return _combined([term.metric(n_inputs) for term in terms], shares)
+
+    def _terms(self) -> Iterator[Kernel]:
+        """Go through the terms, those of sums among them."""
+        for part in self.parts:
+            yield from part._terms() if isinstance(part, SumKernel) else (part,)
 
     def prior_variance(self) -> float:  # noqa: D102
         return sum(part.prior_variance() for part in self.parts)
@@ -129,6 +139,13 @@ class SumKernel(ComposedKernel):
     def gaussian_components(self) -> "tuple[GaussianKernel, ...]":  # noqa: D102
         require(self, "gaussian_components", "This")
         return tuple(component for part in self.parts for component in part.gaussian_components())
+
+
+def _combined(metrics: Sequence[Floats], weights: Floats) -> Floats:
+    """Return ℓ with ℓ⁻² = Σ wₖ ℓₖ⁻² of each column, whatever its unit."""
+    least = np.min(metrics, axis=0)
+    combined: Floats = least * (weights @ np.square(least / np.array(metrics))) ** -0.5
+    return combined
 
 
 class ProductKernel(ComposedKernel):
@@ -154,7 +171,10 @@ class ProductKernel(ComposedKernel):
         return super().can("gaussian_components" if capability == "spectral_density" else capability)
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
-        return np.sum([metric**-2.0 for metric in self._metrics(n_inputs)], axis=0) ** -0.5
+        factors = [part for part in self.parts if part.can("metric")]
+        if not factors:
+            raise unsupported(self, "metric", "This")
+        return _combined([factor.metric(n_inputs) for factor in factors], np.ones(len(factors)))
 
     def prior_variance(self) -> float:  # noqa: D102
         return math.prod(part.prior_variance() for part in self.parts)

@@ -211,10 +211,12 @@ class TestMetric:
             share = stationary(np.zeros((1, 3)), one)[0, 0] / stationary.diagonal(one)[0]
             assert 0.2 < share < 0.97
 
-    def test_of_a_sum_it_is_the_shortest_of_each_column(self) -> None:
-        kernel = GaussianKernel([1.0, 5.0]) + MaternKernel([2.0, 3.0]) + LinearKernel()
-        np.testing.assert_array_equal(kernel.metric(2), [1.0, 3.0])
-        np.testing.assert_array_equal(kernel.scale([[2.0, 3.0]]), [[2.0, 1.0]])
+    def test_of_a_sum_it_is_the_mean_of_inverse_squares_by_variance(self) -> None:
+        kernel = GaussianKernel([1.0, 5.0], 3.0) + MaternKernel([2.0, 3.0]) + LinearKernel()
+        expected = (0.75 * np.array([1.0, 5.0]) ** -2 + 0.25 * np.array([2.0, 3.0]) ** -2) ** -0.5
+        # The variance of a linear kernel is not the same everywhere, and it has no lengthscale.
+        np.testing.assert_allclose(kernel.metric(2), expected, rtol=1e-14)
+        np.testing.assert_allclose(kernel.scale([[2.0, 3.0]]), [[2.0, 3.0] / expected], rtol=1e-14)
 
     def test_of_a_product_of_gaussians_it_is_that_of_the_gaussian(self) -> None:
         kernel = GaussianKernel([3.0, 1.0]) * GaussianKernel(4.0)
