@@ -1,5 +1,6 @@
 """What a model is, in lines of text."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ from lmgp.estimators.warping import LogScale
 
 # The columns of a model that lines name.
 SHOWN = 20
+# The kernels of an average that are named.
+MOST_NAMED = 3
 
 
 def described(model: Any, notes: dict[str, Any]) -> str:
@@ -83,13 +86,20 @@ def _observed(noise: Any) -> str:
     return f"Student t of {noise.degrees:.3g} degrees of freedom, {' to '.join(scales)} times the standard deviation"
 
 
+def _averaged(kernels: Sequence[Any]) -> str:
+    """Say what is averaged: the kernels of a list, or the draws of a form, which have no names."""
+    if len(kernels) > MOST_NAMED:
+        return f"{len(kernels)} kernels that the rows leave plausible, this one with the weight {kernels[0].weight:.2g}"
+    beside = [f"{one.weight:.2g} of {' '.join(repr(one.kernel).split())}" for one in kernels[1:]]
+    return f"{kernels[0].weight:.2g} of this kernel, {', '.join(beside)}"
+
+
 def _of_process(model: Any) -> dict[str, str]:
     noise = model.noise_variance_
     kernels: Any = getattr(model, "kernels_", ())
-    beside = [f"{one.weight:.2g} of {' '.join(repr(one.kernel).split())}" for one in kernels[1:]]
     lines = {
         "kernel": " ".join(repr(model.kernel_).split()),
-        **({"average": f"{kernels[0].weight:.2g} of this kernel, {', '.join(beside)}"} if beside else {}),
+        **({"average": _averaged(kernels)} if len(kernels) > 1 else {}),
         "noise": f"variance {noise:.6g}, standard deviation {noise**0.5:.6g}",
     }
     if not isinstance(model.noise_, tuple):

@@ -13,7 +13,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.recipes import Weights
 
 # Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of few columns
-# has all of it, few rows are enough to learn its kernel, and one lengthscale serves all inputs.
+# has all of it, and one lengthscale serves all inputs. Of more rows than these, the Vecchia likelihood is maximised.
 LANDMARKS, LEARNING_ROWS = 512, 500
 # Fisher scoring ends where a step gains less than this many nats a row, or after this number of steps.
 LEAST_GAIN, MOST_STEPS = 1e-3, 10
@@ -116,7 +116,6 @@ def _settings(noise_variance: float) -> Settings:
         kernel="matern32",
         ard=False,
         noise_variance=noise_variance,
-        likelihood="exact",
         standardize=False,
         max_learning_rows=LEARNING_ROWS,
     )

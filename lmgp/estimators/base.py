@@ -327,15 +327,15 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     ----------
     kernel : Kernel, str, list of str or None
         A kernel is used as it is, but for parameters with a pair of bounds, which are learned. A name, such as
-        "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from all rows, see
-        `lmgp.learn`. None: "gaussian".
+        "matern32" or "matern12+gaussian", "auto" for "matern12+matern52+gaussian", or several, of which the one is
+        taken that predicts best: learned from all rows, see `lmgp.learn`. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
         The mean function: the weighted mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`.
     ard : bool or "auto", default=False
-        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+        Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     noise : {"normal", "student", "varying", "robust", "auto"}, default="normal"
@@ -362,7 +362,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     learning_ : Learning
         What was tried to learn the hyper-parameters. Printed, it is a table.
     relevance_ : ndarray of shape (d,)
-        The standard deviation of each column over its lengthscale, the shortest one of a sum: how much the column
+        The standard deviation of each column over its lengthscale, that of a sum's `metric`: how much the column
         counts. 0 for a constant column. For kernels with a lengthscale.
     n_features_in_ : int
         The number of input columns, d.
@@ -697,9 +697,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""
-        if isinstance(self.kernel, Kernel):
-            return False
-        return not self.ard or (self.kernel is None and self.ard == "auto")  # None is one Gaussian, not both
+        return not isinstance(self.kernel, Kernel) and not self.ard
 
     @property
     def _all_given(self) -> bool:

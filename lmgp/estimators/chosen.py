@@ -28,7 +28,6 @@ from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import Allowed, checked_methods
@@ -74,9 +73,9 @@ class GPRegressor(GaussianProcess):
         map cannot serve the kernel are left out.
     kernel : Kernel, str, list of str or None, default="auto"
         A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
-        name, such as "matern32" or "matern12+gaussian", several, or "auto": what predicts best of these, learned from
-        all rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None:
-        "gaussian".
+        name, such as "matern32" or "matern12+gaussian", "auto" for "matern12+matern52+gaussian", or several, of which
+        the one is taken that predicts best: learned from all rows and from columns in their standard deviations, see
+        `lmgp.learn`; `kernel_` is in the units of X. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
@@ -89,11 +88,13 @@ class GPRegressor(GaussianProcess):
         columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km. In a list
         of columns for `trend`, longitude stands for x and y, and latitude for z.
     ard : bool or "auto", default="auto"
-        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+        Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"
-        Whether up to three of the kernels are averaged, with the weights that predict rows left out best. Predictions
-        take as long as those of all of them. "auto": up to `max_learning_rows` rows. There is no average of several
-        targets, nor beside a linear trend.
+        Whether kernels are averaged. Up to 1,000 rows, these are draws of the hyper-parameters from their posterior
+        distribution: the variance includes what they are uncertain by. Of more rows, they are up to three of several
+        kernels that were named, with the weights that predict rows left out best; "auto": up to `max_learning_rows`
+        rows. Predictions take as long as those of all of them. There is no average of several targets, nor beside a
+        linear trend.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0
@@ -111,8 +112,8 @@ class GPRegressor(GaussianProcess):
     selection_ : lmgp.selection.search.Selection
         What was tried, what it cost, and what was chosen. Printed, it is a table.
     kernels_ : tuple of lmgp.posteriors.average.WeightedKernel
-        The kernels that are averaged, with their noise variances and weights, `kernel_` first: that with the largest
-        weight. `noise_variance_` is the weighted mean.
+        The kernels that are averaged, with their noise variances and weights, `kernel_` first: the likeliest.
+        `noise_variance_` is the weighted mean.
     kernel_, noise_variance_, center_, trend_, n_features_in_
         See `ExactGPRegressor`.
 
@@ -124,26 +125,20 @@ class GPRegressor(GaussianProcess):
     In up to three columns, `SpectralGPRegressor` is taken at once where it serves the kernel and is quick: the mean of
     all rows, by a global solve that states its own error, and the variance of local models.
 
-    Otherwise at most 256 training rows, the probes, are held out, and predicted by the exact GP: from all other rows,
-    of up to 4,096 rows. Of more, from the nearest 1,024 rows exactly, and from those beyond through a Nyström map where
-    these matter. Targets of probes are not used.
+    Otherwise 64 training rows, the probes, are held out, and predicted by the exact GP of all other rows; of more than
+    4,096 rows, by that of the 512 rows nearest to each of 8 places, around which the probes are. Targets of probes are
+    not used.
 
-    Candidates come in sizes that double, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2 and
-    1/4 lengthscales. The operations and bytes that each takes to fit all rows and to predict `n_predict` are counted,
-    and become nominal seconds by the rates of one machine (`lmgp.posteriors.costs`). Affordable are 20 of these, or
-    what predictions from 256 nearest rows take where that is more. A candidate is near enough if its mean divergence,
-    with two standard errors added, is within the tolerance.
+    Candidates come in sizes that grow by four, up to `max_features`, and localized ones with thresholds of 4, 2, 1, 1/2
+    and 1/4 lengthscales. The operations and bytes that each takes to fit all rows and to predict `n_predict` are
+    counted, and become nominal seconds by the rates of one machine (`lmgp.posteriors.costs`). Affordable are 20 of
+    these, or what predictions from 256 nearest rows take where that is more. Candidates are tried on the probes, the
+    cheapest first, and the first one is taken whose mean divergence, with two standard errors, is within the tolerance.
+    All trials together take at most 3 nominal seconds.
 
-    The nearest rows are tried first, from few to many; trials take the same time whatever n. Then maps are tried, in
-    the order of their seconds, on the 32 first probes, and on all of them where these are promising. These trials take
-    as long as the model without a map that would be taken instead, but 2 nominal seconds at least and 3 at most. No
-    map is tried that could not save what its trial takes. So choosing takes some seconds, of a million rows too.
-
-    The cheapest candidate that is near enough is taken. If there is none, as with kernels of many columns and little
-    noise, that is the one with the least divergence, or the cheapest whose divergence is at most 1.25 times as large,
-    where both include by how much the exact predictions are uncertain, up to 20 times the tolerance;
-    a `ToleranceWarning` says how far off it is. Give `n_predict` if you predict fewer rows than you train on: more
-    becomes affordable.
+    If there is none, as with kernels of many columns and little noise, that with the least divergence is taken, or the
+    cheapest whose divergence is at most 1.1 times as large; where `tolerance`, `max_features` or `methods` was given, a
+    `ToleranceWarning` says so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
     No clock decides: the same rows with the same `random_state` give the same model on every machine, under any load.
 
@@ -219,13 +214,10 @@ class GPRegressor(GaussianProcess):
         require(learned.kernel, "metric", type(self).__name__)
         n_rows = len(rows)
         recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng)
-        if shortfall := selection.shortfall(self.max_features):
-            possible = n_rows <= max_rows_within(self.max_memory_gib)
-            warnings.warn(
-                shortfall + (", or use ExactGPRegressor." if possible else "."),
-                ToleranceWarning,
-                stacklevel=4,  # the line that calls fit
-            )
+        given = self.tolerance, self.max_features, self.methods
+        asked_for = given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
+        if asked_for and selection.shortfall:
+            warnings.warn(selection.shortfall, ToleranceWarning, stacklevel=4)  # the line that calls fit
         STAGES.info("fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{n_rows:,}")
         return recipe, drawing, selection
 
@@ -259,7 +251,7 @@ class GPRegressor(GaussianProcess):
 
     @property
     def kernels_(self) -> tuple[WeightedKernel, ...]:
-        """The kernels that are averaged, the one with the largest weight first; one alone has the weight 1."""
+        """The kernels that are averaged, the likeliest first; one alone has the weight 1."""
         return self._state("kernels_").kernels
 
     @property

@@ -47,6 +47,8 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     if not isinstance(model.kernel, Kernel):  # the form of the kernel stays as it is
         chosen = model.learning_.chosen
         again.set_params(kernel=chosen.kernel, ard=chosen.ard)
+    if "average" in again.get_params():
+        again.set_params(average=False)  # each turn goes on from one kernel
     given, variances = arguments["sample_weight"], arguments["noise_variances"]
     weights = np.broadcast_to(1.0 if given is None else np.asarray(given, dtype=np.float64), y.shape)
     for turn in range(2 * ROUNDS):

@@ -122,7 +122,7 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
         for _ in range(N_REGIONS):
-            held = HeldOut.of(rows, scales, rng, n_alone=0)
+            held = HeldOut.of(rows, scales, rng)
             around = averaged(fit.kernels, partial(_around, held.rest))
             parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
     return parts

@@ -5,8 +5,6 @@ import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import chain, compress
 from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, Literal
@@ -20,15 +18,13 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError
 from lmgp.kernels.base import Kernel, require
-from lmgp.learning import plan
-from lmgp.learning.choice import average_of, best_of, leave_one_out_densities, scored_by_held_out_rows
+from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
-from lmgp.learning.heldout import HeldOut
+from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning, Trial
-from lmgp.learning.search import Found, Likelihood, Search
+from lmgp.learning.search import Search
 from lmgp.learning.space import RANGES, Units, deviation
 from lmgp.neighbours.duplicates import count_copies, merged_copies
-from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
@@ -37,9 +33,10 @@ from lmgp.utils.progress import STAGES, shown, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
+Likelihood = Literal["auto", "exact", "vecchia"]
 
-# Matrices of all rows that a value of the exact likelihood takes at a time.
-MATRICES = 4
+# Up to this number of rows, what is learned is uncertain enough to be averaged over.
+FEW_ROWS = 1000
 
 # The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
 N_NOISES = 100
@@ -108,17 +105,17 @@ def learn(
         As in `ExactGPRegressor.fit`.
     kernel : str, list of str, Kernel or None, default="auto"
         Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", sums of these
-        such as "matern12+gaussian", a list of names, or "auto" for the four first ones and the sums of two of them. Of
-        a kernel object, those parameters are learned that have a pair of bounds, such as
+        such as "matern12+gaussian", a list of names, or "auto" for "matern12+matern52+gaussian". Of a kernel
+        object, those parameters are learned that have a pair of bounds, such as
         ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
     ard : bool or "auto", default="auto"
-        Whether each column has a lengthscale of its own; "auto" tries both, or one for all columns alone where
-        6 (d + 1) > n: then rows are too few for the two lengthscales a column of a sum.
+        Whether each column has a lengthscale of its own; "auto" is True. Where rows are few, the prior draws the
+        lengthscales together.
     noise_variance : float, optional
         In squared units of y; learned if not given.
     likelihood : {"auto", "exact", "vecchia"}, default="auto"
-        The exact likelihood of at most `max_learning_rows` rows, the Vecchia likelihood of all rows, or what is best:
-        see the notes.
+        The exact likelihood of a sample of at most `max_learning_rows` rows, the Vecchia likelihood of all rows, or
+        "auto": the exact one of up to `max_learning_rows` rows, and of more rows the Vecchia likelihood.
     standardize : bool, default=True
         Whether columns that share a lengthscale share it in their standard deviations. The kernel comes out in the
         units of X in any case.
@@ -143,17 +140,18 @@ def learn(
 
     Notes
     -----
-    The forms go through rounds of the subsampled Vecchia likelihood, on more and more positions, and only the
-    best of each round go on (`lmgp.learning.plan`). What is maximised has weak Gaussian priors on the logarithms
-    of all parameters (`lmgp.learning.space`), and forms are compared by Akaike's criterion.
+    Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
+    which Fisher scoring finds from the best of ten starting points. Of more than `max_learning_rows` rows, that is
+    Vecchia's likelihood: of 20,000 rows, each given the 30 nearest rows before it in a random order, or of 10,000 rows,
+    each given 60, where these gain more than .02 nats a row.
 
-    Up to `max_learning_rows` rows, the exact likelihood of the best forms decides; up to 1,000 rows, it does so after
-    the first round, between six. Above, the candidates are the optima of the Vecchia likelihood of all rows, and of the
-    exact likelihood of a sample. Up to four times `max_learning_rows`, the exact likelihood of all rows decides between
-    those of them that are not 20 nats behind by that of half the rows. Of more rows, a tenth is left out at random and
-    a tenth in whole neighbourhoods. The candidates, learned from the others, predict them from the nearest rows, and
-    the highest density wins; between those that are level (`lmgp.learning.choice`), the exact likelihood of twice
-    `max_learning_rows` rows decides in the same way.
+    The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
+    the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
+    all have in common, with a standard deviation of 3, and of what its part of a sum, its column, and it alone have,
+    each with a standard deviation of 1.
+
+    Of several kernels, the one is taken that predicts best what is left out: 1,000 rows, each predicted from the
+    nearest others, and whole neighbourhoods.
 
     A kernel object without a lengthscale, for which there are no near rows, is learned by the exact likelihood of at
     most `max_learning_rows` rows, with the same priors. Beside a kernel of which nothing is free, the noise variance is
@@ -167,13 +165,16 @@ def learn(
     M. Katzfuss, J. Guinness and E. Lawrence, *Scaled Vecchia Approximation for Fast Computer-Model Emulation*, SIAM/ASA
     Journal on Uncertainty Quantification, 2022.
 
+    J. Guinness, *Gaussian Process Learning via Fisher Scoring of Vecchia's Approximation*, Statistics and Computing,
+    2021.
+
     Examples
     --------
     >>> import numpy as np
     >>> from lmgp import ExactGPRegressor, learn
     >>> X = np.linspace(0, 6, 60)[:, None]
     >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=60)
-    >>> learned = learn(X, y, kernel=["matern32", "gaussian"], random_state=0)
+    >>> learned = learn(X, y, kernel=["matern12", "gaussian"], random_state=0)
     >>> learned.learning.chosen.kernel
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
@@ -227,11 +228,6 @@ def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     if isinstance(kernel, Kernel):
         form = declared_free(kernel.checked(n_inputs))
         return () if form is None else (form,)
-    if ard == "auto":
-        # Both, if the rows are enough for a sum of two kernels with all lengthscales.
-        n_lengthscales = n_inputs if groups is None else len(set(groups))
-        few = len(rows) < plan.ROWS_PER_PARAMETER * (2 * n_lengthscales + 2)
-        ard = False if few else "auto"
     return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups)
 
 
@@ -249,7 +245,7 @@ def _warn_of_copies(
     distinct = replace(rows, weights=None if rows.weights is None else np.minimum(rows.weights, 1.0))
     chosen = learned.learning.chosen
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
-    noise = _learned(distinct, same, settings, rng).noise_variance
+    noise = _learned(distinct, same, replace(settings, average=False), rng).noise_variance
     if noise >= COLLAPSE * learned.noise_variance:
         warnings.warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
@@ -295,97 +291,38 @@ def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
 
 
 def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
-    """Search among forms, and decide by the exact likelihood of all rows, or by rows that are left out."""
+    """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
-    has_metric = tried[0].kernel.can("metric")
+    has_metric, most = tried[0].kernel.can("metric"), settings.max_learning_rows
     if settings.likelihood == "vecchia":
         require(tried[0].kernel, "metric", "The Vecchia likelihood")
-    else:
-        _check_memory(min(len(rows), settings.max_learning_rows), tried[-1].kernel, settings)
+    exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)
+    seed, held = rng.integers(2**31, size=2).tolist()
+    if exact:
+        _check_memory(min(len(rows), most), tried[-1].kernel, settings)
+        rows = _sample(rows, most, np.random.default_rng(seed))
     units = Units.of(rows, settings.standardize, settings.groups)
-    log_noise = None if settings.noise_variance is None else math.log(settings.noise_variance)
-    seeds = [int(seed) for seed in rng.integers(2**31, size=3)]
-    if not has_metric:
-        rows = _sample(rows, settings.max_learning_rows, np.random.default_rng(seeds[2]))
-    all_fit = len(rows) <= max(settings.max_learning_rows, plan.FEWEST_TO_LEAVE_OUT)
-    automatic = settings.likelihood == "auto"
-    several = rows.n_targets == 1 and len({form.name for form in tried}) > 1
-    averages = several and (settings.average is True or (all_fit and settings.average == "auto"))
-    held, scored = None, []
-    if not (all_fit or (automatic and not averages and len(rows) <= _most_rows(settings, plan.DECIDED))):
-        held = HeldOut.several(rows, units.columns, np.random.default_rng(seeds[2]))
-    search = Search(rows if held is None else held[0].rest, units, log_noise, settings.groups, seeds)
-    if held is not None:
-        candidates = _candidates(search, search.best_forms(tried), settings, False)
-        most = _most_rows(settings, plan.SAMPLED)
-        sample = _sample(search.rows, most, np.random.default_rng(seeds[2])) if automatic else None
-        scored = scored_by_held_out_rows(search, held, candidates)
-        chosen = best_of(search, scored, sample)
+    optima = parallel_map(Search(rows, units, settings.noise_variance, exact, seed).optimum, tried)
+    draws = np.random.default_rng(held)
+    average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
+    if average and exact and len(rows) <= FEW_ROWS:
+        chosen, kernels = plausible_kernels(optima, rows, draws)
     else:
-        if not has_metric:
-            space = search.space(tried[0])
-            found = search.by_exact_likelihood([(space, space.median)], rows, (plan.WITHOUT_NEIGHBORS,))
-        elif all_fit:
-            found = _by_likelihood(search, tried, settings)
-        else:
-            candidates = _candidates(search, search.best_forms(tried), settings, True)
-            kept = compress(candidates, search.not_far_behind(candidates, rows))
-            found = [search.exact_value(one, rows) for one in kept]
-        search.trials += found
-        chosen = max(found, key=lambda one: one.worth)
-        if averages:
-            scored = [(one, leave_one_out_densities(rows, one)) for one in found if np.isfinite(one.worth)]
-    average = average_of(scored, rows.weights if held is None else None) if averages and scored else [(chosen, 1.0)]
-    kernels = tuple(
-        WeightedKernel(one.hyperparameters[0], settings.noise_variance or one.hyperparameters[1], weight)
-        for one, weight in average
-    )
-    chosen, (kernel, noise, _) = average[0][0], kernels[0]
-    by_exact = all_fit and settings.likelihood != "vecchia"
-    value = log_likelihood(rows, kernel, noise) if by_exact else chosen.trial.log_likelihood * len(rows)
-    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in search.trials)
+        weights = np.ones(1)
+        if len(optima) > 1:
+            optima, weights = compared(rows, units.columns, optima, average, draws)
+        pairs = sorted(zip(optima, weights.tolist(), strict=True), key=lambda pair: -pair[1])
+        chosen, kernels = pairs[0][0], tuple(one.weighted(weight) for one, weight in pairs if weight > 0.0)
+    value = chosen.trial.log_likelihood * len(rows)
+    trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in optima)
+    kernel, noise, _ = kernels[0]
     return Learned(kernel, noise, value, chosen.converged, Learning(trials), kernels)
-
-
-def _most_rows(settings: Settings, multiple: int) -> int:
-    """Return the number of rows, at most, whose exact likelihood decides between optima."""
-    affordable = math.isqrt(int(settings.max_memory_gib * 2**30) // (8 * MATRICES))
-    return min(multiple * settings.max_learning_rows, affordable)
 
 
 def _sample(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
     """Return a random sample of at most this number of rows, in their order."""
     return rows.take(np.sort(rng.permutation(len(rows))[:most]))
-
-
-def _by_likelihood(search: Search, tried: Sequence[Form], settings: Settings) -> list[Found]:
-    """Return the best forms by the likelihood of all rows."""
-    n_rows = len(search.rows)
-    if settings.likelihood == "vecchia":
-        return [optima[-1] for optima in parallel_map(search.by_all_rows, search.best_forms(tried))]
-    if n_rows <= plan.BESIDE:
-        close = search.first_round(tried)[: plan.N_EXACT]
-    else:
-        best = search.best_forms(tried)
-        close = [one for one in best if (best[0].worth - one.worth) * n_rows <= plan.CLOSE] or best[:1]
-    return search.by_exact_likelihood([one[:2] for one in close], search.rows, plan.EXACT)
-
-
-def _candidates(search: Search, best: Sequence[Found], settings: Settings, by_value: bool) -> list[Found]:
-    """Return optima of the Vecchia likelihood of all rows and of the exact likelihood of some."""
-    candidates: list[Found] = []
-    if settings.likelihood != "exact":
-        climb = partial(search.by_all_rows, closer=not by_value)
-        candidates = list(chain.from_iterable(parallel_map(climb, best)))
-    if settings.likelihood != "vecchia":
-        alone = by_value or not candidates
-        most = settings.max_learning_rows if alone else min(settings.max_learning_rows, plan.BESIDE)
-        some = _sample(search.rows, most, np.random.default_rng(search.seeds[2]))
-        starts = [max(candidates, key=lambda one: one.worth)] if candidates else best
-        candidates += [each for one in starts for each in search.by_exact_likelihood([one[:2]], some, (plan.SAMPLE,))]
-    search.trials += candidates
-    return candidates
 
 
 class _Checker(RegressorMixin, BaseEstimator):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from itertools import combinations
 from operator import add
 from typing import Literal
 
@@ -27,9 +26,9 @@ PARTS: dict[str, Callable[[ArrayLike], StationaryKernel]] = {
     "gaussian": GaussianKernel,
 }
 
-# The names that "auto" stands for: four kernels, and the sums of two of them.
-SINGLE = ("matern12", "matern32", "matern52", "gaussian")
-AUTO = (*SINGLE, *("+".join(pair) for pair in combinations(SINGLE, 2)))
+# What "auto" stands for: a rough, a smooth and a smoother part, each with lengthscales and a variance of its own. Parts
+# that the rows do not need get little variance.
+AUTO = "matern12+matern52+gaussian"
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +134,7 @@ def forms(
     kernel : str or iterable of str
         A name, several, or "auto", which stands for `AUTO`.
     ard : bool or "auto"
-        Whether each column has a lengthscale of its own; "auto" for both.
+        Whether each column has a lengthscale of its own; "auto" is True.
     n_inputs : int
     groups : sequence of int, optional
         See `make_form`.
@@ -150,12 +149,9 @@ def forms(
         If a name is unknown, or there is none.
     """
     given = [kernel] if isinstance(kernel, str) else list(kernel)
-    names = [name for one in given for name in (AUTO if one == "auto" else (one,))]
+    names = [AUTO if one == "auto" else one for one in given]
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
         )
-    options = (False, True) if ard == "auto" else (bool(ard),)
-    found = {(name, one): make_form(name, one, n_inputs, groups) for name in names for one in options}
-    # With one column, or one group of them, both are the same.
-    return tuple(form for (_, one), form in found.items() if form.ard == one or len(options) == 1)
+    return tuple(make_form(name, bool(ard), n_inputs, groups) for name in dict.fromkeys(names))

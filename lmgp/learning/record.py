@@ -21,8 +21,8 @@ class Trial(NamedTuple):
     n_free : int
         The number of free parameters, with the noise.
     likelihood : str
-        "vecchia", "exact", or "modes" for that of sums over rows on Fourier modes; ", more noise" follows where rows
-        that were left out asked for more than its optimum has.
+        "vecchia", "exact", "modes" for that of sums over rows on Fourier modes, or "leave-one-out, t" where a smaller
+        noise was taken beside heavy tails.
     n_rows : int
         The number of positions of the Vecchia likelihood, or of rows of the exact one.
     n_neighbors : int
@@ -114,15 +114,15 @@ class Learned:
     noise_variance : float
         In squared units of y.
     log_marginal_likelihood : float
-        In nats and in the caller's units of y: of all rows, exact where there are at most `max_learning_rows` or where
-        the exact likelihood of all decided, otherwise the Vecchia estimate. Of a kernel that is given, or has no
-        lengthscale, the exact one of the sample of at most `max_learning_rows` rows.
+        In nats and in the caller's units of y: of all rows, exact where there are at most `max_learning_rows`,
+        otherwise the Vecchia estimate. Of a kernel that is given, or has no lengthscale, the exact one of the sample of
+        at most `max_learning_rows` rows.
     converged : bool
         Whether the search came to an optimum; True where nothing was searched for.
     learning : Learning
         What was tried.
     average : tuple of WeightedKernel
-        What a search found: one kernel, or those of an average, the one with the largest weight first.
+        What a search found: one kernel, or those of an average, the likeliest first.
     """
 
     kernel: Kernel

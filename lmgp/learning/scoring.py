@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
+from typing import Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -13,6 +13,7 @@ from lmgp.errors import NumericalError
 from lmgp.learning.space import Space
 from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.parallel import single_threaded
 
 # Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
 FIRST, LEAST, MOST = 1e-2, 1e-6, 1e6
@@ -23,6 +24,9 @@ LOWERED, RAISED, EXPECTED = 5.0, 8.0, 0.5
 LONGEST = 2.0
 # How many times the neighbours are renewed on the way.
 RENEWALS = 3
+# A climb takes at most this number of steps, and ends where one gains, or is to gain, less than this many nats. One
+# standard error off the optimum, half a nat is lost: a gain of much less cannot be shown by these rows.
+STEPS, TOLERANCE = 30, 0.02
 # Of the differences in place of derivatives, in logarithms.
 STEP = 1e-4
 
@@ -63,8 +67,12 @@ class VecchiaObjective:
     space : Space
     """
 
+    name = "vecchia"
+
     def __init__(self, likelihood: VecchiaLikelihood, space: Space) -> None:
         self.likelihood, self.space = likelihood, space
+        self.n_rows, self.n_neighbors = likelihood.n_positions, likelihood.n_neighbors
+        self.standard_error = likelihood.standard_error
 
     def moved_to(self, free: Floats) -> bool:
         """Look for the neighbours again, where the ratios of the lengthscales have changed."""
@@ -72,10 +80,18 @@ class VecchiaObjective:
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
-        terms, gradient, of_sample = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
+        terms, gradient, of_sample = self._of_sample(free)
         prior, slope = self.space.log_prior(free)
         information = self.space.information(of_sample) + self.space.prior_information
         return Point(float(terms.sum()) + prior, self.space.gradient(gradient) + slope, terms, lambda: information)
+
+    def information(self, free: Floats, n_rows: int) -> Floats:
+        """Return the information of a number of rows, estimated from that of the positions, with the prior."""
+        of_rows: Floats = self.space.information(self._of_sample(free)[2]) * (n_rows / self.n_rows)
+        return of_rows + self.space.prior_information
+
+    def _of_sample(self, free: Floats) -> tuple[Floats, Floats, Floats]:
+        return self.likelihood(self.space.form.kernel, self.space.logarithms(free))
 
 
 class ExactObjective:
@@ -90,9 +106,16 @@ class ExactObjective:
         metric, the information is that of all rows, at 2n³ operations for each free number.
     """
 
+    name, n_neighbors = "exact", 0
+
     def __init__(self, rows: Rows, space: Space, sample: VecchiaLikelihood | None = None) -> None:
         self.likelihood, self.rows, self.space = ExactLikelihood(rows), rows, space
+        self.n_rows = len(rows)
         self.near = None if sample is None else VecchiaObjective(sample, space)
+
+    def standard_error(self, _: Floats) -> float:
+        """Return 0: all rows are positions."""
+        return 0.0
 
     def moved_to(self, free: Floats) -> bool:
         """Look for neighbours; the likelihood is the same."""
@@ -103,17 +126,23 @@ class ExactObjective:
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
         try:
-            value, gradient = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
+            # Forms are learned beside each other, and threads that wait for others cost most on a busy machine.
+            with single_threaded():
+                value, gradient = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
         except NumericalError:
             value, gradient = np.nan, np.zeros(len(self.space.index) + 1)
         prior, slope = self.space.log_prior(free)
         return Point(
-            value + prior, self.space.gradient(gradient) + slope, np.array([value]), lambda: self._information(free)
+            value + prior,
+            self.space.gradient(gradient) + slope,
+            np.array([value]),
+            lambda: self.information(free, self.n_rows),
         )
 
-    def _information(self, free: Floats) -> Floats:
+    def information(self, free: Floats, n_rows: int) -> Floats:
+        """Return the information of all rows, `n_rows`, with the prior."""
         if self.near is not None:
-            return self.near(free).information * (len(self.rows) / self.near.likelihood.n_positions)
+            return self.near.information(free, n_rows)
         # ½ tr C⁻¹ ∂ᵢC C⁻¹ ∂ⱼC for each target: differences are near enough for the length of a step.
         factor = cho_factor(self._covariance(free), lower=True)
         changes = [
@@ -144,9 +173,7 @@ class Climb:
     free : ndarray of shape (n_free,)
         Where it is, in the coordinates of the `Space`.
     converged : bool
-        Whether another step would gain less than the tolerance.
-    seconds : float
-        That it took.
+        Whether another step would gain less than the tolerance, or the last one did.
 
     References
     ----------
@@ -155,22 +182,22 @@ class Climb:
     """
 
     def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
-        self.space, self.seconds, self.converged = objective.space, 0.0, False
+        self.space, self.converged = objective.space, False
         self.free = np.clip(start, *self.space.bounds.T)
-        self._objective, self._damping, self._renewals = objective, FIRST, RENEWALS
+        self.objective, self._damping, self._renewals = objective, FIRST, RENEWALS
 
     @cached_property
     def at(self) -> Point:
         """The objective where it is."""
-        self._objective.moved_to(self.free)
-        return self._objective(self.free)
+        self.objective.moved_to(self.free)
+        return self.objective(self.free)
 
     @property
     def value(self) -> float:
         """The log likelihood of the sample, without the prior, in nats."""
         return float(self.at.terms.sum())
 
-    def go_on(self, steps: int, tolerance: float) -> None:
+    def go_on(self, steps: int = STEPS, tolerance: float = TOLERANCE) -> Self:
         """Take some steps more.
 
         Parameters
@@ -178,32 +205,30 @@ class Climb:
         steps : int
             At most.
         tolerance : float
-            The search stops where a step is expected to gain less, in nats. One standard error off the optimum, 1/2 nat
-            is lost: a gain of much less cannot be shown by these rows.
+            In nats, see `TOLERANCE`.
         """
-        start = perf_counter()
         for _ in range(steps):
             if self.converged or self._damping > MOST:
                 break
             step, promised = _step(self.at, self._damping, self.free, *self.space.bounds.T)
-            self.converged = promised < tolerance
-            if not self.converged:
-                self._take(step)
-        self.seconds += perf_counter() - start
+            self.converged = promised < tolerance or self._take(step, tolerance)
+        return self
 
-    def _take(self, step: Floats) -> None:
-        """Take a step if it gains, and damp the next one if it does not."""
-        at, proposed = self.at, self._objective(self.free + step)
+    def _take(self, step: Floats, tolerance: float) -> bool:
+        """Take a step if it gains, and damp the next one if not; say whether it gained less than the tolerance."""
+        at, proposed = self.at, self.objective(self.free + step)
         gain = proposed.value - at.value
         if not gain > 0.0:  # or not a number
             self._damping *= RAISED
-            return
+            return False
         if gain > EXPECTED * float(at.gradient @ step - 0.5 * step @ at.information @ step):
             self._damping = max(self._damping / LOWERED, LEAST)
         self.free, self.at = self.free + step, proposed
-        if self._renewals and self._objective.moved_to(self.free):
+        if self._renewals and self.objective.moved_to(self.free):
             self._renewals -= 1
-            self.at = self._objective(self.free)
+            self.at = self.objective(self.free)
+            return False
+        return gain < tolerance and self._damping <= FIRST  # a short step may gain little anywhere
 
 
 def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:

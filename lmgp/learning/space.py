@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from lmgp.data import Floats, Rows, column_deviations, column_scales
+from lmgp.data import Floats, Indices, Rows, column_deviations, column_scales
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import ExponentialKernel, ProductKernel
 from lmgp.learning.forms import Form
 
 # Weak Gaussian priors on logarithms, in the units of the data, keep the lengthscale of a column that says nothing
-# finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20.
-PRIOR_DEVIATION = 3.0
+# finite, and the noise of near-copies above zero. Their standard deviation: 3 is a factor of 20. The logarithm of a
+# lengthscale is a sum: of what all have in common, with this standard deviation, and of what those of its part, those
+# of its column, and it alone have, each with the second one.
+PRIOR_DEVIATION, OWN_DEVIATION = 3.0, 1.0
 # The median of the noise variance, in variances of y. Other medians: √d standard deviations of the column for a
 # lengthscale, the variance of y for a variance.
 MEDIAN_NOISE = 0.1
@@ -157,12 +160,12 @@ class Space:
     ----------
     form : Form
     units : Units
-    log_noise : float, optional
-        The logarithm of a noise variance that is given.
+    given_noise : float, optional
+        A noise variance that is given.
     """
 
-    def __init__(self, form: Form, units: Units, log_noise: float | None = None) -> None:
-        self.form, self.units, self.log_noise = form, units, log_noise
+    def __init__(self, form: Form, units: Units, given_noise: float | None = None) -> None:
+        self.form, self.units, self.given_noise = form, units, given_noise
         columns = units.columns if form.ard else units.shared
         of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
         log_units, ranges = np.log(of_theta), np.log([RANGES[kind] for kind in of_kind]).reshape(-1, 2)
@@ -170,8 +173,9 @@ class Space:
         # Of numbers that share a free one, the first says what it is.
         _, first = np.unique(form.ties, return_index=True)
         self.index, self._log_units, self.kinds = form.ties, log_units, np.array(of_kind)[first]
+        self._labels = _labels(form.kernel)[first]
         self.bounds = np.where(np.isfinite(given), given, ranges)[first]
-        if log_noise is None:
+        if given_noise is None:
             self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
             self._log_units = np.append(log_units, math.log(units.variance))
             self.bounds = np.vstack((self.bounds, np.log([LEAST_NOISE, RANGES["noise"][1]])))
@@ -189,7 +193,7 @@ class Space:
     def logarithms(self, free: Floats) -> Floats:
         """Return ``kernel.theta`` and the logarithm of the noise variance, in the caller's units."""
         logarithms: Floats = free[self.index] + self._log_units
-        return logarithms if self.log_noise is None else np.append(logarithms, self.log_noise)
+        return logarithms if self.given_noise is None else np.append(logarithms, math.log(self.given_noise))
 
     def kernel(self, free: Floats) -> Kernel:
         """Return the kernel; one lengthscale for all columns is one number where their units are equal."""
@@ -201,7 +205,7 @@ class Space:
 
     def noise_variance(self, free: Floats) -> float:
         """Return the noise variance, in squared units of y."""
-        return math.exp(self.logarithms(free)[-1])
+        return self.given_noise or math.exp(self.logarithms(free)[-1])
 
     def metric(self, free: Floats) -> Floats:
         """Return the lengthscale of each column in which rows are near, shape (d,)."""
@@ -213,16 +217,37 @@ class Space:
 
     def information(self, by_logarithms: Floats) -> Floats:
         """Turn an information matrix of `logarithms` into that of the free numbers."""
-        n, sums = len(self.index), np.eye(len(self.bounds))[self.index]
-        found: Floats = sums.T @ by_logarithms[:n, :n] @ sums
+        n = len(self.index)
+        sums = csr_array((np.ones(n), (self.index, np.arange(n))), shape=(len(self.bounds), n))
+        found: Floats = sums @ (sums @ by_logarithms[:n, :n]).T
         return found
 
     def log_prior(self, free: Floats) -> tuple[float, Floats]:
-        """Return the logarithm of the prior density, but for a constant, and its gradient."""
-        off = (free - self.median) / PRIOR_DEVIATION
-        return -0.5 * float(off @ off), -off / PRIOR_DEVIATION
+        """Return the logarithm of the prior density, and its gradient."""
+        off = free - self.median
+        slope: Floats = -self.prior_information @ off
+        return 0.5 * float(off @ slope) + self._log_constant, slope
 
-    @property
+    @cached_property
     def prior_information(self) -> Floats:
-        """Minus the matrix of second derivatives of the logarithm of the prior density."""
-        return np.eye(len(self.bounds)) / PRIOR_DEVIATION**2
+        """The inverse of the prior covariance: minus the second derivatives of the logarithm of the prior density."""
+        own, common = OWN_DEVIATION**2, PRIOR_DEVIATION**2
+        covariance: Floats = common * np.eye(len(self.bounds))
+        (scales,) = np.nonzero(self.kinds == "lengthscale")
+        parts, columns = self._labels[scales].T
+        alike = (parts == parts[:, None]).astype(float) + (columns == columns[:, None]) + np.eye(len(scales))
+        covariance[np.ix_(scales, scales)] = common + own * alike
+        inverse: Floats = np.linalg.inv(covariance).astype(np.float64)
+        return inverse
+
+    @cached_property
+    def _log_constant(self) -> float:
+        """The logarithm of what makes the prior a density."""
+        return 0.5 * float(np.linalg.slogdet(self.prior_information / (2.0 * math.pi))[1])
+
+
+def _labels(kernel: Kernel) -> Indices:
+    """Return the part and the column that each free number of a kernel belongs to, shape (n_theta, 2)."""
+    free = [parameter for parameter in kernel.parameters if not parameter.fixed]
+    sizes = [parameter.value.size for parameter in free]
+    return np.array([(part, column) for part, size in enumerate(sizes) for column in range(size)], dtype=np.intp)

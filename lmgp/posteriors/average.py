@@ -1,4 +1,4 @@
-"""Averages of Gaussian processes with different kernels, weighted by how well they predict rows left out."""
+"""Averages of Gaussian processes: of draws of their hyper-parameters, or of kernels that predict rows left out."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Self
@@ -10,8 +10,8 @@ from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior
 
-# An average is of at most this number of processes, each with this weight at least, since its predictions take as long
-# as those of all of them.
+# A mixture by stacking is of at most this number of processes, each with this weight at least: its predictions take as
+# long as those of all of them.
 MOST, LEAST = 3, 0.05
 # Steps of expectation maximisation: its weights change by less than 1e-3 in more.
 STEPS = 500
@@ -71,14 +71,16 @@ class AveragePosterior(Posterior):
     Parameters
     ----------
     parts : sequence of Posterior
-        Of the same rows, the one with the largest weight first.
+        Of the same rows, the likeliest first.
     weights : ndarray of shape (k,)
         Their sum is 1.
     """
 
     def __init__(self, parts: Sequence[Posterior], weights: Floats) -> None:
         self.kernel, self.n_rows = parts[0].kernel, parts[0].n_rows
-        noise_variance = float(weights @ [one.noise.variance for one in parts])
+        first, *others = (one.noise.variance for one in parts)
+        # To the last bit where it is given, and so that of all.
+        noise_variance = first + float(weights[1:] @ [other - first for other in others])
         self.noise = Noise(noise_variance, parts[0].noise.approximation)
         self.parts, self.weights = tuple(parts), weights
 
@@ -135,7 +137,7 @@ class AveragePosterior(Posterior):
         return self._moments([one.without_each(rows) for one in self.parts])
 
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:
-        """Return that of the part with the largest weight."""
+        """Return that of the likeliest part."""
         return self.parts[0].log_density(kernel, noise_variance)
 
     def error(self, X: Floats) -> Floats:

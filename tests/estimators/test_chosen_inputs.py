@@ -73,7 +73,7 @@ class TestSphere:
     def test_learned_lengthscales_of_the_three_columns_are_equal_and_in_km(self) -> None:
         points, y, _ = cap()
         other = np.random.default_rng(1).normal(size=len(y)) * 1e6
-        model = sphere(kernel="auto", ard=False).fit(np.column_stack((degrees(points), other)), y)
+        model = sphere(kernel="matern32", ard=False).fit(np.column_stack((degrees(points), other)), y)
         x, y_, z, last = model.kernel_.lengthscale
         assert x == y_ == z
         assert 100 < x < 20_000
@@ -179,13 +179,13 @@ class TestUnits:
         )
         np.testing.assert_allclose(model.predict(more), expected.predict(X), rtol=1e-10)
 
-    @pytest.mark.parametrize(("kernel", "near"), [("gaussian", 1e-3), ("matern52", 5e-3)])
+    @pytest.mark.parametrize(("kernel", "near"), [("gaussian", 5e-3), ("matern52", 5e-3)])
     def test_a_constant_column_is_no_obstacle_to_learning(self, kernel: str, near: float) -> None:
         X, y = self.table()
         more = np.column_stack((X, np.full(len(y), 1e9)))
         expected, model = (GPRegressor(kernel=kernel, methods=["exact"], random_state=0).fit(Z, y) for Z in (X, more))
         assert np.all(np.isfinite(model.kernel_.theta))
-        # The neighbours from which it is learned are drawn anew, and the lengthscales differ by a tenth.
+        # The prior has one more lengthscale, and another median.
         np.testing.assert_allclose(model.predict(more), expected.predict(X), atol=near * y.std())
 
     def test_a_constant_column_costs_no_likelihood(self) -> None:

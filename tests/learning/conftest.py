@@ -1,7 +1,6 @@
-"""What the tests of learning share: a small plan, and rows drawn from known kernels."""
+"""What the tests of learning share: rows drawn from known kernels, and small likelihoods."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,35 +8,28 @@ from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
 from lmgp.kernels.base import Kernel
-from lmgp.learning import plan
+from lmgp.learning import search
 from lmgp.learning.engine import REMEMBERED
-from lmgp.learning.plan import Round
+from lmgp.learning.search import Size
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., tuple[Floats, Floats]]
 
-SMALL: dict[str, Any] = {
-    "FIRST": Round(60, 8, 8, 3, 0.5),
-    "SECOND": Round(120, 12, 8, 2, 0.2),
-    "LAST": Round(200, 15, 15, 2, 0.2),
-    "EXACT": (Round(100, 12, 3, 2, 0.05), Round(100, 12, 10, 1, 0.05)),
-    "SAMPLE": Round(100, 12, 10, 1, 0.05),
-    "CLOSER": ((30, 150),),
-    "POSITIONS_PER_PARAMETER": 20,
-}
+SMALL = {"FIRST_ROWS": 60, "INFORMATION": Size(100, 12), "NEAR": Size(100, 12), "ALL": Size(200, 15)}
+SMALL_CLOSER = Size(150, 30)
 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> None:
-    """Forget what other tests learned by another plan."""
+    """Forget what other tests learned by likelihoods of other sizes."""
     REMEMBERED.clear()
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions with few neighbours."""
-    for name, value in SMALL.items():
-        monkeypatch.setattr(plan, name, value)
+    for name, value in {**SMALL, "CLOSER": SMALL_CLOSER}.items():
+        monkeypatch.setattr(search, name, value)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import math
 import threading
 import warnings
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,10 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel, ModulatedKernel, RationalQuadraticKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError, LmgpError, NumericalWarning
-from lmgp.learning import plan
 from lmgp.learning.engine import REMEMBERED, Settings, learn_rows
 from lmgp.learning.forms import declared_free
 from lmgp.learning.record import Learned
-from lmgp.learning.scoring import ExactObjective
+from lmgp.learning.scoring import Climb, ExactObjective
 from lmgp.learning.space import Space, Units
 from tests.conftest import gaussian as gram
 from tests.dense import log_likelihood_and_gradient
@@ -106,7 +106,7 @@ class TestLearning:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             theirs = peer.fit(X, y - y.mean()).log_marginal_likelihood_value_
-        assert theirs - 1.0 < model.log_marginal_likelihood_ <= theirs + 1e-6 * abs(theirs)
+        assert theirs - 1.5 < model.log_marginal_likelihood_ <= theirs + 1e-6 * abs(theirs)
 
     @pytest.mark.parametrize(
         ("y_scale", "y_shift", "x_scale"), [(250.0, -4000.0, 1.0), (1.0, 7.0, 3e-4), (1e-3, 0, 2e3)]
@@ -183,7 +183,7 @@ class TestLearning:
         assert learned(1) != first
 
     def test_says_so_when_the_search_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plan, "EXACT", (plan.EXACT[0]._replace(n_steps=1, tolerance=1e-9),))
+        monkeypatch.setattr(Climb, "go_on", partialmethod(Climb.go_on, steps=1, tolerance=1e-9))
         X, y = friedman()
         model = ExactGPRegressor(random_state=17).fit(X, y)
         assert model.converged_ is False

@@ -60,22 +60,18 @@ class TestNames:
 
 
 class TestLists:
-    def test_auto_is_four_kernels_and_the_sums_of_two(self) -> None:
-        assert len(AUTO) == len(set(AUTO)) == 10
-        assert set(AUTO) >= {"gaussian", "matern12", "matern32", "matern52", "matern12+gaussian"}
-        assert [form.name for form in forms("auto", False, 3)] == list(AUTO)
+    def test_auto_is_a_rough_a_smooth_and_a_smoother_part(self) -> None:
+        assert [form.name for form in forms("auto", False, 3)] == [AUTO] == ["matern12+matern52+gaussian"]
 
-    @pytest.mark.parametrize(("n_inputs", "ard", "expected"), [(3, "auto", 20), (3, True, 10), (1, "auto", 10)])
-    def test_ard_auto_is_both_where_there_are_columns_to_tell_apart(
-        self, n_inputs: int, ard: bool | str, expected: int
-    ) -> None:
-        found = forms("auto", ard, n_inputs)
-        assert len(found) == expected
-        assert len({(form.name, form.ard) for form in found}) == expected
+    @pytest.mark.parametrize(
+        ("n_inputs", "ard", "expected"), [(3, "auto", True), (3, False, False), (1, "auto", False)]
+    )
+    def test_ard_auto_is_one_lengthscale_a_column(self, n_inputs: int, ard: bool | str, expected: bool) -> None:
+        assert {form.ard for form in forms("auto", ard, n_inputs)} == {expected}
 
     def test_one_group_is_one_column(self) -> None:
-        assert len(forms("auto", "auto", 3, groups=[0, 0, 0])) == 10
-        assert len(forms("auto", "auto", 3, groups=[0, 0, 1])) == 20
+        assert {form.ard for form in forms("auto", "auto", 3, groups=[0, 0, 0])} == {False}
+        assert {form.ard for form in forms("auto", "auto", 3, groups=[0, 0, 1])} == {True}
 
     def test_with_one_column_ard_true_is_one_lengthscale(self) -> None:
         (form,) = forms("gaussian", True, 1)
@@ -84,8 +80,7 @@ class TestLists:
     def test_a_list_is_its_names_once(self) -> None:
         found = forms(["matern32", "gaussian", "matern32"], False, 2)
         assert [form.name for form in found] == ["matern32", "gaussian"]
-        assert [form.name for form in forms(["matern12", "auto"], False, 2)] == list(AUTO)
-        assert len(forms(["auto", "rational_quadratic"], False, 2)) == 11
+        assert [form.name for form in forms([AUTO, "gaussian", "auto"], False, 2)] == [AUTO, "gaussian"]
 
     @pytest.mark.parametrize("kernel", [[], [1, 2], ["gaussian", None], [GaussianKernel()]])
     def test_what_is_no_list_of_names_is_refused(self, kernel: list[object]) -> None:

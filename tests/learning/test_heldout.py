@@ -5,7 +5,6 @@ import pytest
 from numpy.typing import NDArray
 
 from lmgp.data import Rows
-from lmgp.kernels.base import Kernel
 from lmgp.learning import heldout
 from lmgp.learning.heldout import HeldOut
 from tests.conftest import KERNELS, NOISE, counts_and_noises
@@ -31,20 +30,14 @@ def numbers(given: Rows, of: Rows) -> NDArray[np.intp]:
     return order[np.searchsorted(of.Y[:, 0][order], given.Y[:, 0])]
 
 
-def densities(held: HeldOut, kernel: Kernel, noise_variance: float) -> tuple[Floats, Floats]:
-    return held.alone_densities(kernel, noise_variance), held.region_densities(kernel, noise_variance)
-
-
 class TestRows:
     @pytest.mark.parametrize("n", [120, 1000, 5000])
     def test_no_row_is_on_both_sides(self, n: int) -> None:
         held, all_rows = left_out(n), rows(n)
-        rest, alone, regions = (set(numbers(one, all_rows)) for one in (held.rest, held.alone, held.regions))
+        rest, regions = (set(numbers(one, all_rows)) for one in (held.rest, held.regions))
         assert len(rest) == len(held.rest)
-        assert not rest & (alone | regions)
-        assert not alone & regions
-        assert len(alone) == min(heldout.N_ALONE, int(heldout.SHARE * n))
-        assert n - len(rest) <= 2 * heldout.SHARE * n + 1
+        assert not rest & regions
+        assert n - len(rest) <= heldout.SHARE * n
         assert len(held.region) == len(held.regions) > 0
 
     def test_neighbourhoods_of_several_sizes_are_left_out_as_a_whole(self) -> None:
@@ -54,26 +47,10 @@ class TestRows:
             X = held.regions.X[held.region == region]
             assert len(X) <= heldout.N_IN_REGION
             gaps.append(np.median(np.linalg.norm(X[:, None] - held.rest.X, axis=2).min(axis=1)))
-        alone = np.median(np.linalg.norm(held.alone.X[:200, None] - held.rest.X, axis=2).min(axis=1))
+        alone = np.median(np.partition(np.linalg.norm(held.rest.X[:200, None] - held.rest.X, axis=2), 1, axis=1)[:, 1])
         assert len(gaps) >= 4
         assert min(gaps) > alone
         assert max(gaps) > 3.0 * alone
-
-    def test_further_neighbourhoods_are_others_and_predicted_from_the_rows_around(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        given = rows(2000)
-        first, *further = HeldOut.several(given, np.ones(2), np.random.default_rng(0))
-        np.testing.assert_array_equal(first.alone.Y[:, 0], left_out(2000).alone.Y[:, 0])
-        assert len(further) == heldout.N_MORE
-        for one in further:
-            assert len(one.alone) == 0 < len(one.regions)
-            assert not set(numbers(one.rest, given)) & set(numbers(one.regions, given))
-            assert set(one.regions.Y[:, 0]) != set(first.regions.Y[:, 0])
-            alone, regions = densities(one, KERNELS["matern32"][0], NOISE)
-            assert len(alone) == 0 < len(regions)
-        monkeypatch.setattr(heldout, "MOST_ROWS", 1999)
-        assert len(HeldOut.several(given, np.ones(2), np.random.default_rng(0))) == 1
 
     def test_neighbourhoods_are_measured_in_units_of_the_columns(self) -> None:
         given = rows(2000)
@@ -86,15 +63,13 @@ class TestRows:
     def test_is_drawn_by_the_generator(self) -> None:
         first, again, other = left_out(500), left_out(500), left_out(500, seed=1)
         np.testing.assert_array_equal(first.rest.Y[:, 0], again.rest.Y[:, 0])
-        assert not np.array_equal(first.alone.Y[:, 0], other.alone.Y[:, 0])
+        assert not np.array_equal(first.rest.Y[:, 0], other.rest.Y[:, 0])
 
     def test_copies_by_the_thousand_are_no_trouble(self) -> None:
         given = rows(40)
         copies = given.take(np.repeat(np.arange(40), 50))
         held = HeldOut.of(copies, np.ones(2), np.random.default_rng(0))
-        alone, regions = densities(held, KERNELS["matern32"][0], NOISE)
-        assert np.isfinite(alone).all()
-        assert np.isfinite(regions).all()
+        assert np.isfinite(held.densities(KERNELS["matern32"][0], NOISE)).all()
 
 
 @pytest.mark.parametrize("given", [{}, {"weights": True}, {"noises": True}, {"weights": True, "noises": True}])
@@ -102,7 +77,7 @@ class TestRows:
 def test_densities_are_those_of_dense_algebra(
     name: str, given: dict[str, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # From all other rows: of 150, 15 are alone and one neighbourhood of 12 is left out.
+    # From all other rows: of 150, one neighbourhood of 12 is left out.
     monkeypatch.setattr(heldout, "N_NEIGHBORS", 200)
     kernel, formula = KERNELS[name]
     held = left_out(150, **given)
@@ -120,14 +95,11 @@ def test_densities_are_those_of_dense_algebra(
         mean = cross.T @ solved[:, 0]
         return -0.5 * (np.log(2.0 * np.pi * variance) + (new.Y[:, 0] - mean) ** 2 / variance)
 
-    alone, regions = densities(held, kernel, NOISE)
-    np.testing.assert_allclose(alone, expected(held.alone), rtol=1e-6)
     means = [expected(held.regions.take(held.region == one)).mean() for one in np.unique(held.region)]
-    np.testing.assert_allclose(regions, means, rtol=1e-6)
+    np.testing.assert_allclose(held.densities(kernel, NOISE), means, rtol=1e-6)
 
 
 def test_few_rows_leave_no_neighbourhood_out() -> None:
     held = left_out(40)
-    alone, regions = densities(held, KERNELS["matern12"][0], NOISE)
-    assert len(alone) == 4
-    assert len(regions) == 0
+    assert len(held.rest) == 40
+    assert len(held.densities(KERNELS["matern12"][0], NOISE)) == 0

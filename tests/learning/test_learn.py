@@ -8,7 +8,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-import lmgp.learning.search
 from lmgp import (
     ExactGPRegressor,
     GaussianKernel,
@@ -18,14 +17,11 @@ from lmgp import (
     RationalQuadraticKernel,
     learn,
 )
-from lmgp.data import Rows
-from lmgp.errors import InputError, MemoryLimitError, NumericalError
+from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
-from lmgp.learning import choice, plan
-from lmgp.learning.engine import REMEMBERED
+from lmgp.learning.forms import AUTO
 from lmgp.learning.record import Learned
 from lmgp.learning.search import Search
-from lmgp.posteriors.likelihood import log_likelihood
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -62,19 +58,13 @@ def fisher(X: Floats, learned: Learned) -> Floats:
 
 
 @pytest.fixture
-def no_more_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the noise as the likelihood has it."""
-    monkeypatch.setattr(choice, "DOUBLINGS", 0)
-
-
-@pytest.fixture
 def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Make every further search an error."""
 
     def fail(*_: object) -> None:
         raise AssertionError("it learns again")
 
-    return lambda: monkeypatch.setattr(Search, "first_round", fail)
+    return lambda: monkeypatch.setattr(Search, "optimum", fail)
 
 
 class TestParameters:
@@ -120,91 +110,35 @@ class TestParameters:
         found = learn(X, y, kernel=["gaussian", "matern12"], ard=True, random_state=0)
         assert found.learning.chosen.kernel == best
 
-    @pytest.mark.usefixtures("small", "no_more_noise")
-    def test_above_max_learning_rows_what_is_left_out_decides(self, draw_from: Draw) -> None:
-        X, y = draw_from(ROUGH, 500, noise=0.01)
-        found = learn(X, y, kernel=["gaussian", "matern12"], max_learning_rows=100, random_state=0)
+    @pytest.mark.usefixtures("small")
+    @pytest.mark.parametrize("n", [90, 400])
+    def test_each_form_is_learned_once_and_what_is_left_out_decides(self, n: int, draw_from: Draw) -> None:
+        X, y = draw_from(ROUGH, n, noise=0.01)
+        given = {"max_learning_rows": 100, "random_state": 0}
+        found = learn(X, y, kernel=["gaussian", "matern12"], **given)
+        assert [one.kernel for one in found.learning] == ["gaussian", "matern12"]
+        assert {one.likelihood for one in found.learning} == {"exact" if n <= 100 else "vecchia"}
+        score = [np.nanmean([one.alone, one.regions]) for one in found.learning]
+        assert found.learning.chosen is found.learning[int(np.argmax(score))]
         assert found.learning.chosen.kernel == "matern12"
-        likelihoods = {(one.likelihood, one.n_rows) for one in found.learning}
-        assert ("exact", 100) in likelihoods
-        scored = [one for one in found.learning if np.isfinite(one.alone)]
-        assert {one.likelihood for one in scored} == {"exact", "vecchia"}
-        assert found.learning.chosen in scored
-        assert found.learning.n_rows == 500
+        assert found.learning.n_rows == n
+        # Nothing but its own likelihood decides about the parameters of a kernel.
+        alone = learn(X, y, kernel="matern12", **given)
+        np.testing.assert_array_equal(alone.kernel.theta, found.kernel.theta)
+        assert alone.noise_variance == found.noise_variance
+        assert np.isnan(alone.learning.chosen.alone)
+
+    def test_auto_is_one_sum_with_one_lengthscale_a_column(self, draw_from: Draw) -> None:
+        found = learn(*draw_from(SMOOTH, 60), random_state=0)
+        assert [(one.kernel, one.ard) for one in found.learning] == [(AUTO, True)]
 
     @pytest.mark.usefixtures("small")
-    def test_up_to_four_times_as_many_the_exact_likelihood_of_all_rows_decides(self, draw_from: Draw) -> None:
-        X, y = draw_from(ROUGH, 400, noise=0.01)
-        given = {"kernel": ["gaussian", "matern12"], "ard": True, "max_learning_rows": 100, "random_state": 0}
-        found = learn(X, y, **given)
-        of_some = [one for one in found.learning if (one.likelihood, one.n_rows) == ("exact", 100)]
-        of_all = [one for one in found.learning if (one.likelihood, one.n_rows) == ("exact", 400)]
-        # Each optimum of the Vecchia likelihood, and that of the sample.
-        assert sorted(one.kernel for one in of_all) == ["gaussian", "matern12", "matern12"]
-        assert [one.kernel for one in of_some] == ["matern12"]
-        assert all(np.isnan(one.alone) for one in found.learning)
-        assert found.learning.chosen.log_likelihood == max(one.log_likelihood for one in of_all)
-        expected = density(X, y, found.kernel, found.noise_variance)
-        assert found.log_marginal_likelihood == pytest.approx(expected)
-        assert found.learning.chosen.log_likelihood == pytest.approx(expected / 400)
-
-    @pytest.mark.usefixtures("small")
-    def test_of_more_rows_or_with_less_memory_rows_that_are_left_out_decide(self, draw_from: Draw) -> None:
-        X, y = draw_from(ROUGH, 401, noise=0.01)
-        given = {"kernel": "matern12", "ard": False, "max_learning_rows": 100, "random_state": 0}
-        assert np.isfinite(learn(X, y, **given).learning.chosen.alone)
-        enough = 4 * 8 * 400**2 / 2**30
-        for share, left_out in ((1.01, False), (0.99, True)):
-            found = learn(X[:400], y[:400], **given, max_memory_gib=share * enough)
-            assert np.isfinite(found.learning.chosen.alone) == left_out
-
-    @pytest.mark.usefixtures("small")
-    def test_an_optimum_without_a_cholesky_factor_is_not_taken(
-        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refuse_gaussians(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
-            if isinstance(kernel, GaussianKernel):
-                raise NumericalError("no factor")
-            return log_likelihood(rows, kernel, noise_variance)
-
-        monkeypatch.setattr(lmgp.learning.search, "log_likelihood", refuse_gaussians)
-        X, y = draw_from(SMOOTH, 300, noise=0.01)
-        found = learn(X, y, kernel=["gaussian", "matern12"], ard=True, max_learning_rows=100, random_state=0)
-        assert found.learning.chosen.kernel == "matern12"
-        refused = [one for one in found.learning if one.n_rows == 150 and one.kernel == "gaussian"]
-        assert [one.log_likelihood for one in refused] == [-np.inf] * len(refused) != []
-
-    @pytest.mark.usefixtures("small", "no_more_noise")
     @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
     def test_one_likelihood_alone(self, likelihood: str, draw_from: Draw) -> None:
         X, y = draw_from(ROUGH, 300)
         found = learn(X, y, kernel="matern12", likelihood=likelihood, max_learning_rows=100, random_state=0)
-        assert found.learning.chosen.likelihood == likelihood
-        assert {one.likelihood for one in found.learning if np.isfinite(one.alone)} == {likelihood}
-
-    @pytest.mark.usefixtures("small")
-    def test_noise_is_doubled_while_rows_that_are_left_out_ask_for_more(
-        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        X, y = draw_from(ROUGH, 500)
-
-        def learned(doublings: int = 6, worth_doubling: float = 0.002) -> Learned:
-            REMEMBERED.clear()
-            monkeypatch.setattr(choice, "DOUBLINGS", doublings)
-            monkeypatch.setattr(choice, "WORTH_DOUBLING", worth_doubling)
-            return learn(X, y, kernel="gaussian", max_learning_rows=100, random_state=0)
-
-        alone, by_gain = learned(doublings=0), learned()
-        for doublings in (1, 4):
-            always = learned(doublings=doublings, worth_doubling=-np.inf)
-            assert always.noise_variance == pytest.approx(2.0**doublings * alone.noise_variance)
-            np.testing.assert_array_equal(always.kernel.theta, alone.kernel.theta)
-            assert always.learning.chosen.likelihood == f"{alone.learning.chosen.likelihood}, more noise"
-        never = learned(worth_doubling=np.inf)
-        assert never.noise_variance == alone.noise_variance
-        assert never.learning.chosen.likelihood == alone.learning.chosen.likelihood in ("exact", "vecchia")
-        gained = by_gain.learning.chosen.alone - always.learning.chosen.alone
-        assert gained > 0.0  # sixteen times the noise predicts worse than what was asked for
+        assert [one.likelihood for one in found.learning] == [likelihood]
+        assert found.learning.chosen.n_rows == (100 if likelihood == "exact" else 200)
 
     def test_an_irrelevant_column_has_a_long_but_finite_lengthscale(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 150)
@@ -291,17 +225,6 @@ class TestGiven:
         lengthscale = np.broadcast_to(first.kernel.lengthscale, 2)
         np.testing.assert_allclose(second.kernel.lengthscale, lengthscale * [1e3, 1e-3], rtol=1e-3)
         assert second.noise_variance == pytest.approx(49.0 * first.noise_variance, rel=1e-3)
-
-
-def test_of_few_rows_the_exact_likelihood_decides_between_six_kernels(draw_from: Draw) -> None:
-    X, y = draw_from(SMOOTH, 120, seed=3)
-    found = learn(X, y, random_state=0).learning
-    exact = [one for one in found if one.likelihood == "exact"]
-    assert len({(one.kernel, one.ard) for one in exact}) == len(exact) == plan.N_EXACT == 6
-    assert {one.n_neighbors for one in found} == {0, plan.FIRST.n_neighbors}  # no second round
-    worth = {one: one.log_likelihood - one.n_free / (120 - one.n_free - 1) for one in exact}
-    assert found.chosen in exact
-    assert worth[found.chosen] == max(worth.values())
 
 
 @pytest.mark.usefixtures("small")

@@ -132,7 +132,18 @@ def test_some_steps_at_a_time_are_the_same_steps() -> None:
         values.append(parts.value)
     np.testing.assert_array_equal(parts.free, whole.free)
     assert parts.value == whole.value > values[0] == values[1]
-    assert parts.seconds > 0.0
+
+
+def test_at_an_optimum_it_stays_and_has_converged() -> None:
+    rows = drawn(TRUTHS["gaussian"])
+    space = Space(make_form("gaussian", True, 2), Units.of(rows, True))
+    best = climb(exact(rows, space), space.median, steps=60, tolerance=1e-4)
+    again = Climb(exact(rows, space), best.free)
+    assert again.go_on(5, 0.01) is again
+    assert again.converged
+    np.testing.assert_array_equal(again.free, best.free)
+    far = Climb(exact(rows, space), best.free + 1.0).go_on(1, 0.01)
+    assert not far.converged
 
 
 def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
@@ -141,7 +152,7 @@ def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
     objective, values, asked = exact(rows, space), [], []
 
     class Counted:
-        space, moved_to = objective.space, objective.moved_to
+        space, moved_to, n_rows = objective.space, objective.moved_to, objective.n_rows
 
         def __call__(self, free: Floats) -> Point:
             at = objective(free)

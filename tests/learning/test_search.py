@@ -1,6 +1,4 @@
-"""The search for a kernel: its rounds."""
-
-from math import log
+"""The search for the optimum of a form."""
 
 import numpy as np
 import pytest
@@ -9,167 +7,210 @@ from scipy.stats import multivariate_normal
 
 from lmgp import GaussianKernel, MaternKernel
 from lmgp.data import Rows
-from lmgp.learning import plan
-from lmgp.learning.forms import forms, make_form
-from lmgp.learning.plan import Round
-from lmgp.learning.search import Found, Search
+from lmgp.errors import NumericalError
+from lmgp.kernels.base import Kernel
+from lmgp.learning import search as searching
+from lmgp.learning.forms import declared_free, make_form
+from lmgp.learning.scoring import Climb
+from lmgp.learning.search import ALL, CLOSER, LENGTHSCALES, NOISES, Optimum, Search
 from lmgp.learning.space import Units
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
 SMOOTH = GaussianKernel([0.7, 2.0], 1.0)
 
-pytestmark = pytest.mark.usefixtures("small")
 
-
-def search(X: Floats, y: Floats, log_noise: float | None = None, seeds: tuple[int, ...] = (0, 1, 2)) -> Search:
+def search(X: Floats, y: Floats, *, exact: bool = False, noise: float | None = None, seed: int = 0) -> Search:
     rows = Rows(X, y - y.mean())
-    return Search(rows, Units.of(rows, True), log_noise, None, seeds)
+    return Search(rows, Units.of(rows, True), noise, exact, seed)
 
 
-def kernel_of(found: Found) -> Floats:
-    return np.append(found.space.kernel(found.free).theta, found.space.noise_variance(found.free))
+def values(optimum: Optimum) -> Floats:
+    kernel, noise = optimum.hyperparameters
+    return np.append(kernel.theta, np.log(noise))
 
 
-class TestRounds:
-    def test_all_forms_run_once_and_the_best_go_on(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(plan, "BEHIND", 1e6)
-        trying = search(*draw_from(SMOOTH, 150))
-        best = trying.best_forms(forms("auto", "auto", 2))
-        lines = [one.trial for one in trying.trials]
-        first = [line for line in lines if line.n_rows == plan.FIRST.n_positions]
-        second = [line for line in lines if line.n_rows == plan.SECOND.n_positions]
-        assert len(first) == len({(line.kernel, line.ard) for line in first}) == 20
-        # The best single kernels, the best sums, and the parts that sums start from.
-        assert len(second) == len({(line.kernel, line.ard) for line in second})
-        sums = [line for line in second if "+" in line.kernel]
-        assert len(second) - len(sums) >= plan.FIRST.n_kept
-        ranked = trying.first_round(forms("auto", "auto", 2))
-        for plain, went_on in ((True, set(second) - set(sums)), (False, set(sums))):
-            best_of_kind = [(one.trial.kernel, one.trial.ard) for one in ranked if one.plain is plain][:3]
-            assert set(best_of_kind) <= {(line.kernel, line.ard) for line in went_on}
-        assert len(sums) == plan.FIRST.n_kept == 3
-        assert all((part, line.ard) in {(one.kernel, one.ard) for one in second}
-                   for line in sums for part in line.kernel.split("+"))  # fmt: skip
-        assert 1 <= len(best) <= plan.SECOND.n_kept
-        assert best[0].trial.log_likelihood == pytest.approx(
-            max(second, key=lambda line: best[0]._replace(trial=line).worth).log_likelihood
-        )
-        assert any(one.plain for one in best)  # one kernel is always among them
-        for line in lines:
-            assert np.isfinite(line.log_likelihood)
-            assert line.n_free == make_form(line.kernel, line.ard, 2).n_free + 1
+def log_posterior(X: Floats, y: Floats, optimum: Optimum, free: Floats) -> float:
+    """The exact log likelihood with the prior, by dense algebra."""
+    space = optimum.space
+    covariance = space.kernel(free)(X) + space.noise_variance(free) * np.eye(len(X))
+    density = multivariate_normal(np.zeros(len(X)), covariance).logpdf(y - y.mean())
+    return float(density + space.log_prior(free)[0])
 
-    def test_sums_have_the_lengthscales_that_single_kernels_need(
+
+class TestExactLikelihood:
+    @pytest.mark.parametrize("name", ["gaussian", "matern12+matern52"])
+    def test_the_optimum_is_the_best_of_many_points_around_it(self, name: str, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 120)
+        found = search(X, y, exact=True).optimum(make_form(name, True, 2))
+        assert found.converged
+        best, rng = log_posterior(X, y, found, found.free), np.random.default_rng(0)
+        for scale in (0.03, 0.3, 1.0):
+            others = np.clip(found.free + scale * rng.normal(size=(40, len(found.free))), *found.space.bounds.T)
+            assert max(log_posterior(X, y, found, other) for other in others) < best + 0.1
+
+    def test_its_line_has_the_likelihood_of_dense_algebra(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 100)
+        found = search(X, y, exact=True).optimum(make_form("gaussian", True, 2))
+        kernel, noise = found.hyperparameters
+        expected = multivariate_normal(np.zeros(100), kernel(X) + noise * np.eye(100)).logpdf(y - y.mean())
+        trial = found.trial
+        assert trial.log_likelihood == pytest.approx(expected / 100, rel=1e-8)
+        assert (trial.likelihood, trial.n_rows, trial.n_neighbors, trial.standard_error) == ("exact", 100, 0, 0.0)
+        assert (trial.kernel, trial.ard, trial.n_free) == ("gaussian", True, 4)
+        assert trial.seconds > 0.0
+
+    def test_a_short_and_a_long_lengthscale_are_found_from_the_starting_points(self, draw_from: Draw) -> None:
+        for lengthscale in (0.08, 6.0):
+            X, y = draw_from(MaternKernel(lengthscale, 2.0), 150, noise=0.01)
+            found = search(X, y, exact=True).optimum(make_form("matern32", False, 2))
+            truth = multivariate_normal(np.zeros(150), MaternKernel(lengthscale, 2.0)(X) + 0.01 * np.eye(150)).logpdf(
+                y - y.mean()
+            )
+            assert found.trial.log_likelihood * 150 > truth - 1.0
+
+    def test_the_information_is_near_that_of_dense_algebra(
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(plan, "BEHIND", 1.0)
-        # Of a function of one column alone, one lengthscale for both is far behind.
-        X, y = draw_from(GaussianKernel([0.7, 100.0]), 200)
-        trying = search(X, y)
-        trying.best_forms(forms(["matern32", "gaussian", "matern32+gaussian"], "auto", 2))
-        tried = {(one.trial.kernel, one.trial.ard) for one in trying.trials}
-        singles = {(name, ard) for name in ("matern32", "gaussian") for ard in (False, True)}
-        assert tried == singles | {("matern32+gaussian", True)}
+        # Of all positions given all rows before them it is an estimate: slopes of means are those of the data.
+        monkeypatch.setattr(searching, "INFORMATION", searching.Size(100, 100))
+        X, y = draw_from(MaternKernel([0.7, 2.0]), 80)
+        found = search(X, y, exact=True).optimum(make_form("matern32", True, 2))
+        space, step = found.space, 1e-5
 
-    def test_few_forms_have_one_round(self, draw_from: Draw) -> None:
-        trying = search(*draw_from(SMOOTH, 150))
-        best = trying.best_forms(forms(["gaussian", "matern12"], False, 2))
-        assert [one.trial.kernel for one in best] == ["gaussian", "matern12"]
-        assert len(trying.trials) == 2
+        def covariance(free: Floats) -> Floats:
+            return space.kernel(free)(X) + space.noise_variance(free) * np.eye(80)
 
-    def test_is_deterministic_for_its_seeds(self, draw_from: Draw) -> None:
+        inverse = np.linalg.inv(covariance(found.free))
+        changes = [
+            inverse @ (covariance(found.free + unit) - covariance(found.free - unit)) / (2.0 * step)
+            for unit in step * np.eye(4)
+        ]
+        expected = 0.5 * np.array([[np.sum(a * b.T) for b in changes] for a in changes]) + space.prior_information
+        root = np.linalg.cholesky(np.linalg.inv(expected))
+        relative = np.linalg.eigvalsh(root.T @ found.information @ root)
+        assert 0.6 < relative.min() <= relative.max() < 1.6
+
+
+@pytest.mark.usefixtures("small")
+class TestVecchiaLikelihood:
+    def test_is_of_all_rows(self, draw_from: Draw) -> None:
+        found = search(*draw_from(SMOOTH, 150)).optimum(make_form("gaussian", True, 2))
+        assert (found.trial.likelihood, found.trial.n_rows) == ("vecchia", 150)
+        assert found.trial.standard_error == 0.0
+        some = search(*draw_from(SMOOTH, 300)).optimum(make_form("matern12", True, 2))
+        assert some.trial.n_rows == searching.ALL.n_positions == 200
+        assert some.trial.standard_error > 0.0
+
+    def test_more_neighbours_are_taken_where_they_gain(self, draw_from: Draw) -> None:
+        # A smooth function with little noise: every further neighbour tells more.
+        smooth = search(*draw_from(GaussianKernel(1.0), 250, noise=1e-5)).optimum(make_form("gaussian", False, 2))
+        assert (smooth.trial.n_rows, smooth.trial.n_neighbors) == searching.CLOSER
+        rough = search(*draw_from(MaternKernel(1.0, smoothness=0.5), 250, noise=0.3))
+        assert rough.optimum(make_form("matern12", False, 2)).trial.n_neighbors == searching.ALL.n_neighbors
+
+    def test_comes_near_the_exact_optimum(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 200)
+        form = make_form("matern52", True, 2)
+        near, exact = (search(X, y, exact=exact).optimum(form) for exact in (False, True))
+        assert log_posterior(X, y, exact, near.free) > log_posterior(X, y, exact, exact.free) - 2.0
+
+    def test_is_deterministic_for_its_seed(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 300)
-        tried = forms(["gaussian"], True, 2)
-        first, again, other = (
-            kernel_of(search(X, y, seeds=seeds).best_forms(tried)[0]) for seeds in ((0, 1, 2), (0, 1, 2), (3, 4, 5))
-        )
+        form = make_form("gaussian", True, 2)
+        first, again, other = (values(search(X, y, seed=seed).optimum(form)) for seed in (0, 0, 3))
         np.testing.assert_array_equal(first, again)
         assert not np.array_equal(first, other)
 
-    def test_last_round_takes_all_rows_and_more_neighbours_where_that_pays(self, draw_from: Draw) -> None:
-        # A smooth function with little noise: every further neighbour tells more.
-        (found,) = search(*draw_from(GaussianKernel(1.0), 250, noise=1e-5)).best_forms(forms(["gaussian"], False, 2))
-        trying = search(*draw_from(GaussianKernel(1.0), 250, noise=1e-5))
-        optima = trying.by_all_rows(found)
-        assert [each.trial.n_neighbors for each in optima] == [15, 30]
-        rough = search(*draw_from(MaternKernel(1.0, smoothness=0.5), 250, noise=0.3))
-        (found,) = rough.best_forms(forms(["matern12"], False, 2))
-        (last,) = (each.trial for each in rough.by_all_rows(found))
-        assert (last.n_neighbors, last.n_rows) == (15, 200)
-        assert last.standard_error > 0.0
 
-    def test_exact_likelihood_is_that_of_dense_algebra(self, draw_from: Draw) -> None:
-        X, y = draw_from(SMOOTH, 100)
+class TestStarts:
+    def test_are_lengthscales_in_standard_deviations_and_noises_in_variances(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 50)
         trying = search(X, y)
-        (found,) = trying.best_forms(forms(["gaussian"], True, 2))
-        (best,) = trying.by_exact_likelihood([found[:2]], trying.rows, plan.EXACT)
-        kernel, noise = best.hyperparameters
-        expected = multivariate_normal(np.zeros(100), kernel(X) + noise * np.eye(100)).logpdf(y - y.mean())
-        assert best.trial.log_likelihood == pytest.approx(expected / 100, rel=1e-8)
-        assert (best.trial.likelihood, best.trial.n_rows, best.trial.n_neighbors) == ("exact", 100, 0)
+        space = searching.Space(make_form("matern12+matern52", True, 2), trying.units)
+        starts = [(space.kernel(free), space.noise_variance(free)) for free in trying._starts(space)]
+        assert len(starts) == len(LENGTHSCALES) * len(NOISES)
+        for kernel, noise in starts:
+            assert np.isclose(noise / y.var(), NOISES).any()
+            factors = np.concatenate([part.lengthscale / X.std(axis=0) for part in kernel.parts]) / np.sqrt(2.0)
+            assert np.ptp(factors) < 1e-12 * factors[0]
+            assert np.isclose(factors[0], LENGTHSCALES).any()
+            assert [part.variance for part in kernel.parts] == pytest.approx([y.var()] * 2)
 
-    def test_of_several_forms_the_best_go_on_and_the_others_took_the_first_steps(self, draw_from: Draw) -> None:
-        trying = search(*draw_from(SMOOTH, 150))
-        found = trying.first_round(forms(["gaussian", "matern12", "matern32", "matern52"], True, 2))
-        rounds = Round(100, 12, 1, 2, 1e-6), Round(100, 12, 10, 1, 1e-6)
-
-        def climbed(rounds: tuple[Round, ...], several: list[Found]) -> list[Found]:
-            return trying.by_exact_likelihood([one[:2] for one in several], trying.rows, rounds)
-
-        started, alone = ([climbed(some, [one])[0] for one in found] for some in (rounds[:1], rounds))
-        together = climbed(rounds, found)
-        best = sorted(range(4), key=lambda i: -started[i].worth)[:2]
-        for i, one in enumerate(together):
-            assert one.space.form is found[i].space.form
-            assert one.trial.log_likelihood == (alone if i in best else started)[i].trial.log_likelihood
-            assert alone[i].trial.log_likelihood > started[i].trial.log_likelihood
-
-    def test_half_the_rows_rule_out_what_is_far_behind(self, draw_from: Draw) -> None:
-        X, y = draw_from(SMOOTH, 201)
+    def test_are_compared_by_the_likelihood_with_the_prior(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 60)
         trying = search(X, y)
-        (best,) = trying.best_forms([make_form("gaussian", True, 2)])
+        form = make_form("matern32", True, 2)
+        found = search(X, y, exact=True).optimum(form)
+        for free in (found.free, found.space.median + 0.5):
+            expected = log_posterior(X, y, found, free)
+            assert searching._value(trying.rows, found.space, free) == pytest.approx(expected, rel=1e-9)
+        # Of all positions given 30 rows before them, nearly so.
+        assert trying._near_value(found.space, found.free) == pytest.approx(
+            log_posterior(X, y, found, found.free), abs=1.0
+        )
 
-        def with_noise(factor: float) -> Found:
-            free = best.free.copy()
-            free[-1] += np.log(factor)
-            return best._replace(free=free)
+    def test_where_float64_fails_they_are_the_last(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        trying = search(*draw_from(SMOOTH, 60))
+        space = searching.Space(make_form("gaussian", True, 2), trying.units)
+        monkeypatch.setattr(Search, "_terms", lambda *_: np.array([1.0, np.nan]))
+        assert trying._near_value(space, space.median) == -np.inf
 
-        given = [best, with_noise(100.0), with_noise(1.1)]
-        assert trying.not_far_behind(given[:1], trying.rows) == [True]
-        n_lines = len(trying.trials)
-        assert trying.not_far_behind(given, trying.rows) == [True, False, True]
-        values = [one.trial for one in trying.trials[n_lines:]]
-        assert [(one.likelihood, one.n_rows) for one in values] == [("exact", 101)] * 3
-        # By dense algebra, of the same half.
-        half = np.sort(np.random.default_rng(trying.seeds[2]).permutation(201)[:101])
-        for one, line in zip(given, values, strict=True):
-            kernel, noise = one.hyperparameters
-            density = multivariate_normal(np.zeros(101), kernel(X[half]) + noise * np.eye(101))
-            assert line.log_likelihood * 101 == pytest.approx(density.logpdf((y - y.mean())[half]))
-        lead = (values[0].log_likelihood - values[1].log_likelihood) * 101
-        assert lead > plan.CLOSE > abs(values[0].log_likelihood - values[2].log_likelihood) * 101
+    def test_the_last_climb_starts_from_the_better_of_two(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trying, plain = search(*draw_from(SMOOTH, 200)), Search._by_vecchia_likelihood
+        climbs = []
 
-    def test_a_given_noise_stays(self, draw_from: Draw) -> None:
-        trying = search(*draw_from(SMOOTH, 100), log_noise=log(0.3))
-        for found in trying.best_forms(forms(["matern32", "matern12+gaussian"], False, 2)):
-            assert found.space.noise_variance(found.free) == pytest.approx(0.3)
+        def kept(self: Search, size: searching.Size, space: searching.Space, start: Floats) -> Climb:
+            climbs.append((size, start, plain(self, size, space, start)))
+            return climbs[-1][2]
 
-    def test_the_worth_of_a_value_counts_what_it_gains_by_chance(self, draw_from: Draw) -> None:
-        trying = search(*draw_from(SMOOTH, 201))
-        (vecchia,) = trying.best_forms([make_form("gaussian", True, 2)])
-        (sample,) = trying.by_exact_likelihood([vecchia[:2]], trying.rows.take(slice(40)), (plan.SAMPLE,))
-        few, k = trying.rows.take(slice(50)), len(vecchia.space.bounds)
-        # 50 rows, of which a random share is among those that the first learned from, and all 40 of the second.
-        for found, rows, n in ((vecchia, few, 201), (vecchia, trying.rows, 201), (sample, few, 50)):
-            value = trying.exact_value(found, rows)
-            assert value.trial.n_rows == len(rows)
-            assert value.worth == pytest.approx(value.trial.log_likelihood - k / (n - k - 1))
+        monkeypatch.setattr(Search, "_by_vecchia_likelihood", kept)
+        monkeypatch.setattr(searching, "FIRST_ROWS", 50)
+        found = trying.optimum(make_form("matern12+gaussian", True, 2))
+        (first, second), last = climbs[:2], climbs[2]
+        assert [size for size, *_ in climbs[:2]] == [searching.NEAR] * 2
+        starts = list(trying._starts(found.space))
+        best = max(starts, key=lambda free: trying._near_value(found.space, free))
+        np.testing.assert_array_equal(second[1], best)
+        assert not any(np.array_equal(first[1], start) for start in starts)
+        better = max(first, second, key=lambda climb: climb[2].at.value)
+        np.testing.assert_array_equal(last[1], better[2].free)
+        assert len(climbs) == 3
 
-    def test_the_worth_is_akaikes_criterion_for_few_rows(self, draw_from: Draw) -> None:
-        (found,) = search(*draw_from(SMOOTH, 100)).best_forms(forms(["gaussian"], False, 2))
-        trial = found.trial._replace(log_likelihood=-1.0, n_free=3, n_rows=20)
-        # −AICc/(2n) with AICc = 2k − 2 log L + 2k(k + 1)/(n − k − 1).
-        expected = -(2 * 3 + 2 * 20 + 2 * 3 * 4 / 16) / 40
-        assert found._replace(trial=trial).worth == pytest.approx(expected)
-        assert found._replace(trial=trial._replace(n_rows=4)).worth == -np.inf
+    def test_a_given_kernel_starts_from_its_own_values(self, draw_from: Draw) -> None:
+        X, y = draw_from(SMOOTH, 50)
+        kernel = GaussianKernel([0.3, 3.0], 2.0, lengthscale_bounds=(0.1, 10.0))
+        form = declared_free(kernel)
+        assert form is not None
+        trying = search(X, y)
+        space = searching.Space(form, trying.units)
+        (start,) = trying._starts(space)
+        np.testing.assert_allclose(space.kernel(start).lengthscale, [0.3, 3.0])
+
+    def test_points_without_a_cholesky_factor_are_passed_over(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plain = searching.log_likelihood
+
+        def refuse_long(rows: Rows, kernel: Kernel, noise_variance: float) -> float:
+            if kernel.lengthscale.min() > 1.0:
+                raise NumericalError("no factor")
+            return plain(rows, kernel, noise_variance)
+
+        monkeypatch.setattr(searching, "log_likelihood", refuse_long)
+        found = search(*draw_from(SMOOTH, 80), exact=True).optimum(make_form("gaussian", True, 2))
+        assert np.isfinite(found.trial.log_likelihood)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_given_noise_stays_to_the_last_bit(exact: bool, draw_from: Draw) -> None:
+    found = search(*draw_from(SMOOTH, 100), exact=exact, noise=0.3).optimum(make_form("matern12+gaussian", False, 2))
+    assert found.hyperparameters[1] == 0.3
+    assert found.trial.n_free == len(found.free) == 4
+
+
+def test_more_neighbours_are_more_than_many_positions_have() -> None:
+    assert CLOSER.n_neighbors > ALL.n_neighbors
+    assert CLOSER.n_positions < ALL.n_positions

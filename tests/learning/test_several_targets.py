@@ -141,8 +141,7 @@ def test_held_out_densities_are_those_of_each_target_summed(noise: tuple[int, ..
     rows = problem(300, noise=noise)
 
     def densities(of: Rows) -> np.ndarray:
-        held = HeldOut.of(of, np.ones(2), np.random.default_rng(0))
-        return np.concatenate([held.alone_densities(KERNEL, 0.05), held.region_densities(KERNEL, 0.05)])
+        return HeldOut.of(of, np.ones(2), np.random.default_rng(0)).densities(KERNEL, 0.05)
 
     np.testing.assert_allclose(densities(rows), sum(densities(one(rows, j)) for j in range(T)), rtol=1e-9)
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
 
 from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.data import Rows
@@ -106,9 +107,9 @@ class TestCoordinates:
         assert kernel.lengthscale == pytest.approx(2.0 * np.sqrt(np.mean(DEVIATIONS**2)))
 
     def test_a_given_noise_is_not_free(self) -> None:
-        one = space("matern32", log_noise=math.log(0.3))
+        one = space("matern32", given_noise=0.3)
         assert len(one.bounds) == 4
-        assert one.noise_variance(np.zeros(4)) == pytest.approx(0.3)
+        assert one.noise_variance(np.zeros(4)) == 0.3
         assert one.logarithms(np.zeros(4))[-1] == math.log(0.3)
 
     @pytest.mark.parametrize("ard", [False, True])
@@ -164,10 +165,31 @@ class TestPriors:
         assert one.noise_variance(one.median) == pytest.approx(0.1 * variance)
 
     def test_is_weak(self) -> None:
-        # A factor of 20 on one parameter costs half a nat.
+        # A factor of 20 on all lengthscales, or on the noise, costs at most half a nat.
         one = space("matern32")
-        off = one.log_prior(one.median)[0] - one.log_prior(one.median + np.eye(5)[0] * np.log(20.0))[0]
-        assert off == pytest.approx(0.5, rel=0.01)
+        for kind in ("lengthscale", "noise"):
+            moved = np.where(one.kinds == kind, np.log(20.0), 0.0)
+            off = one.log_prior(one.median)[0] - one.log_prior(one.median + moved)[0]
+            assert 0.4 < off < 0.51
+
+    def test_lengthscales_share_what_they_have_in_common(self) -> None:
+        one = space("matern12+matern52")
+        covariance = np.linalg.inv(one.prior_information)
+        scales = np.flatnonzero(one.kinds == "lengthscale").reshape(2, 3)
+        assert covariance[scales[0, 0], scales[0, 0]] == pytest.approx(9.0 + 3.0)
+        assert covariance[scales[0, 0], scales[0, 1]] == pytest.approx(9.0 + 1.0)  # of one part
+        assert covariance[scales[0, 0], scales[1, 0]] == pytest.approx(9.0 + 1.0)  # of one column
+        assert covariance[scales[0, 0], scales[1, 1]] == pytest.approx(9.0)
+        others = np.flatnonzero(one.kinds != "lengthscale")
+        np.testing.assert_allclose(covariance[np.ix_(others, others)], 9.0 * np.eye(3))
+        np.testing.assert_allclose(covariance[np.ix_(others, scales.ravel())], 0.0, atol=1e-12)
+
+    @pytest.mark.parametrize("name", ["matern32", "matern12+matern52"])
+    def test_is_a_density(self, name: str) -> None:
+        one = space(name)
+        at = one.median + np.random.default_rng(0).normal(size=len(one.bounds))
+        expected = multivariate_normal(one.median, np.linalg.inv(one.prior_information)).logpdf(at)
+        assert one.log_prior(at)[0] == pytest.approx(expected)
 
     def test_does_not_depend_on_the_units_of_the_rows(self) -> None:
         given = rows()

@@ -1,0 +1,80 @@
+"""Kernels that few rows leave plausible: draws of hyper-parameters from their posterior distribution."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import logsumexp
+
+from lmgp.data import Floats, Rows
+from lmgp.errors import NumericalError
+from lmgp.learning.search import Optimum
+from lmgp.posteriors.average import WeightedKernel
+from lmgp.posteriors.likelihood import log_likelihood
+from lmgp.utils.parallel import parallel_map
+
+# Draws of all forms together. Those of less than a share of the weight are left out: predictions take as long as those
+# of all that are left.
+DRAWS, LEAST = 32, 1e-3
+
+
+def plausible_kernels(
+    optima: Sequence[Optimum], rows: Rows, rng: np.random.Generator
+) -> tuple[Optimum, tuple[WeightedKernel, ...]]:
+    """Draw hyper-parameters from their posterior distribution, over forms and their parameters.
+
+    Proposals are each optimum, and pairs around it, from Laplace's approximation of the posterior there. The weight of
+    a proposal is its posterior density over that with which it was drawn.
+
+    Parameters
+    ----------
+    optima : sequence of Optimum
+        Of the exact likelihood of these rows.
+    rows : Rows
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Optimum
+        That of the form with the largest weight.
+    tuple of WeightedKernel
+        Its kernel first, and then the others, the one with the largest weight first.
+
+    References
+    ----------
+    H. Rue, S. Martino and N. Chopin, *Approximate Bayesian Inference for Latent Gaussian Models by Using Integrated
+    Nested Laplace Approximations*, Journal of the Royal Statistical Society B 71, 2009, section 3.
+    """
+    n_pairs = max(1, DRAWS // (2 * len(optima)))
+    roots = [np.linalg.cholesky(one.information).astype(np.float64) for one in optima]
+    drawn = [
+        (*pair, offset) for pair in zip(optima, roots, strict=True) for offset in _offsets(len(pair[1]), n_pairs, rng)
+    ]
+    moved = parallel_map(lambda draw: _weighed(rows, *draw), drawn)
+    logarithms = np.array([logarithm for _, logarithm in moved])
+    weights = np.exp(logarithms - logsumexp(logarithms))
+    best = int(np.argmax(weights.reshape(len(optima), -1).sum(axis=1)))
+    first = best * (2 * n_pairs + 1)
+    kept = [first, *(i for i in np.argsort(-weights, kind="stable") if i != first and weights[i] >= LEAST)]
+    total = weights[kept].sum()
+    return optima[best], tuple(moved[i][0].weighted(float(weights[i] / total)) for i in kept)
+
+
+def _offsets(k: int, n_pairs: int, rng: np.random.Generator) -> Floats:
+    """Return zero and pairs of standard normal vectors that add up to zero."""
+    drawn = rng.standard_normal((n_pairs, k))
+    return np.concatenate((np.zeros((1, k)), drawn, -drawn))
+
+
+def _weighed(rows: Rows, optimum: Optimum, root: Floats, offset: Floats) -> tuple[Optimum, float]:
+    """Move off an optimum, by the Cholesky factor of its information.
+
+    Return the logarithm of the posterior density there over that of the proposal, too.
+    """
+    space = optimum.space
+    free = np.clip(optimum.free + np.linalg.solve(root.T, offset), *space.bounds.T)
+    moved = optimum._replace(free=free)
+    proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
+    try:
+        return moved, log_likelihood(rows, *moved.hyperparameters) + space.log_prior(free)[0] - proposal
+    except NumericalError:
+        return moved, -np.inf

@@ -1,0 +1,127 @@
+"""Draws of hyper-parameters from their posterior distribution, against numerical integration."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lmgp import MaternKernel
+from lmgp.data import Rows
+from lmgp.errors import NumericalError
+from lmgp.kernels.base import Kernel
+from lmgp.learning import plausible
+from lmgp.learning.forms import make_form
+from lmgp.learning.plausible import plausible_kernels
+from lmgp.learning.search import Optimum, Search
+from lmgp.learning.space import Units
+from lmgp.posteriors.likelihood import log_likelihood
+from tests.learning.conftest import Draw
+
+Floats = NDArray[np.float64]
+
+
+def problem(draw_from: Draw, n: int = 25) -> Rows:
+    X, y = draw_from(MaternKernel(1.0), n, noise=0.05, d=1)
+    return Rows(X, y - y.mean())
+
+
+def optimum(rows: Rows, name: str = "matern32", noise: float | None = None) -> Optimum:
+    return Search(rows, Units.of(rows, True), noise, True, 0).optimum(make_form(name, False, 1))
+
+
+def posterior_on_a_grid(rows: Rows, one: Optimum) -> tuple[Floats, Floats]:
+    """Integrate over the two free numbers: their means and standard deviations, and the weight of the grid."""
+    axes = [np.linspace(center - 6.0, center + 6.0, 60) for center in one.free]
+    grid = np.array(np.meshgrid(*axes, indexing="ij")).reshape(2, -1).T
+    space = one.space
+    logarithms = np.array(
+        [
+            log_likelihood(rows, space.kernel(free), space.noise_variance(free)) + space.log_prior(free)[0]
+            for free in grid
+        ]
+    )
+    weights = np.exp(logarithms - logarithms.max())
+    area = np.prod([axis[1] - axis[0] for axis in axes])
+    evidence = float(np.log(weights.sum() * area) + logarithms.max())
+    mean = np.average(grid, axis=0, weights=weights)
+    spread = np.sqrt(np.average(np.square(grid - mean), axis=0, weights=weights))
+    return np.array([*mean, *spread]), np.array(evidence)
+
+
+def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plausible, "DRAWS", 2000)
+    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    rows = problem(draw_from)
+    one = optimum(rows, noise=0.05)
+    chosen, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    assert chosen is one
+    weights = np.array([each.weight for each in kernels])
+    assert weights.sum() == pytest.approx(1.0)
+    # In the units of the space.
+    theta = np.array([each.kernel.theta for each in kernels]) - one.space.logarithms(np.zeros(2))[:2]
+    mean = weights @ theta
+    spread = np.sqrt(weights @ np.square(theta - mean))
+    expected, _ = posterior_on_a_grid(rows, one)
+    np.testing.assert_allclose(mean, expected[:2], atol=0.15)
+    np.testing.assert_allclose(spread, expected[2:], rtol=0.15)
+
+
+def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plausible, "DRAWS", 4000)
+    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    rows = problem(draw_from, 30)
+    forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
+    chosen, kernels = plausible_kernels(forms, rows, np.random.default_rng(0))
+    evidences = np.array([posterior_on_a_grid(rows, one)[1] for one in forms])
+    expected = np.exp(evidences - np.logaddexp(*evidences))
+    share = sum(one.weight for one in kernels if isinstance(one.kernel, MaternKernel))
+    assert 0.02 < expected[0] < 0.98
+    assert share == pytest.approx(expected[0], abs=0.07)
+    assert chosen is forms[int(np.argmax(expected))]
+
+
+def test_the_optimum_comes_first_and_the_others_by_their_weight(draw_from: Draw) -> None:
+    rows = problem(draw_from)
+    one = optimum(rows)
+    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    kernel, noise = one.hyperparameters
+    np.testing.assert_array_equal(kernels[0].kernel.theta, kernel.theta)
+    assert kernels[0].noise_variance == noise
+    weights = [each.weight for each in kernels[1:]]
+    assert weights == sorted(weights, reverse=True)
+    assert 10 < len(kernels) <= plausible.DRAWS + 1
+    assert min(weights) >= 0.9 * plausible.LEAST
+    assert sum(weights) + kernels[0].weight == pytest.approx(1.0)
+
+
+def test_draws_come_in_pairs_around_the_optimum() -> None:
+    offsets = plausible._offsets(3, 5, np.random.default_rng(0))
+    assert offsets.shape == (11, 3)
+    np.testing.assert_array_equal(offsets[0], 0.0)
+    np.testing.assert_array_equal(offsets[1:6], -offsets[6:])
+
+
+def test_draws_stay_within_the_bounds(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = problem(draw_from)
+    one = optimum(rows)
+    monkeypatch.setattr(Optimum, "information", 1e-4 * np.eye(3))
+    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    low, high = (one.space.logarithms(bound) for bound in one.space.bounds.T)
+    for each in kernels:
+        values = np.append(each.kernel.theta, np.log(each.noise_variance))
+        assert np.all((low - 1e-9 <= values) & (values <= high + 1e-9))
+
+
+def test_draws_without_a_cholesky_factor_have_no_weight(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = problem(draw_from)
+    one = optimum(rows)
+    longest = one.hyperparameters[0].lengthscale
+
+    def refuse_longer(some: Rows, kernel: Kernel, noise: float) -> float:
+        if kernel.lengthscale > longest:
+            raise NumericalError("no factor")
+        return log_likelihood(some, kernel, noise)
+
+    monkeypatch.setattr(plausible, "log_likelihood", refuse_longer)
+    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    assert len(kernels) > 1
+    assert all(each.kernel.lengthscale <= longest for each in kernels)
