@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,7 +15,6 @@ from lmgp.errors import InputError
 from lmgp.plots.canvas import (
     COLOURS,
     DASHES,
-    GREY,
     HEIGHT,
     LINE,
     MARKERS,
@@ -31,8 +29,8 @@ from lmgp.selection.search import RecipeTrial, Selection
 
 # Divergences below it, zero among them, are drawn there: the axis is logarithmic.
 LEAST = 1e-12
-# What is known of each divergence; `bound` says whether it is a lower bound.
-COLUMNS = ["label", "size", "kl", "bound"]
+# What is known of each divergence.
+COLUMNS = ["label", "size", "kl"]
 # Names of columns are cut after these characters.
 LONGEST = 24
 
@@ -180,7 +178,7 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib.axes.Axes
-        Hollow markers are lower bounds of the divergence. Values below 1e-12, zero among them, are drawn there.
+        Values below 1e-12, zero among them, are drawn there.
 
     Raises
     ------
@@ -197,7 +195,7 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
     measured, selection = _measured(results)
     ax = axes_for(ax, HEIGHT * kl_height(results))
     for number, (label, line) in enumerate(measured.groupby("label", sort=False)):
-        at = line.groupby("size").agg(kl=("kl", "mean"), low=("kl", "min"), high=("kl", "max"), bound=("bound", "any"))
+        at = line.groupby("size").agg(kl=("kl", "mean"), low=("kl", "min"), high=("kl", "max"))
         look: dict[str, Any] = {
             "color": COLOURS[number % len(COLOURS)],
             "marker": MARKERS[number % len(MARKERS)],
@@ -208,9 +206,6 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
             linestyle=DASHES[number % len(DASHES)], linewidth=1.5, elinewidth=0.8, capsize=2, zorder=3,
             **look,
         )  # fmt: skip
-        if at.bound.any():
-            hollow = at.kl[at.bound]
-            ax.plot(hollow.index, hollow, zorder=3.5, markerfacecolor="white", linestyle="none", **look)
     if selection is not None:
         ax.axhline(selection.tolerance, color="black", linewidth=1.0, zorder=1, label="tolerance")
         chosen = selection.chosen
@@ -227,9 +222,6 @@ def kl_over_size(results: Any, *, ax: Axes | None = None) -> Axes:
         ax.set_xticks([], minor=True)
     ax.grid(axis="y", alpha=0.25)
     handles, labels = ax.get_legend_handles_labels()
-    if measured.bound.any():
-        handles.append(Line2D([], [], marker="o", color=GREY, markerfacecolor="white", linestyle="none"))
-        labels.append("hollow: at least")
     legend_below(ax, handles, labels)
     return ax
 
@@ -252,7 +244,7 @@ def _measured(results: Any) -> tuple[pd.DataFrame, Selection | None]:
         measured = _of_file(Path(results))
     elif selection is not None:
         trials = filter(_drawn, selection.trials)
-        lines = [(line_label(one.method, one.threshold), one.n_features, one.kl, not one.measured) for one in trials]
+        lines = [(line_label(one.method, one.threshold), one.n_features, one.kl) for one in trials]
         measured = pd.DataFrame(lines, columns=COLUMNS)
     else:
         raise InputError(
@@ -275,7 +267,7 @@ def _given(label: str, sizes: ArrayLike, values: ArrayLike) -> pd.DataFrame:
     if not (np.all(x > 0.0) and np.all(kl >= 0.0) and np.isfinite(x).all() and np.isfinite(kl).all()):
         raise InputError(f"{label!r} needs positive sizes and finite divergences that are not negative.")
     sizes = np.repeat(x, kl.size // len(x))
-    return pd.DataFrame({"label": label, "size": sizes, "kl": kl.ravel(), "bound": False})
+    return pd.DataFrame({"label": label, "size": sizes, "kl": kl.ravel()})
 
 
 def _of_file(path: Path) -> pd.DataFrame:
@@ -289,7 +281,7 @@ def _of_file(path: Path) -> pd.DataFrame:
     rows = rows[rows.settings == rows.settings.iloc[-1]] if len(rows) else rows
     rows = rows[rows.n_features.notna() & np.isfinite(rows.kl)]
     labels = [line_label(method, threshold) for method, threshold in zip(rows.method, rows.threshold, strict=True)]
-    return rows.assign(label=labels, size=rows.n_features, bound=False)
+    return rows.assign(label=labels, size=rows.n_features)
 
 
 def _drawn(trial: RecipeTrial) -> bool:

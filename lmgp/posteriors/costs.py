@@ -58,6 +58,8 @@ TRIANGULAR = 3.0
 PASSES = 16.0
 # A model is made by this number of calls; so are the predictions of a cell.
 CALLS_OF_MODEL, CALLS_OF_CELL = 20.0, 4.0
+# Systems of nearest rows are solved in compiled loops, which take this share of what single operations do.
+COMPILED = 0.25
 # A k-d tree is searched by looking at this number of rows for each one that is found.
 LOOKED_AT = 600.0
 # The passes over a moment, and the bytes of a Fourier transform for each number of its grid and halving of it. What
@@ -99,7 +101,7 @@ def of_nearest(n_neighbours: int, n: int, d: int, n_predict: int, kernel: Kernel
     k = n_neighbours
     if not (share and sharing_pays(d, k)):
         search = Cost(bytes=8.0 * d * LOOKED_AT * k)
-        return n_predict * (search + _entries(k**2, d, kernel) + _factor(k) + _solve(k))
+        return n_predict * (search + COMPILED * (_entries(k**2, d, kernel) + _factor(k) + _solve(k)))
     points = max(1.0, points_per_cell(d, k) * min(1.0, n_predict / n))
     around = rows_per_cell(d, k)
     cell = _entries(around**2, d, kernel) + _factor(around) + Cost(calls=CALLS_OF_CELL)

@@ -179,6 +179,9 @@ UPGRADES: dict[str, Callable[[State], Any]] = {
     "models.nearest.NearestNeighborsGPRegressor": partial(_estimator, "nearest-neighbors-gp-regressor", _conditioned),
     "models.residual.ResidualGPRegressor": partial(_estimator, "residual-gp-regressor", _conditioned),
     "models.spectral.SpectralGPRegressor": partial(_estimator, "spectral-gp-regressor", _conditioned),
+    "selection.search.Selection": lambda state: _of(
+        "selection", {name: value for name, value in state.items() if name != "reference_change"}
+    ),
     "models.chosen.GPRegressor": partial(_estimator, "gp-regressor", _chosen),
 }
 

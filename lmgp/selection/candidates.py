@@ -1,9 +1,8 @@
 """Which recipes are tried."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, pairwise, takewhile
+from dataclasses import dataclass
+from itertools import count, product, takewhile
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -19,17 +18,10 @@ from lmgp.posteriors.weights import check_model
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
 from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
 
-# The divergence falls no faster than size^(−power). Of random maps, the error in the kernel is of order size^(−1/2),
-# and the divergence at most quadratic in the square of that.
-RANDOM_POWER, RANDOM = 2.0, ("Fourier", "Maclaurin")
-# Of the exact GP of the nearest rows.
-NEAREST_POWER = 4.0
-# Of maps that converge faster than any power where they converge: Taylor and Nyström maps.
-EXPLICIT_POWER = 10.0
-
 # Thresholds of localized models, in lengthscales, in descending order.
 THRESHOLDS = (4.0, 2.0, 1.0, 0.5, 0.25)
-SMALLEST_SIZE = 32
+# Sizes are tried from the largest down, each this fraction of the one before.
+SMALLEST_SIZE, FRACTION = 32, 4
 # A threshold is tried if it takes fewer centroids than the first number, or than one in the second number of rows.
 FEW_CENTROIDS, ROWS_PER_CENTROID = 256, 8
 # With more than 3 input columns, clustering looks at n · d coordinates for each centroid. A threshold above
@@ -41,10 +33,8 @@ QUICK = 2e10
 AFFORDABLE = 20.0
 # A model may also take as long as predictions from this number of nearest rows.
 NEIGHBOURS = 256
-# Of models of a map and residuals, whose trials may take so many seconds.
-RESIDUAL_NEIGHBOURS, RESIDUAL_BLOCK, RESIDUAL_TRIAL = (64, 128, 256), 256, 6.0
-# A size is left out if the next larger one takes less. It cannot save what its trial takes.
-NEGLIGIBLE = 0.2
+# Of models of a map and residuals.
+RESIDUAL_LANDMARKS, RESIDUAL_NEIGHBOURS, RESIDUAL_BLOCK = 1024, (64, 128), 256
 
 # The share of rows within reach of a centroid is estimated from the distances between this many rows and centroids.
 SAMPLE_ROWS, SAMPLE_CENTROIDS = 4096, 64
@@ -100,59 +90,6 @@ class Candidate:
     trial_seconds: float = 0.0
 
 
-@dataclass
-class Family:
-    """Candidates that differ in their size, and what is known of them.
-
-    Attributes
-    ----------
-    candidates : list of Candidate
-        In ascending order of size.
-    power : float
-        The divergence is assumed to fall no faster than size^(−power).
-    rival : Family or None
-        Another family of the same sizes and costs. Of the two, the one with the larger divergence at the largest size
-        that both have tried is given up.
-    seen : dict of int to (float, bool)
-        By size: the divergence, and whether it was measured. Where it was not, it is a lower bound.
-    """
-
-    candidates: list[Candidate]
-    power: float
-    rival: "Family | None" = None
-    seen: dict[int, tuple[float, bool]] = field(default_factory=dict)
-
-    @property
-    def least(self) -> float:
-        """The least divergence that the largest candidate can have.
-
-        It falls no faster than `power` allows, and its power of the size no more than doubles with the size. The
-        divergence of a map that converges geometrically in the size is exp(−c · size): its power does double.
-        """
-        if not self.seen:
-            return 0.0
-        sizes = sorted(self.seen)
-        divergence = self.seen[sizes[-1]][0]
-        doublings = math.log2(self.candidates[-1].size / sizes[-1])
-        powers = [
-            math.log2(self.seen[before][0] / self.seen[after][0]) / math.log2(after / before)
-            for before, after in pairwise(sizes)
-            # A lower bound and a divergence cannot be compared.
-            if self.seen[before][1] == self.seen[after][1] and min(self.seen[before][0], self.seen[after][0]) > 0.0
-        ]
-        least_power = max(1.0, *powers) if powers else math.inf
-        growth = 2.0 ** (doublings + 1.0) - 2.0  # 2 + 4 + 8 + …, one for each doubling
-        fall = min(self.power * doublings, least_power * growth if growth > 0.0 else 0.0)
-        return divergence * 2.0**-fall
-
-    @property
-    def behind(self) -> bool:
-        """Whether the rival has the smaller divergence."""
-        rivals = {} if self.rival is None else self.rival.seen
-        common = [size for size in self.seen if size in rivals and rivals[size][1]]
-        return bool(common) and rivals[max(common)][0] < self.seen[max(common)][0]
-
-
 @dataclass(frozen=True)
 class Allowed:
     """What the user allows.
@@ -189,9 +126,9 @@ def exact_work(n_rows: int, n_predict: int) -> float:
 
 
 def sizes(max_features: int) -> list[int]:
-    """Return the sizes that are tried: from the largest down by halves."""
-    halves = takewhile(lambda size: size >= SMALLEST_SIZE, (max_features // 2**power for power in count()))
-    return sorted(halves) or [max_features]
+    """Return the sizes that are tried: from the largest down by quarters."""
+    quarters = takewhile(lambda size: size >= SMALLEST_SIZE, (max_features // FRACTION**power for power in count()))
+    return sorted(quarters) or [max_features]
 
 
 def max_centroids(n_rows: int, n_inputs: int) -> int:
@@ -209,27 +146,27 @@ class Problem:
     Attributes
     ----------
     rows : Rows
-        Those that candidates are tried on.
-    n_rows : int
-        The number of those that the chosen one is fitted to.
+        Those that the chosen one is fitted to.
     kernel : Kernel
-    share : float
+    reach : float
         The share of its prior variance below which a row is left out of a model, see
         `lmgp.neighbours.placement.negligible_share`.
-    n_predict, n_probes : int
-        The number of rows to predict, and of those on which candidates are tried.
+    n_predict : int
+        The number of rows to predict.
+    n_tried, n_probes : int
+        The number of rows that candidates are tried on, and of those that they predict.
     """
 
     rows: Rows
-    n_rows: int
     kernel: Kernel
-    share: float
+    reach: float
     n_predict: int
+    n_tried: int
     n_probes: int
 
     @property
-    def n_tried(self) -> int:
-        """The number of rows that candidates are tried on."""
+    def n_rows(self) -> int:
+        """The number of rows."""
         return len(self.rows)
 
     @property
@@ -240,19 +177,19 @@ class Problem:
     def candidate(self, method: str, size: int, recipe: Recipe, **more: float) -> Candidate:
         """Return a candidate, with what else its cost depends on."""
         seconds = (
-            recipe.cost(self.n_rows, self.n_inputs, n_predict, self.kernel, **more).seconds
-            for n_predict in (self.n_predict, self.n_probes)
+            recipe.cost(n_rows, self.n_inputs, n_predict, self.kernel, **more).seconds
+            for n_rows, n_predict in ((self.n_rows, self.n_predict), (self.n_tried, self.n_probes))
         )
         return Candidate(method, size, recipe, *seconds)
 
     def distances(self, centroids: Floats) -> Floats:
         """Return distances between centroids and rows, a sample of each, in lengthscales."""
         picked = np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]
-        sample = np.random.default_rng(0).permutation(self.n_tried)[:SAMPLE_ROWS]
+        sample = np.random.default_rng(0).permutation(self.n_rows)[:SAMPLE_ROWS]
         return cdist(self.kernel.in_lengthscales(centroids[picked]), self.kernel.in_lengthscales(self.rows.X[sample]))
 
 
-def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats]) -> list[Family]:
+def candidates(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats]) -> list[Candidate]:
     """List the candidates, with the nominal time of each.
 
     Parameters
@@ -265,7 +202,7 @@ def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats
 
     Returns
     -------
-    list of Family
+    list of Candidate
 
     Raises
     ------
@@ -274,15 +211,12 @@ def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats
     """
     known = {name: METHODS[name] for name in allowed.methods if name in METHODS}
     maps = {name: method for name, method in known.items() if method.mapped and _map(method).serves(problem.kernel)}
-    if problem.n_inputs == 1:  # rivals are the same map: keep the first
-        names = list(maps)
-        maps = {name: maps[name] for i, name in enumerate(names) if maps[name].rival not in names[:i]}
     everywhere = {name: method for name, method in maps.items() if not method.localized}
     around = {name: method for name, method in maps.items() if method.localized}
     found = _of_maps(allowed, everywhere, problem)
     for threshold in THRESHOLDS if around else ():
         centroids = cover(threshold)
-        if len(centroids) >= max_centroids(problem.n_tried, problem.n_inputs):
+        if len(centroids) >= max_centroids(problem.n_rows, problem.n_inputs):
             break  # smaller thresholds take more
         if len(centroids) > 1 or not everywhere:  # around one centroid, a model is a global one
             found += _of_maps(allowed, around, problem, threshold, centroids)
@@ -295,7 +229,8 @@ def families(allowed: Allowed, problem: Problem, cover: Callable[[float], Floats
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
     nearest = problem.candidate(NEAREST_ROWS, NEIGHBOURS, Nearest(NEIGHBOURS))
-    return _affordable(found, max(AFFORDABLE, nearest.seconds))
+    limit = max(AFFORDABLE, nearest.seconds, min(one.seconds for one in found))
+    return [one for one in found if one.seconds <= limit]
 
 
 def _map(method: Method, size: int = SMALLEST_SIZE) -> KernelMap:
@@ -313,76 +248,47 @@ def _fits(features: KernelMap, problem: Problem, allowed: Allowed) -> bool:
     return True
 
 
-def _affordable(found: list[Family], limit: float) -> list[Family]:
-    """Leave out the candidates that take longer than a limit in seconds, or next to nothing, but for the cheapest."""
-    limit = max(limit, min(candidate.seconds for family in found for candidate in family.candidates))
-    for family in found:
-        possible = [candidate for candidate in family.candidates if candidate.seconds <= limit]
-        worth = [one for one, larger in pairwise(possible) if larger.seconds > NEGLIGIBLE]
-        family.candidates[:] = worth + possible[-1:]
-    return [family for family in found if family.candidates]
-
-
 def _of_maps(
     allowed: Allowed,
     methods: Mapping[str, Method],
     problem: Problem,
     threshold: float | None = None,
     centroids: Floats | None = None,
-) -> list[Family]:
+) -> list[Candidate]:
     """List the maps around the centroids of a threshold, if one is given."""
-    gib, made = allowed.max_memory_gib, {}
+    gib, each, found = allowed.max_memory_gib, sizes(allowed.max_features), []
     distances = None if centroids is None else problem.distances(centroids)
-    for name, method in methods.items():
-        maps = [(size, _map(method, size)) for size in sizes(allowed.max_features)]
-        worked = [(size, features, features.work(problem.n_inputs)) for size, features in maps]
-        # As many landmarks as rows make the model exact on the probes, but not for all rows.
-        sensible = [one for one in worked if not one[2].solved or one[0] < problem.n_tried]
-        sensible += [one for one in worked if one[2].solved and one[0] >= problem.n_rows][:1]
-        found = []
-        for size, features, work in sensible:
-            if not _fits(features, problem, allowed):
-                continue
-            if threshold is None or centroids is None:
-                found.append(problem.candidate(name, size, Weights(features, max_memory_gib=gib)))
-                continue
-            # A localized model takes the rows within the reach of its degree.
-            share = 1.0
-            if work.degree is not None:
-                reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, problem.share))
-                share = float(np.mean(distances <= reach))
-            recipe = Local(features, threshold, solver="auto", max_memory_gib=gib)
-            found.append(problem.candidate(name, size, recipe, n_centroids=len(centroids), share=share))
-        made[name] = Family(found, RANDOM_POWER if method.family in RANDOM else EXPLICIT_POWER)
-    for name, family in made.items():
-        rival = methods[name].rival
-        family.rival = None if rival is None else made.get(rival)
-    return [family for family in made.values() if family.candidates]
+    for (name, method), size in product(methods.items(), each):
+        features = _map(method, size)
+        work = features.work(problem.n_inputs)
+        if (work.solved and size > max(problem.n_rows, each[0])) or not _fits(features, problem, allowed):
+            continue
+        if threshold is None or centroids is None:
+            found.append(problem.candidate(name, size, Weights(features, max_memory_gib=gib)))
+            continue
+        # A localized model takes the rows within the reach of its degree.
+        share = 1.0
+        if work.degree is not None:
+            reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, problem.reach))
+            share = float(np.mean(distances <= reach))
+        recipe = Local(features, threshold, solver="auto", max_memory_gib=gib)
+        found.append(problem.candidate(name, size, recipe, n_centroids=len(centroids), share=share))
+    return found
 
 
-def _of_residuals(allowed: Allowed, problem: Problem) -> list[Family]:
-    """List global Nyström maps whose residuals the nearest rows predict, a family for each number of these."""
-    if RESIDUAL not in allowed.methods:
+def _of_residuals(allowed: Allowed, problem: Problem) -> list[Candidate]:
+    """List a global Nyström map whose residuals the nearest rows predict, for some numbers of these."""
+    size, gib = min(RESIDUAL_LANDMARKS, allowed.max_features, problem.n_rows), allowed.max_memory_gib
+    features = NystroemFeatures(size)
+    fits = 8.0 * problem.n_rows * (size + RESIDUAL_BLOCK) <= gib * 2**30
+    if RESIDUAL not in allowed.methods or not fits or not _fits(features, problem, allowed):
         return []
-    n_tried, gib = problem.n_tried, allowed.max_memory_gib
-    most = min(allowed.max_features, allowed.max_neighbours, n_tried)
-    # Beside its neighbours, only a large map is worth its trial.
-    large = [size for size in sizes(allowed.max_features)[-2:] if size < n_tried]
-    families = []
-    for k in sorted({min(k, most) for k in RESIDUAL_NEIGHBOURS}):
-        found = []
-        for size in large or [min(allowed.max_features, n_tried)]:
-            features = NystroemFeatures(size)
-            candidate = problem.candidate(RESIDUAL, size, Residual(features, k, RESIDUAL_BLOCK, gib))
-            held = 8.0 * problem.n_rows * (size + RESIDUAL_BLOCK)
-            fits = _fits(features, problem, allowed) and held <= gib * 2**30
-            if fits and candidate.trial_seconds <= RESIDUAL_TRIAL:
-                found.append(candidate)
-        families.append(Family(found, EXPLICIT_POWER))
-    return [family for family in families if family.candidates]
+    most = min(allowed.max_features, allowed.max_neighbours, problem.n_rows)
+    recipes = [Residual(features, k, RESIDUAL_BLOCK, gib) for k in sorted({min(k, most) for k in RESIDUAL_NEIGHBOURS})]
+    return [problem.candidate(RESIDUAL, size, recipe) for recipe in recipes]
 
 
-def _of_rows(allowed: Allowed, problem: Problem) -> list[Family]:
+def _of_rows(allowed: Allowed, problem: Problem) -> list[Candidate]:
     """List the exact GP of the nearest rows, and that of all rows."""
     n, gib, found = problem.n_rows, allowed.max_memory_gib, []
     if NEAREST_ROWS in allowed.methods:
@@ -390,7 +296,7 @@ def _of_rows(allowed: Allowed, problem: Problem) -> list[Family]:
         fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
-        found.append(Family([problem.candidate(NEAREST_ROWS, k, Nearest(k, gib)) for k in fewer], NEAREST_POWER))
+        found += [problem.candidate(NEAREST_ROWS, k, Nearest(k, gib)) for k in fewer]
     if allowed.takes_exact(n):
-        found.append(Family([problem.candidate(EXACT, n, Exact(gib))], EXPLICIT_POWER))
-    return [family for family in found if family.candidates]
+        found.append(problem.candidate(EXACT, n, Exact(gib)))
+    return found

@@ -15,17 +15,15 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.costs import of_modes
 from lmgp.posteriors.local import PRUNE
 from lmgp.posteriors.modes import check_modes, choose_modes, expected_iterations
-from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import (
     AFFORDABLE,
     QUICK,
-    RESIDUAL_BLOCK,
     Allowed,
     Candidate,
     Problem,
+    candidates,
     exact_work,
-    families,
     max_centroids,
 )
 from lmgp.selection.methods import EXACT, SPECTRAL
@@ -81,8 +79,8 @@ def choose(
     else:
         STAGES.info("choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
         noise = Noise(noise_variance, APPROXIMATION)
-        probes = Probes.of(rows, kernel, noise, tolerance, rng, allowed.max_memory_gib)
-        candidate, selection = _by_trials(probes, allowed, n, n_predict, kernel, noise, tolerance, seed)
+        probes = Probes.of(rows, kernel, noise, rng, allowed.max_memory_gib)
+        candidate, selection = _by_trials(probes, allowed, rows, n_predict, kernel, noise, tolerance, seed)
     return candidate.recipe, replace(selection, seed=seed), _drawing(seed)
 
 
@@ -92,37 +90,29 @@ def _drawing(seed: int) -> np.random.Generator:
 
 
 def _by_trials(
-    probes: Probes, allowed: Allowed, n_rows: int, n_predict: int, kernel: Kernel, noise: Noise, tolerance: float,
+    probes: Probes, allowed: Allowed, rows: Rows, n_predict: int, kernel: Kernel, noise: Noise, tolerance: float,
     seed: int,
 ) -> tuple[Candidate, Selection]:  # fmt: skip
-    """Try candidates on probes: posteriors of their recipes, of the rows that are not held out."""
-    rest, gib = probes.rest, allowed.max_memory_gib
-    mean = np.average(rest.X, axis=0, weights=rest.weights)[None, :]
-    most = max_centroids(*rest.X.shape)
-    covers = cache(lambda threshold: cover(rest, kernel, threshold, most))
-
-    @cache
-    def of_landmarks(size: int) -> ResidualPosterior:
-        recipe = Residual(NystroemFeatures(size), 1, RESIDUAL_BLOCK, gib)
-        return recipe.posterior(kernel, noise.variance, rest, _drawing(seed))
+    """Try candidates on probes: posteriors of their recipes, of the rows that these are predicted from."""
+    most = max_centroids(*rows.X.shape)
+    covers = cache(lambda threshold: cover(rows, kernel, threshold, most))
 
     def build(candidate: Candidate) -> Posterior:
         recipe = candidate.recipe
-        if isinstance(recipe, Residual):
-            return of_landmarks(candidate.size).with_neighbours(recipe.n_neighbors)
         if isinstance(recipe, Nearest):
-            return replace(recipe, share=False).posterior(kernel, noise.variance, probes.near, _drawing(seed))
-        if isinstance(recipe, Weights):
-            # Around one centroid, no row is summed before the variance that the map leaves out has been looked at.
-            recipe = Local(recipe.features, centroids=mean, max_memory_gib=gib)
+            recipe = replace(recipe, share=False)
         elif isinstance(recipe, Local):
-            recipe = replace(recipe, centroids=covers(recipe.threshold))
-        return recipe.posterior(kernel, noise.variance, rest, _drawing(seed))
+            # By the map, also where it has more columns than there are rows here: all rows may be more.
+            recipe = replace(recipe, centroids=covers(recipe.threshold), solver="primal")
+        elif isinstance(recipe, Residual | Weights) and isinstance(recipe.features, NystroemFeatures):
+            # As many landmarks for each row as all rows will have.
+            recipe = replace(recipe, features=NystroemFeatures(max(2, round(probes.share * candidate.size))))
+        return recipe.posterior(kernel, noise.variance, probes.rest, _drawing(seed))
 
-    share = negligible_share(rest, kernel, noise, PRUNE)
-    problem = Problem(rest, n_rows, kernel, share, n_predict, len(probes.X))
-    candidates = families(replace(allowed, max_neighbours=probes.most_neighbours), problem, covers)
-    return select(probes, candidates, build, noise.variance, tolerance, n_predict)
+    reach = negligible_share(rows, kernel, noise, PRUNE)
+    problem = Problem(rows, kernel, reach, n_predict, len(probes.rest), len(probes.X))
+    listed = candidates(replace(allowed, max_neighbours=probes.most_neighbours), problem, covers)
+    return select(probes, listed, build, noise.variance, tolerance, n_predict)
 
 
 def _by_modes(

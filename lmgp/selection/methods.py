@@ -50,8 +50,6 @@ class Method:
         Whether `GPRegressor` tries it when no methods are named.
     source : str, default=""
         Stands for the code of a method that is registered: results of other code are not read back.
-    rival : str, optional
-        The method whose map differs in nothing but the choice of columns; with one input column, they are the same map.
     """
 
     name: str
@@ -66,7 +64,6 @@ class Method:
     max_inputs: int | None = None
     tried: bool = False
     source: str = ""
-    rival: str | None = None
 
     def refusal(self, n_inputs: int) -> str | None:
         """Say why the method cannot serve data of this many input columns; None where it can."""
@@ -138,12 +135,12 @@ def _of_gaussians(where: str) -> tuple[Method, ...]:
         _maclaurin("tensor_srht", "TensorSRHT", where),
         Method(
             name, f"{where} Taylor", "Taylor",
-            lambda n, *_: lmgp.TaylorFeatures(n), localized, tried=True, rival=f"{name}_energy",
+            lambda n, *_: lmgp.TaylorFeatures(n), localized, tried=True,
         ),
         Method(
             f"{name}_energy", f"{where} Taylor, energy", "Taylor",
             lambda n, *_: lmgp.TaylorFeatures(n, index_set="energy"),
-            localized, compared=localized, tried=True, rival=name,
+            localized, compared=localized, tried=True,
         ),
     )  # fmt: skip
 

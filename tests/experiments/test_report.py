@@ -176,7 +176,7 @@ def test_what_auto_tried_is_shown_once_a_size_and_what_it_chose_for_every_seed(m
         RecipeTrial("orf", 32, None, "add", 0.5, 0.1, 32, 0.01, 0.02),
         RecipeTrial("local_taylor", 64, 2.0, "fitc", 0.0005, 0.0001, 256, 0.03, 0.04, chosen=True),
     )
-    selection = Selection(trials, 1e-3, 500, 4096, 2e-5, 0.7)
+    selection = Selection(trials, 1e-3, 500, 4096, 0.7)
     auto = [
         made_row("auto", size, seed=seed, selection=selection.to_json(), kl=0.1)
         for seed in (0, 1)

@@ -11,7 +11,7 @@ from lmgp.data import Rows
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import cover
-from lmgp.selection.candidates import TRIED, Allowed, Candidate, Family, Problem, families, max_centroids
+from lmgp.selection.candidates import TRIED, Allowed, Candidate, Problem, candidates, max_centroids
 from lmgp.selection.methods import METHODS, SPECTRAL
 
 KERNEL = GaussianKernel(1.0, 1.0)
@@ -33,14 +33,10 @@ def draw(n: int = 400, d: int = 2, extent: float = 8.0) -> Rows:
 
 def listed(
     rows: Rows, allowed: Allowed = OPEN, n_predict: int = 1000, share: float = SHARE, kernel: Kernel = KERNEL
-) -> list[Family]:
+) -> list[Candidate]:
     limit = max_centroids(*rows.X.shape)
-    problem = Problem(rows, len(rows), kernel, share, n_predict, N_PROBES)
-    return families(allowed, problem, lambda threshold: cover(rows, kernel, threshold, limit))
-
-
-def all_of(found: list[Family]) -> list[Candidate]:
-    return [candidate for family in found for candidate in family.candidates]
+    problem = Problem(rows, kernel, share, n_predict, max(1, len(rows) // 2), N_PROBES)
+    return candidates(allowed, problem, lambda threshold: cover(rows, kernel, threshold, limit))
 
 
 def threshold_of(candidate: Candidate) -> float | None:
@@ -51,10 +47,9 @@ def features_of(candidate: Candidate) -> KernelMap | None:
     return getattr(candidate.recipe, "features", None)
 
 
-def seconds(found: list[Family], method: str, threshold: float | None = None) -> dict[int, float]:
+def seconds(found: list[Candidate], method: str, threshold: float | None = None) -> dict[int, float]:
     return {
         candidate.size: candidate.seconds
-        for family in found
-        for candidate in family.candidates
+        for candidate in found
         if (candidate.method, threshold_of(candidate)) == (method, threshold)
     }
