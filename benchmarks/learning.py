@@ -1,136 +1,121 @@
-"""Hyper-parameters of a Gaussian: seconds and likelihood, beside another checkout.
+"""Forms of kernels: what each predicts on ten data sets, and how long it takes to learn.
 
-Each problem is learned in a process of its own, by this checkout and by another one in turn, with one lengthscale and
-with one a column. The gradient of one likelihood on all rows is timed as well: of `kernel.evaluate` and of GPyTorch's
-kernel in front of our density, and of GPyTorch's kernel and density.
+Of each set, at most --rows training rows and as many test rows of the first split, drawn at random; of concrete, the
+first three splits. Each form is learned with one lengthscale a column, and predicts with normal noise from the 128
+nearest rows, so that forms differ in nothing else. Of a list of forms, learning takes the one that predicts rows left
+out best. "auto" is the sum of three.
 
-    python benchmarks/learning.py --other /path/to/another/checkout [--rows 2000] [--repeats 1]
+    python benchmarks/learning.py [--data-dir DIR] [--rows 4000] [--sets NAME ...] [--threads 2]
+    python benchmarks/learning.py --redraw  # the figure and the table alone, from the results
 
-Writes benchmarks/results/learning.json.
+Writes benchmarks/results/learning.json, docs/learning.png and the table in docs/learning.md.
 """
 
 import argparse
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from time import perf_counter, process_time
+import re
 
 import numpy as np
+from common import FIGURES, NARROW, RESULTS, WIDTH, timed, write
+from quality import SETS, load
+from scipy import stats
+from threadpoolctl import threadpool_limits
 
-HERE = Path(__file__).resolve().parent
-SETS = {"flats": ("uk_flats_2020-12", 2), "protein": ("protein_raw", 9)}
-PROBLEMS = ("sinc", "friedman", *SETS)
-
-
-def standardised(values):
-    return (values - values.mean(axis=0)) / values.std(axis=0)
-
-
-def make_rows(problem, n_rows, folder):
-    rng = np.random.default_rng(0)
-    if problem == "sinc":
-        X = rng.uniform(-1.5, 1.5, (n_rows, 1))
-        y = np.sinc(5 * X[:, 0]) + 0.1 * rng.normal(size=n_rows)
-    elif problem == "friedman":
-        from sklearn.datasets import make_friedman1
-
-        X, y = make_friedman1(n_rows, n_features=8, noise=1.0, random_state=1)
-    else:
-        name, n_columns = SETS[problem]
-        table = np.loadtxt(folder / f"{name}.csv.gz", delimiter=",", skiprows=1)
-        table = table[rng.permutation(len(table))[:n_rows]]
-        X, y = standardised(table[:, :n_columns]), standardised(table[:, -1])
-    return X, y - y.mean()
+SINGLE = "matern12", "matern32", "matern52", "gaussian"
+PAIRS = "matern12+matern52", "matern12+gaussian", "matern52+gaussian"
+THREE = "matern12+matern52+gaussian"
+FORMS = {
+    **{name: name for name in (*SINGLE, *PAIRS, THREE)},
+    "the best of two sums": ["matern12+matern52", "matern52+gaussian"],
+    "the best of all eight": [*SINGLE, *PAIRS, THREE],
+}
+SPLITS = {"concrete": (0, 1, 2)}
+NEIGHBORS = 128
 
 
-def learn(args):
-    """Learn one problem, with the lmgp of the folder that PYTHONPATH names."""
-    import lmgp
-
-    X, y = make_rows(args.problem, args.rows, args.folder)
-    lmgp.ExactGPRegressor().fit(X[:50], y[:50])  # what the libraries load when first used
-    start, cpu = perf_counter(), process_time()
-    model = lmgp.ExactGPRegressor(ard=args.ard, random_state=0).fit(X, y)
-    seconds, cpu = perf_counter() - start, process_time() - cpu
-    found = {"log_likelihood": model.log_marginal_likelihood_, "converged": model.converged_}
-    print(json.dumps({"s": seconds, "cpu_s": cpu, **found}))
+def rows_of(name, number, args):
+    X, y, X_test, y_test, _ = load(name, args.data_dir, number, **SETS[name])
+    train, test = (np.random.default_rng(number).permutation(len(rows))[: args.rows] for rows in (y, y_test))
+    return X[train], (y[train] - y.mean()) / y.std(), X_test[test], (y_test[test] - y.mean()) / y.std()
 
 
-def time_gradients(n_rows, repeats=3):
-    """Time one value and gradient, of three ways."""
-    import gpytorch
-    import torch
+def measure(args):
+    from lmgp import NearestNeighborsGPRegressor, learn
 
-    from lmgp import GaussianKernel
-    from lmgp.posteriors.likelihood import log_density
+    def run(name, number, label):
+        X, y, X_test, y_test = rows_of(name, number, args)
+        seconds, found = timed(lambda: learn(X, y, kernel=FORMS[label], random_state=0))
+        model = NearestNeighborsGPRegressor(NEIGHBORS, kernel=found.kernel, noise_variance=found.noise_variance)
+        mean, std = model.fit(X, y).predict(X_test, return_std=True, include_noise=True)
+        nlpd = -float(stats.norm(mean, std).logpdf(y_test).mean())
+        return {"set": name, "split": number, "form": label, "nlpd": nlpd, "seconds": seconds, "rows": list(X.shape)}
 
-    def gpytorch_kernel(X, theta):
-        kernel = gpytorch.kernels.RBFKernel().double().initialize(lengthscale=1.0)
-        return kernel(X / torch.exp(theta[:-2])) * torch.exp(theta[-2])
+    runs = []
+    for name in args.sets:
+        for number in SPLITS.get(name, (0,)):
+            for label in FORMS:
+                with threadpool_limits(args.threads):
+                    runs.append(run(name, number, label))
+                print(f"{name} {number} {label}: NLPD {runs[-1]['nlpd']:.4f}, {runs[-1]['seconds']:.1f} s", flush=True)
+        write("learning", {"runs": runs})
 
-    def ours(X, y, theta):
-        return log_density(kernel.evaluate(X, X, theta[:-1]), torch.exp(theta[-1]).expand_as(y), y)
 
-    def theirs_in_ours(X, y, theta):
-        return log_density(gpytorch_kernel(X, theta).to_dense(), torch.exp(theta[-1]).expand_as(y), y)
+def means():
+    """Return for each form its mean loss over the best form of each run, the worst one, and the mean seconds."""
+    runs = json.loads((RESULTS / "learning.json").read_text())["runs"]
+    places = sorted({(run["set"], run["split"]) for run in runs})
+    of = {(run["set"], run["split"], run["form"]): run for run in runs}
+    nlpd, seconds = (
+        np.array([[of[*place, form][key] for form in FORMS] for place in places]) for key in ("nlpd", "seconds")
+    )
+    names = np.array([name for name, _ in places])  # splits of one set count as one
+    sets = list(dict.fromkeys(names))
+    by_set, of_time = (np.array([each[names == one].mean(axis=0) for one in sets]) for each in (nlpd, seconds))
+    loss = by_set - by_set.min(axis=1, keepdims=True)
+    return loss.mean(axis=0), loss.max(axis=0), of_time.mean(axis=0)
 
-    def theirs(X, y, theta):
-        with gpytorch.settings.fast_computations(False, False, False):
-            covariance = gpytorch_kernel(X, theta).add_diagonal(torch.exp(theta[-1]).expand_as(y))
-            return gpytorch.distributions.MultivariateNormal(torch.zeros_like(y), covariance).log_prob(y)
 
-    results = []
-    for problem in ("sinc", "friedman"):
-        X, y = (torch.from_numpy(array) for array in make_rows(problem, n_rows, None))
-        kernel = GaussianKernel(np.ones(X.shape[1]))
-        start = torch.tensor([0.0] * (X.shape[1] + 1) + [-2.0], dtype=torch.float64)
-        row = {"problem": problem, "rows": n_rows, "lengthscales": X.shape[1]}
-        for _ in range(repeats):
-            for name, density in (("ours", ours), ("gpytorch kernel", theirs_in_ours), ("gpytorch", theirs)):
-                theta = start.clone().requires_grad_()
-                begin = perf_counter()
-                torch.autograd.grad(density(X, y, theta), theta)
-                row[name] = min(row.get(name, np.inf), perf_counter() - begin)
-        results.append(row)
-        print(row)
-    return results
+def draw():
+    import matplotlib.pyplot as plt
+
+    loss, _, seconds = means()
+    with plt.rc_context(NARROW):
+        figure, ax = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
+        for label, x, y in zip(FORMS, seconds, loss, strict=True):
+            kind = "o" if label in SINGLE else "s" if label in PAIRS else "*" if label == THREE else "D"
+            ax.plot(x, y, kind, color="C3" if label == THREE else "C0", markersize=12 if label == THREE else 7)
+            ax.annotate(label, (x, y), (6, 5), textcoords="offset points", fontsize=9)
+        ax.set(xlabel="seconds to learn, mean over the sets", ylabel="nats a row behind the best form")
+        ax.margins(x=0.3, y=0.12)
+        ax.set_ylim(bottom=0.0)
+        ax.grid(alpha=0.25)
+        figure.savefig(FIGURES / "learning.png")
+
+
+def write_page():
+    """Put the table into the page, between its marks."""
+    loss, worst, seconds = means()
+    lines = ["| form | behind the best, mean | at worst | seconds |", "|---|---:|---:|---:|"]
+    for label, of_mean, of_worst, of_time in zip(FORMS, loss, worst, seconds, strict=True):
+        name = f"**`{label}`**" if label == THREE else label if " of " in label else f"`{label}`"
+        lines.append(f"| {name} | {of_mean:.3f} | {of_worst:.3f} | {of_time:.1f} |")
+    page = FIGURES / "learning.md"
+    block = "<!-- forms -->\n" + "\n".join(lines) + "\n<!-- end -->"
+    page.write_text(re.sub(r"<!-- forms -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--other", type=Path)
-    parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=HERE.parent / "datasets")
-    parser.add_argument("--problem", choices=PROBLEMS, help="learn this one only")
-    parser.add_argument("--ard", action="store_true", help="with --problem: a lengthscale a column only")
-    parser.add_argument("--learn", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--redraw", action="store_true", help="only draw the figure and write the table")
     args = parser.parse_args()
-    if args.learn:
-        learn(args)
-        return
-    from common import write
-
-    checkouts = {"this": HERE.parent} | ({"other": args.other.resolve()} if args.other else {})
-    runs = []
-    for problem in [args.problem] if args.problem else PROBLEMS:
-        for ard in (args.ard,) if args.problem or problem == "sinc" else (False, True):
-            for repeat in range(args.repeats):
-                for name, root in checkouts.items():
-                    command = [sys.executable, __file__, "--learn", "--problem", problem, "--rows", str(args.rows)]
-                    command += ["--folder", str(args.folder.resolve())] + ["--ard"] * ard
-                    done = subprocess.run(
-                        command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True
-                    )
-                    if done.returncode:
-                        sys.exit(done.stderr)
-                    found = json.loads(done.stdout.splitlines()[-1])
-                    runs.append({"problem": problem, "ard": ard, "checkout": name, "repeat": repeat, **found})
-                    print(runs[-1], flush=True)
-        write("learning", {"learning": runs})
-    write("learning", {"gradients": time_gradients(args.rows)})
+    if not args.redraw:
+        measure(args)
+    draw()
+    write_page()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+"""Few rows: what it is worth to average over the hyper-parameters that they leave plausible.
+
+Of each of ten data sets, --draws random samples of 5 to 200 training rows, and 500 test rows. `GPRegressor()` with
+`average="auto"`, over draws from the posterior distribution of the hyper-parameters, and with `average=False`, at the
+likeliest ones: the share of the test rows in intervals of 95%, and NLPD in standard deviations of y.
+
+    python benchmarks/few_rows.py [--data-dir DIR] [--sets NAME ...] [--draws 5]
+    python benchmarks/few_rows.py --redraw  # the table alone, from the results
+
+Writes benchmarks/results/few_rows.json, and the table in docs/learning.md.
+"""
+
+import argparse
+import json
+import re
+import warnings
+from itertools import product
+
+import numpy as np
+from common import FIGURES, RESULTS, timed, write
+from quality import SETS, load
+
+SIZES, N_TEST = (5, 10, 20, 50, 100, 200), 500
+
+
+def run(rows, n, number, average):
+    """Fit one sample, and score it."""
+    from lmgp import GPRegressor
+
+    X, y, X_test, y_test, _ = rows
+    rng = np.random.default_rng((n, number))
+    train, test = rng.permutation(len(y))[:n], rng.permutation(len(y_test))[:N_TEST]
+    seconds, model = timed(lambda: GPRegressor(average=average, random_state=0).fit(X[train], y[train]))
+    predicted = model.predict_distribution(X_test[test])
+    return {
+        "n": n,
+        "draw": number,
+        "average": average,
+        "nlpd": float(-predicted.logpdf(y_test[test]).mean() - np.log(y.std())),
+        "inside": float(np.mean(np.abs(predicted.cdf(y_test[test]) - 0.5) <= 0.475)),
+        "seconds": round(seconds, 3),
+    }
+
+
+def measure(args):
+    warnings.simplefilter("ignore")
+    runs = []
+    for name in args.sets:
+        rows = load(name, args.data_dir, 0, **SETS[name])
+        for n, number, average in product(SIZES, range(args.draws), (False, "auto")):
+            runs.append({"set": name, **run(rows, n, number, average)})
+        write("few_rows", {"runs": runs})
+        print(name, flush=True)
+
+
+def write_page():
+    """Put the table into the page, between its marks."""
+    runs = json.loads((RESULTS / "few_rows.json").read_text())["runs"]
+    lines = [
+        "| rows | within 95%: likeliest | averaged | NLPD: likeliest | averaged | gain |",
+        "|---:|---:|---:|---:|---:|---:|",
+    ]
+    for n in SIZES:
+        likeliest, averaged = (
+            np.array([[run["inside"], run["nlpd"]] for run in runs if (run["n"], run["average"]) == (n, one)])
+            for one in (False, "auto")
+        )
+        (inside, nlpd), (inside_averaged, nlpd_averaged) = np.mean(likeliest, axis=0), np.mean(averaged, axis=0)
+        gains = (likeliest - averaged)[:, 1]
+        error = gains.std() / np.sqrt(len(gains))
+        lines.append(
+            f"| {n} | {100 * inside:.1f} | {100 * inside_averaged:.1f} | {nlpd:.3f} | {nlpd_averaged:.3f} | "
+            f"{gains.mean():.3f} ± {error:.3f} |"
+        )
+    page = FIGURES / "learning.md"
+    block = "<!-- few -->\n" + "\n".join(lines) + "\n<!-- end -->"
+    page.write_text(re.sub(r"<!-- few -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--redraw", action="store_true", help="only write the table")
+    args = parser.parse_args()
+    if not args.redraw:
+        measure(args)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()

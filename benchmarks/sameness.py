@@ -1,0 +1,117 @@
+"""The same every time: what `GPRegressor()` predicts where nothing but chance or the units have changed.
+
+Five draws of each set, of its first split: the rows as they are; in another order; columns and y in other units, with y
+moved; another `random_state`; and one thread in place of two. Each draw is fitted in a process of its own.
+
+    python benchmarks/sameness.py [--data-dir DIR] [--sets NAME ...] [--draws 0 1 2 3 4]
+    python benchmarks/sameness.py --redraw  # the table alone, from the results
+
+Writes benchmarks/results/sameness.json after every draw, and the table in docs/learning.md.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+from common import FIGURES, RESULTS, timed, write
+from quality import SETS, load
+from threadpoolctl import threadpool_limits
+
+DRAWS = "as they are", "another order", "other units", "another random_state", "one thread"
+RESULT = "result: "
+
+
+def changed(X, y, X_test, y_test, number):
+    """Return rows of a draw, the unit of y, and what is added to it."""
+    if number == 1:
+        order = np.random.default_rng(1).permutation(len(y))
+        return X[order], y[order], X_test, y_test
+    if number == 2:
+        scales = np.geomspace(1e-3, 1e3, X.shape[1])
+        return scales * X, 7.0 * y + 40.0 * y.std(), scales * X_test, 7.0 * y_test + 40.0 * y.std()
+    return X, y, X_test, y_test
+
+
+def run_here(name, number, data_dir):
+    from lmgp import GPRegressor
+
+    warnings.simplefilter("ignore")
+    X, y, X_test, y_test, _ = load(name, data_dir, 0, **SETS[name])
+    X, y, X_test, y_test = changed(X, y, X_test, y_test, number)
+    with threadpool_limits(1 if number == 4 else 2):
+        seconds, model = timed(lambda: GPRegressor(random_state=int(number == 3)).fit(X, y))
+        predicted = model.predict_distribution(X_test)
+    errors = (predicted.mean() - y_test) / y.std()
+    inside = {
+        str(level): float(np.mean(np.abs(predicted.cdf(y_test) - 0.5) <= 0.5 * level))
+        for level in (0.5, 0.8, 0.95, 0.99)
+    }
+    result = {
+        "nlpd": float(-predicted.logpdf(y_test).mean() - np.log(y.std())),
+        "rmse": float(np.sqrt(np.mean(np.square(errors)))),
+        "inside": inside,
+        "fit_s": round(seconds, 2),
+        "recipe": type(model.recipe_).__name__,
+        "noise": model.noise_.name,
+    }
+    print(RESULT + json.dumps(result), flush=True)
+
+
+def measure(args):
+    path = RESULTS / "sameness.json"
+    for name in args.sets:
+        for number in args.draws:
+            command = [sys.executable, __file__, "--here", name, str(number)]
+            command += ["--data-dir", args.data_dir] if args.data_dir else []
+            out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            (line,) = (line for line in out.splitlines() if line.startswith(RESULT))
+            run = {"draw": DRAWS[number], **json.loads(line.removeprefix(RESULT))}
+            kept = json.loads(path.read_text()) if path.exists() else {}
+            runs = [one for one in kept.get(name, []) if one["draw"] != run["draw"]] + [run]
+            write("sameness", {name: sorted(runs, key=lambda one: DRAWS.index(one["draw"]))})
+            print(
+                f"{name}, {run['draw']}: NLPD {run['nlpd']:.4f}, RMSE {run['rmse']:.4f}, {run['fit_s']:.1f} s",
+                flush=True,
+            )
+
+
+def write_page():
+    """Put the table into the page, between its marks."""
+    kept = json.loads((RESULTS / "sameness.json").read_text())
+    lines = [
+        "| set | NLPD, mean | least to most | RMSE over the standard deviation of y | least to most |",
+        "|---|---:|---|---:|---|",
+    ]
+    for name in (name for name in SETS if name in kept):
+        nlpd, rmse = (np.array([run[key] for run in kept[name]]) for key in ("nlpd", "rmse"))
+        spread = f"{nlpd.min():.3f} to {nlpd.max():.3f}"
+        lines.append(
+            f"| {name} | {nlpd.mean():.3f} | {spread} | {rmse.mean():.4f} | {rmse.min():.4f} to {rmse.max():.4f} |"
+        )
+    page = FIGURES / "learning.md"
+    block = "<!-- sameness -->\n" + "\n".join(lines) + "\n<!-- end -->"
+    page.write_text(re.sub(r"<!-- sameness -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--draws", nargs="+", type=int, choices=range(5), default=list(range(5)))
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--redraw", action="store_true", help="only write the table")
+    parser.add_argument("--here", nargs=2, metavar=("NAME", "DRAW"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.here:
+        run_here(args.here[0], int(args.here[1]), args.data_dir)
+        return
+    if not args.redraw:
+        measure(args)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()
