@@ -10,6 +10,8 @@ from lmgp.estimators.warping import LogScale
 
 # The columns of a model that lines name.
 SHOWN = 20
+# A t of more degrees of freedom is called normal.
+NEARLY_NORMAL = 1000.0
 # The kernels of an average that are named.
 MOST_NAMED = 3
 
@@ -83,7 +85,8 @@ def _observed(noise: Any) -> str:
     if noise.name == "normal":
         return noise.note or "normal"
     scales = dict.fromkeys(f"{scale:.3g}" for scale in (noise.chosen.least, noise.chosen.most))
-    return f"Student t of {noise.degrees:.3g} degrees of freedom, {' to '.join(scales)} times the standard deviation"
+    shape = f"Student t of {noise.degrees:.3g} degrees of freedom" if noise.degrees < NEARLY_NORMAL else "normal"
+    return f"{shape}, {' to '.join(scales)} times the standard deviation"
 
 
 def _averaged(kernels: Sequence[Any]) -> str:
