@@ -32,7 +32,7 @@ FORMS = {
 SPLITS = {"concrete": (0, 1, 2)}
 NEIGHBORS = 128
 # Their names stand below their points, which are near others.
-BELOW = "matern32", "matern12+matern52", "the best of two sums"
+BELOW = "matern32", "matern12+gaussian", THREE
 
 
 def rows_of(name, number, args):
@@ -87,7 +87,7 @@ def draw():
             kind = "o" if label in SINGLE else "s" if label in PAIRS else "*" if label == THREE else "D"
             ax.plot(x, y, kind, color="C3" if label == THREE else "C0", markersize=12 if label == THREE else 7)
             below, left = label in BELOW, x > 0.6 * max(seconds)
-            offset = (-8 if left else 8, -12 if below else 4)
+            offset = (-8 if left else 10, -9 if below else 1)
             ax.annotate(label, (x, y), offset, textcoords="offset points", fontsize=10, ha="right" if left else "left")
         ax.set(xlabel="seconds to learn, mean over the sets", ylabel="nats a row behind the best form")
         ax.margins(x=0.1, y=0.12)
