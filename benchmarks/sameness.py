@@ -4,20 +4,19 @@ Five draws of each set, of its first split: the rows as they are; in another ord
 moved; another `random_state`; and one thread in place of two. Each draw is fitted in a process of its own.
 
     python benchmarks/sameness.py [--data-dir DIR] [--sets NAME ...] [--draws 0 1 2 3 4]
-    python benchmarks/sameness.py --redraw  # the table alone, from the results
+    python benchmarks/sameness.py --redraw  # the means and spreads alone, from the results
 
-Writes benchmarks/results/sameness.json after every draw, and the table in docs/learning.md.
+Writes benchmarks/results/sameness.json after every draw.
 """
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import warnings
 
 import numpy as np
-from common import FIGURES, RESULTS, timed, write
+from common import RESULTS, timed, write
 from quality import SETS, load
 from threadpoolctl import threadpool_limits
 
@@ -79,22 +78,15 @@ def measure(args):
             )
 
 
-def write_page():
-    """Put the table into the page, between its marks."""
+def show():
+    """Print the mean and the spread of each set."""
     kept = json.loads((RESULTS / "sameness.json").read_text())
-    lines = [
-        "| set | NLPD, mean | least to most | RMSE over the standard deviation of y | least to most |",
-        "|---|---:|---|---:|---|",
-    ]
     for name in (name for name in SETS if name in kept):
         nlpd, rmse = (np.array([run[key] for run in kept[name]]) for key in ("nlpd", "rmse"))
-        spread = f"{nlpd.min():.3f} to {nlpd.max():.3f}"
-        lines.append(
-            f"| {name} | {nlpd.mean():.3f} | {spread} | {rmse.mean():.4f} | {rmse.min():.4f} to {rmse.max():.4f} |"
+        print(
+            f"{name}, {len(nlpd)} draws: NLPD {nlpd.mean():.3f}, {nlpd.min():.3f} to {nlpd.max():.3f}; "
+            f"RMSE {rmse.mean():.4f}, {rmse.min():.4f} to {rmse.max():.4f}"
         )
-    page = FIGURES / "learning.md"
-    block = "<!-- sameness -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- sameness -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
 
 
 def main():
@@ -102,7 +94,7 @@ def main():
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--draws", nargs="+", type=int, choices=range(5), default=list(range(5)))
     parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
-    parser.add_argument("--redraw", action="store_true", help="only write the table")
+    parser.add_argument("--redraw", action="store_true", help="only print what is in the results")
     parser.add_argument("--here", nargs=2, metavar=("NAME", "DRAW"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.here:
@@ -110,7 +102,7 @@ def main():
         return
     if not args.redraw:
         measure(args)
-    write_page()
+    show()
 
 
 if __name__ == "__main__":
