@@ -33,10 +33,10 @@ class Size(NamedTuple):
     n_neighbors: int
 
 
-# Of the information that steers a climb of the exact likelihood, of a likelihood that comes near the optimum, and of
-# the last one: of many positions, or of more neighbours where these gain so many nats a row.
-INFORMATION, NEAR, ALL, CLOSER = Size(500, 30), Size(2000, 30), Size(20_000, 30), Size(10_000, 60)
-GAIN = 0.02
+# The Vecchia likelihood whose information steers a climb of the exact one, and the one that is climbed first.
+INFORMATION, NEAR = Size(500, 30), Size(2000, 30)
+# The last likelihood has the second size where the additional neighbours raise it by more than `GAIN` nats a row.
+ALL, CLOSER, GAIN = Size(20_000, 30), Size(10_000, 60), 0.02
 
 
 class Optimum(NamedTuple):

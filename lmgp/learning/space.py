@@ -116,11 +116,14 @@ class Units:
         The units where columns share a lengthscale: the standard deviations, or one scale for all.
     variance : float
         Of y.
+    n_varying : int
+        The number of columns that are not constant.
     """
 
     columns: Floats
     shared: Floats
     variance: float
+    n_varying: int
 
     @classmethod
     def of(cls, rows: Rows, standardize: bool, groups: Sequence[int] | None = None) -> "Units":
@@ -149,8 +152,10 @@ class Units:
                 "or check the input columns."
             )
         columns = column_scales(rows, None if groups is None else np.asarray(groups))
-        one = math.sqrt(np.mean(np.square(columns[column_deviations(rows) > 0.0])))
-        return cls(columns, columns if standardize else np.full(len(columns), one), spread**2)
+        varying = column_deviations(rows) > 0.0
+        one = math.sqrt(np.mean(np.square(columns[varying])))
+        shared = columns if standardize else np.full(len(columns), one)
+        return cls(columns, shared, spread**2, int(np.count_nonzero(varying)))
 
 
 class Space:
@@ -183,7 +188,7 @@ class Space:
     @cached_property
     def median(self) -> Floats:
         """The medians of the priors, shape (n_free,)."""
-        values = {"lengthscale": 0.5 * math.log(len(self.units.columns)), "noise": math.log(MEDIAN_NOISE)}
+        values = {"lengthscale": 0.5 * math.log(self.units.n_varying), "noise": math.log(MEDIAN_NOISE)}
         medians = np.array([values.get(kind, 0.0) for kind in self.kinds])
         if not self.form.named:
             n_theta = len(self.form.ties)
