@@ -16,7 +16,7 @@ from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
 
 # Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
-FIRST, LEAST, MOST = 1e-2, 1e-6, 1e6
+FIRST, LEAST, MOST = 1e-2, 1e-3, 1e6
 # The multiple is divided by the first of these after a step that gained a share `EXPECTED` of what was expected, and
 # multiplied by the second after one that did not gain.
 LOWERED, RAISED, EXPECTED = 5.0, 8.0, 0.5
@@ -221,14 +221,15 @@ class Climb:
         if not gain > 0.0:  # or not a number
             self._damping *= RAISED
             return False
-        if gain > EXPECTED * float(at.gradient @ step - 0.5 * step @ at.information @ step):
+        as_expected = gain > EXPECTED * float(at.gradient @ step - 0.5 * step @ at.information @ step)
+        if as_expected:
             self._damping = max(self._damping / LOWERED, LEAST)
         self.free, self.at = self.free + step, proposed
         if self._renewals and self.objective.moved_to(self.free):
             self._renewals -= 1
             self.at = self.objective(self.free)
             return False
-        return gain < tolerance and self._damping <= FIRST  # a short step may gain little anywhere
+        return as_expected and gain < tolerance and self._damping <= FIRST  # others may gain little anywhere
 
 
 def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:

@@ -1,5 +1,6 @@
 """The optimum of a form: the maximum of its likelihood of all rows, with the prior."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -26,17 +27,11 @@ FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 
 
-class Size(NamedTuple):
-    """The size of a Vecchia likelihood."""
-
-    n_positions: int
-    n_neighbors: int
-
-
-# The Vecchia likelihood whose information steers a climb of the exact one, and the one that is climbed first.
-INFORMATION, NEAR = Size(500, 30), Size(2000, 30)
-# The last likelihood has the second size where the additional neighbours raise it by more than `GAIN` nats a row.
-ALL, CLOSER, GAIN = Size(20_000, 30), Size(10_000, 60), 0.02
+# Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one.
+INFORMATION = 500, 30
+# The Vecchia likelihood of all rows has at most this number of positions. Its cost grows about as their number times
+# the square of that of the neighbours, and is this at most: the fewer rows there are, the more neighbours each has.
+MOST_POSITIONS, MOST_SQUARES = 20_000, 50_000_000
 
 
 class Optimum(NamedTuple):
@@ -116,12 +111,11 @@ class Search:
         start = max(self._starts(space), key=lambda free: _value(some, space, free))
         if self.exact:
             return self._by_exact_likelihood(self.rows, space, start)
-        # 500 rows do not tell how alike near rows are: a second start is the best one by the likelihood of more.
-        first = self._by_exact_likelihood(some, space, start).free
-        second = max(self._starts(space), key=lambda free: self._near_value(space, free))
-        climbs = [self._by_vecchia_likelihood(NEAR, space, free) for free in (first, second)]
-        free = max(climbs, key=lambda climb: climb.at.value).free
-        return self._by_vecchia_likelihood(self._enough(space, free), space, free)
+        # A Vecchia likelihood of few positions is no way in between: sums of many columns overfit it, and end lower.
+        start = self._by_exact_likelihood(some, space, start).free
+        n_positions = min(len(self.rows), MOST_POSITIONS)
+        likelihood = self._likelihood(self.rows, n_positions, math.isqrt(MOST_SQUARES // n_positions))
+        return Climb(VecchiaObjective(likelihood, space), start).go_on()
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         if not space.form.named:
@@ -131,30 +125,11 @@ class Search:
             moved = space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
             yield np.where(space.kinds == "noise", np.log(noise), moved)
 
-    def _likelihood(self, rows: Rows, size: Size) -> VecchiaLikelihood:
-        return VecchiaLikelihood(rows, *size, np.random.default_rng(self.seed))
+    def _likelihood(self, rows: Rows, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
+        return VecchiaLikelihood(rows, n_positions, n_neighbors, np.random.default_rng(self.seed))
 
     def _by_exact_likelihood(self, rows: Rows, space: Space, start: Floats) -> Climb:
-        return Climb(ExactObjective(rows, space, self._likelihood(rows, INFORMATION)), start).go_on()
-
-    def _by_vecchia_likelihood(self, size: Size, space: Space, start: Floats) -> Climb:
-        return Climb(VecchiaObjective(self._likelihood(self.rows, size), space), start).go_on()
-
-    def _enough(self, space: Space, free: Floats) -> Size:
-        """Return the size of the last likelihood: of more neighbours, where these gain, or else of more positions."""
-        few, more = (
-            self._terms(Size(CLOSER.n_positions, k), space, free) for k in (ALL.n_neighbors, CLOSER.n_neighbors)
-        )
-        return CLOSER if np.mean(more - few) > GAIN else ALL
-
-    def _near_value(self, space: Space, free: Floats) -> float:
-        value = float(self._terms(NEAR, space, free).sum()) + space.log_prior(free)[0]
-        return value if np.isfinite(value) else -np.inf
-
-    def _terms(self, size: Size, space: Space, free: Floats) -> Floats:
-        likelihood = self._likelihood(self.rows, size)
-        likelihood.look_for_neighbours(space.metric(free))
-        return likelihood.terms(space.form.kernel, space.logarithms(free))
+        return Climb(ExactObjective(rows, space, self._likelihood(rows, *INFORMATION)), start).go_on()
 
 
 def _value(rows: Rows, space: Space, free: Floats) -> float:

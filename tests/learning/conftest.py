@@ -10,13 +10,11 @@ from scipy.stats import multivariate_normal
 from lmgp.kernels.base import Kernel
 from lmgp.learning import search
 from lmgp.learning.engine import REMEMBERED
-from lmgp.learning.search import Size
 
 Floats = NDArray[np.float64]
 Draw = Callable[..., tuple[Floats, Floats]]
 
-SMALL = {"FIRST_ROWS": 60, "INFORMATION": Size(100, 12), "NEAR": Size(100, 12), "ALL": Size(200, 15)}
-SMALL_CLOSER = Size(150, 30)
+SMALL = {"FIRST_ROWS": 60, "INFORMATION": (100, 12), "MOST_POSITIONS": 200, "MOST_SQUARES": 200 * 16**2}
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +26,7 @@ def forgotten() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Search on few positions with few neighbours."""
-    for name, value in {**SMALL, "CLOSER": SMALL_CLOSER}.items():
+    for name, value in SMALL.items():
         monkeypatch.setattr(search, name, value)
 
 

@@ -11,8 +11,7 @@ from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.scoring import Climb
-from lmgp.learning.search import ALL, CLOSER, LENGTHSCALES, NOISES, Optimum, Search
+from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
 from lmgp.learning.space import Units
 from tests.learning.conftest import Draw
 
@@ -73,7 +72,7 @@ class TestExactLikelihood:
         self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # Of all positions given all rows before them it is an estimate: slopes of means are those of the data.
-        monkeypatch.setattr(searching, "INFORMATION", searching.Size(100, 100))
+        monkeypatch.setattr(searching, "INFORMATION", (100, 100))
         X, y = draw_from(MaternKernel([0.7, 2.0]), 80)
         found = search(X, y, exact=True).optimum(make_form("matern32", True, 2))
         space, step = found.space, 1e-5
@@ -99,15 +98,13 @@ class TestVecchiaLikelihood:
         assert (found.trial.likelihood, found.trial.n_rows) == ("vecchia", 150)
         assert found.trial.standard_error == 0.0
         some = search(*draw_from(SMOOTH, 300)).optimum(make_form("matern12", True, 2))
-        assert some.trial.n_rows == searching.ALL.n_positions == 200
+        assert some.trial.n_rows == searching.MOST_POSITIONS == 200
         assert some.trial.standard_error > 0.0
 
-    def test_more_neighbours_are_taken_where_they_gain(self, draw_from: Draw) -> None:
-        # A smooth function with little noise: every further neighbour tells more.
-        smooth = search(*draw_from(GaussianKernel(1.0), 250, noise=1e-5)).optimum(make_form("gaussian", False, 2))
-        assert (smooth.trial.n_rows, smooth.trial.n_neighbors) == searching.CLOSER
-        rough = search(*draw_from(MaternKernel(1.0, smoothness=0.5), 250, noise=0.3))
-        assert rough.optimum(make_form("matern12", False, 2)).trial.n_neighbors == searching.ALL.n_neighbors
+    @pytest.mark.parametrize(("n", "n_neighbors"), [(100, 22), (200, 16), (300, 16)])
+    def test_fewer_rows_have_more_neighbours(self, n: int, n_neighbors: int, draw_from: Draw) -> None:
+        trial = search(*draw_from(SMOOTH, n)).optimum(make_form("gaussian", False, 2)).trial
+        assert (trial.n_rows, trial.n_neighbors) == (min(n, 200), n_neighbors)
 
     def test_comes_near_the_exact_optimum(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 200)
@@ -145,39 +142,6 @@ class TestStarts:
         for free in (found.free, found.space.median + 0.5):
             expected = log_posterior(X, y, found, free)
             assert searching._value(trying.rows, found.space, free) == pytest.approx(expected, rel=1e-9)
-        # Of all positions given 30 rows before them, nearly so.
-        assert trying._near_value(found.space, found.free) == pytest.approx(
-            log_posterior(X, y, found, found.free), abs=1.0
-        )
-
-    def test_where_float64_fails_they_are_the_last(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-        trying = search(*draw_from(SMOOTH, 60))
-        space = searching.Space(make_form("gaussian", True, 2), trying.units)
-        monkeypatch.setattr(Search, "_terms", lambda *_: np.array([1.0, np.nan]))
-        assert trying._near_value(space, space.median) == -np.inf
-
-    def test_the_last_climb_starts_from_the_better_of_two(
-        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        trying, plain = search(*draw_from(SMOOTH, 200)), Search._by_vecchia_likelihood
-        climbs = []
-
-        def kept(self: Search, size: searching.Size, space: searching.Space, start: Floats) -> Climb:
-            climbs.append((size, start, plain(self, size, space, start)))
-            return climbs[-1][2]
-
-        monkeypatch.setattr(Search, "_by_vecchia_likelihood", kept)
-        monkeypatch.setattr(searching, "FIRST_ROWS", 50)
-        found = trying.optimum(make_form("matern12+gaussian", True, 2))
-        (first, second), last = climbs[:2], climbs[2]
-        assert [size for size, *_ in climbs[:2]] == [searching.NEAR] * 2
-        starts = list(trying._starts(found.space))
-        best = max(starts, key=lambda free: trying._near_value(found.space, free))
-        np.testing.assert_array_equal(second[1], best)
-        assert not any(np.array_equal(first[1], start) for start in starts)
-        better = max(first, second, key=lambda climb: climb[2].at.value)
-        np.testing.assert_array_equal(last[1], better[2].free)
-        assert len(climbs) == 3
 
     def test_a_given_kernel_starts_from_its_own_values(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 50)
@@ -209,8 +173,3 @@ def test_a_given_noise_stays_to_the_last_bit(exact: bool, draw_from: Draw) -> No
     found = search(*draw_from(SMOOTH, 100), exact=exact, noise=0.3).optimum(make_form("matern12+gaussian", False, 2))
     assert found.hyperparameters[1] == 0.3
     assert found.trial.n_free == len(found.free) == 4
-
-
-def test_more_neighbours_are_more_than_many_positions_have() -> None:
-    assert CLOSER.n_neighbors > ALL.n_neighbors
-    assert CLOSER.n_positions < ALL.n_positions
