@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 
 from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError
-from lmgp.kernels.base import Kernel, require
+from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.plausible import plausible_kernels
@@ -182,9 +182,13 @@ def learn(
     settings = Settings(kernel, ard, noise_variance, likelihood, standardize, None, max_learning_rows, max_memory_gib)
     given = vars(settings) | {"random_state": random_state}
     validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
-    inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
+    checker = _Checker()
+    inputs, target = validated_pair(checker, X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.Y - rows.means, rows.weights, rows.noise_variances)
+    if isinstance(kernel, Kernel):
+        indexed = kernel.with_indices(getattr(checker, "feature_names_in_", None), inputs.shape[1])
+        settings = replace(settings, kernel=indexed)
     with shown(verbose):
         return learn_rows(rows, settings, generator(random_state))
 
@@ -294,9 +298,10 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
     """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
-    has_metric, most = tried[0].kernel.can("metric"), settings.max_learning_rows
-    if settings.likelihood == "vecchia":
-        require(tried[0].kernel, "metric", "The Vecchia likelihood")
+    without = [form.kernel for form in tried if not form.kernel.can("metric")]
+    has_metric, most = not without, settings.max_learning_rows
+    if settings.likelihood == "vecchia" and without:
+        raise unsupported(without[0], "metric", "The Vecchia likelihood")
     exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)
     seed, held = rng.integers(2**31, size=2).tolist()
     if exact:

@@ -119,7 +119,7 @@ def declared_free(kernel: Kernel) -> Form | None:
     Form or None
     """
     one: Kernel = clone(kernel)
-    one.set_params(**{f"{name}_bounds": "fixed" for name, _, bounds, _ in one.parameters if bounds is None})
+    one.set_params(**{f"{each.name}_bounds": "fixed" for each in one.parameters if each.bounds is None})
     n_theta = len(one.theta)
     return Form(type(kernel).__name__, False, one, np.arange(n_theta), named=False) if n_theta else None
 

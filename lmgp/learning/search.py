@@ -153,7 +153,7 @@ class Search:
 
     def _terms(self, size: Size, space: Space, free: Floats) -> Floats:
         likelihood = self._likelihood(self.rows, size)
-        likelihood.look_for_neighbours(space.metric(free))
+        likelihood.look_for_neighbours(space.kernel(free))
         return likelihood.terms(space.form.kernel, space.logarithms(free))
 
 
