@@ -104,10 +104,10 @@ def learn(
     sample_weight, noise_variances : array-like of shape (n,), optional
         As in `ExactGPRegressor.fit`.
     kernel : str, list of str, Kernel or None, default="auto"
-        Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", sums of these
-        such as "matern12+gaussian", a list of names, or "auto" for "matern12+matern52+gaussian". Of a kernel
-        object, those parameters are learned that have a pair of bounds, such as
-        ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
+        Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", "periodic",
+        "linear", sums and products of these such as "matern12+gaussian" and "linear+matern32*periodic", a list of
+        names, or "auto" for "matern12+matern52+gaussian". Of a kernel object, those parameters are learned that have a
+        pair of bounds, such as ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
     ard : bool or "auto", default="auto"
         Whether each column has a lengthscale of its own; "auto" is True. Where rows are few, the prior draws the
         lengthscales together.
@@ -232,7 +232,7 @@ def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     if isinstance(kernel, Kernel):
         form = declared_free(kernel.checked(n_inputs))
         return () if form is None else (form,)
-    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups)
+    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows)
 
 
 def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
