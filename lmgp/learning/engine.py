@@ -141,9 +141,10 @@ def learn(
     Notes
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
-    which Fisher scoring finds from the best of ten starting points. Of more than `max_learning_rows` rows, that is
-    Vecchia's likelihood: of 20,000 rows, each given the 30 nearest rows before it in a random order, or of 10,000 rows,
-    each given 60, where these gain more than .02 nats a row.
+    which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
+    kernel has one. Of more than `max_learning_rows` rows, that is Vecchia's likelihood: of 20,000 rows, each given the
+    30 nearest rows before it in a random order, or of 10,000 rows, each given 60, where these gain more than .02 nats a
+    row.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
