@@ -110,7 +110,7 @@ def main():
     free = np.append(kernel.theta, np.log(NOISE.variance))
     for k in (30, 64):
         likelihood = VecchiaLikelihood(rows, 4_000, k, np.random.default_rng(0))
-        likelihood.look_for_neighbours(kernel.metric(N_COLUMNS))
+        likelihood.look_for_neighbours(kernel)
         for what, action in (("likelihood", likelihood), ("terms of the likelihood", likelihood.terms)):
             n = likelihood.n_positions
             results += measured(f"{what}, {k} neighbours", n, lambda action=action: action(kernel, free), repeats)

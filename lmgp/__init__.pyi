@@ -48,7 +48,9 @@ from .features.maclaurin import OptimizedMaclaurinFeatures, RandomMaclaurinFeatu
 from .features.nystroem import NystroemFeatures
 from .features.taylor import TaylorFeatures
 from .grids import predict_grid
+from .kernels.columns import ColumnsKernel
 from .kernels.composite import ExponentialKernel, LinearKernel, ModulatedKernel, ProductKernel, ScaledKernel, SumKernel
+from .kernels.periodic import PeriodicKernel
 from .kernels.sphere import SphericalCoordinates
 from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from .learning.engine import learn
@@ -58,6 +60,7 @@ from .saving.files import load
 __version__: str
 
 __all__ = [
+    "ColumnsKernel",
     "ExactGPRegressor",
     "ExponentialKernel",
     "FeaturizedGPRegressor",
@@ -71,6 +74,7 @@ __all__ = [
     "NystroemFeatures",
     "OptimizedMaclaurinFeatures",
     "OrthogonalFourierFeatures",
+    "PeriodicKernel",
     "ProductKernel",
     "RandomFourierFeatures",
     "RandomMaclaurinFeatures",

@@ -35,7 +35,9 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.features.series import vanishing
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.columns import ColumnsKernel
 from lmgp.kernels.composite import LinearKernel, ProductKernel, ScaledKernel, SumKernel, checked_factor
+from lmgp.kernels.periodic import PeriodicKernel
 from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
 
 __all__ = ["FeatureKernel", "from_gpytorch", "to_gpytorch"]
@@ -278,7 +280,7 @@ def from_gpytorch(model: Any, regressor: GaussianProcess | None = None) -> Any:
     ----------
     model : gpytorch.models.ExactGP or gpytorch.kernels.Kernel
         A model with a ZeroMean or a ConstantMean, a GaussianLikelihood or a FixedNoiseGaussianLikelihood, and a kernel
-        of RBFKernel, MaternKernel, RQKernel, LinearKernel, ScaleKernel, and their sums and products.
+        of RBFKernel, MaternKernel, RQKernel, PeriodicKernel, LinearKernel, ScaleKernel, and their sums and products.
     regressor : unfitted regressor of this package, optional
         What is fitted to the model's training rows with its kernel, noise and mean, such as ``GPRegressor()``; a clone
         of it. ``ExactGPRegressor()`` if not given.
@@ -413,11 +415,18 @@ def _library_kernel(kernel: Kernel) -> Any:
             return _stationary(gpytorch.kernels.MaternKernel, kernel, nu=float(kernel.smoothness))
         case RationalQuadraticKernel():
             return _stationary(gpytorch.kernels.RQKernel, kernel)
-        case LinearKernel() if kernel.matrix is None:
-            linear = gpytorch.kernels.LinearKernel().double()
-            linear.initialize(variance=torch.ones((), dtype=torch.float64))
-            linear.raw_variance.requires_grad_(False)
+        case PeriodicKernel():
+            return _periodic(kernel)
+        case LinearKernel() if kernel.matrix is None and not np.any(kernel.center):
+            shape = np.shape(kernel.variance)
+            linear = gpytorch.kernels.LinearKernel(ard_num_dims=shape[0] if shape else None).double()
+            linear.initialize(variance=torch.from_numpy(np.array(kernel.variance, dtype=np.float64)))
+            linear.raw_variance.requires_grad_(not kernel.parameters[0].fixed)
             return linear
+        case ColumnsKernel():
+            inner, listed = _library_kernel(kernel.kernel), torch.tensor(kernel.listed)
+            inner.active_dims = listed if inner.active_dims is None else listed[inner.active_dims]
+            return inner
         case SumKernel():
             return _library_kernel(kernel.left) + _library_kernel(kernel.right)
         case ProductKernel():
@@ -426,8 +435,8 @@ def _library_kernel(kernel: Kernel) -> Any:
             return _scaled(_library_kernel(kernel.kernel), checked_factor(kernel.factor), learned=False)
     raise InputError(
         f"{' '.join(repr(kernel).split())} has no counterpart in GPyTorch. Kernels that have: GaussianKernel, "
-        "MaternKernel, RationalQuadraticKernel, LinearKernel() without a matrix, and their sums, products and "
-        "multiples."
+        "MaternKernel, RationalQuadraticKernel, PeriodicKernel, LinearKernel without a matrix and a center, and their "
+        "sums, products and multiples, of all or some columns."
     )
 
 
@@ -444,6 +453,18 @@ def _stationary(cls: Any, kernel: StationaryKernel, **options: Any) -> Any:
     return _scaled(made, float(kernel.variance), learned=learned["variance"])
 
 
+def _periodic(kernel: PeriodicKernel) -> Any:
+    """Return a periodic kernel of GPyTorch, whose lengthscale is the square of ours, times the variance."""
+    period, square = np.broadcast_arrays(kernel.period, np.square(kernel.lengthscale))
+    made = gpytorch.kernels.PeriodicKernel(**({"ard_num_dims": len(period)} if period.ndim else {})).double()
+    made.initialize(period_length=torch.tensor(period.tolist(), dtype=torch.float64))
+    made.initialize(lengthscale=torch.tensor(square.tolist(), dtype=torch.float64))
+    by_period, by_lengthscale, by_variance = (not one.fixed for one in kernel.parameters)
+    made.raw_period_length.requires_grad_(by_period)
+    made.raw_lengthscale.requires_grad_(by_lengthscale)
+    return _scaled(made, float(kernel.variance), learned=by_variance)
+
+
 def _scaled(kernel: Any, factor: float, *, learned: bool) -> Any:
     """Multiply a kernel of GPyTorch by a factor, which is a parameter that can be learned, or not."""
     made = gpytorch.kernels.ScaleKernel(kernel).double()
@@ -454,35 +475,44 @@ def _scaled(kernel: Any, factor: float, *, learned: bool) -> Any:
 
 def _own_kernel(kernel: Any) -> Kernel:
     """Return the kernel of this package with the values of one of GPyTorch."""
-    if kernel.active_dims is not None or kernel.batch_shape:
-        raise InputError(f"{type(kernel).__name__} is batched or has active_dims: only kernels of all columns convert.")
+    if kernel.batch_shape:
+        raise InputError(f"{type(kernel).__name__} is batched: only single kernels convert.")
+    own = _own_kernel_of_columns(kernel)
+    # A multiple of a kernel of some columns has its active_dims, too, and takes them once.
+    return own if kernel.active_dims is None else own.on(kernel.active_dims.tolist())
+
+
+def _own_kernel_of_columns(kernel: Any) -> Kernel:
     match kernel:
         case gpytorch.kernels.ScaleKernel():
-            inner = _own_kernel(kernel.base_kernel)
-            factor = kernel.outputscale.item()
-            if isinstance(inner, StationaryKernel):
+            inner, factor = _own_kernel_of_columns(kernel.base_kernel), kernel.outputscale.item()
+            if isinstance(inner, StationaryKernel | PeriodicKernel):
                 return inner.set_params(variance=float(inner.variance) * factor)
             return ScaledKernel(inner, factor)
         case gpytorch.kernels.RBFKernel():
-            return GaussianKernel(_given_lengthscale(kernel))
+            return GaussianKernel(_numbers(kernel, kernel.lengthscale))
         case gpytorch.kernels.MaternKernel():
-            return MaternKernel(_given_lengthscale(kernel), smoothness=float(kernel.nu))
+            return MaternKernel(_numbers(kernel, kernel.lengthscale), smoothness=float(kernel.nu))
         case gpytorch.kernels.RQKernel():
-            return RationalQuadraticKernel(_given_lengthscale(kernel), alpha=kernel.alpha.item())
-        case gpytorch.kernels.LinearKernel() if kernel.variance.numel() == 1:
-            return ScaledKernel(LinearKernel(), kernel.variance.item())
+            return RationalQuadraticKernel(_numbers(kernel, kernel.lengthscale), alpha=kernel.alpha.item())
+        case gpytorch.kernels.PeriodicKernel():
+            period, square = (_numbers(kernel, one) for one in (kernel.period_length, kernel.lengthscale))
+            return PeriodicKernel(period, np.sqrt(square) if np.ndim(square) else square**0.5)
+        case gpytorch.kernels.LinearKernel():
+            return LinearKernel(variance=_numbers(kernel, kernel.variance))
         case gpytorch.kernels.AdditiveKernel():
             return reduce(add, map(_own_kernel, kernel.kernels))
         case gpytorch.kernels.ProductKernel():
             return reduce(mul, map(_own_kernel, kernel.kernels))
     raise InputError(
         f"{type(kernel).__name__} of GPyTorch has no counterpart here. Kernels that have: RBFKernel, MaternKernel, "
-        "RQKernel, LinearKernel, AdditiveKernel, ProductKernel and ScaleKernel."
+        "RQKernel, PeriodicKernel, LinearKernel, AdditiveKernel, ProductKernel and ScaleKernel."
     )
 
 
-def _given_lengthscale(kernel: Any) -> Any:
-    values = kernel.lengthscale.detach().numpy().ravel().astype(np.float64)
+def _numbers(kernel: Any, parameter: torch.Tensor) -> Any:
+    """Return a parameter of a kernel of GPyTorch: one number, or one a column."""
+    values = _array(parameter).ravel()
     return values if kernel.ard_num_dims else float(values[0])
 
 

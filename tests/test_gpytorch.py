@@ -384,8 +384,8 @@ REFUSED = {
         r"MultitaskGaussianLikelihood has no counterpart here. Likelihoods that have: GaussianLikelihood",
     ),
     "another kernel": (
-        refused(lambda model: setattr(model, "covar_module", gpytorch.kernels.PeriodicKernel())),
-        r"PeriodicKernel of GPyTorch has no counterpart here",
+        refused(lambda model: setattr(model, "covar_module", gpytorch.kernels.CosineKernel())),
+        r"CosineKernel of GPyTorch has no counterpart here",
     ),
     "no kernel": (refused(lambda model: delattr(model, "covar_module")), "The model has no covar_module"),
     "no rows": (refused(lambda model: setattr(model, "train_inputs", None)), "has no training rows"),

@@ -77,7 +77,7 @@ PACKAGES = ("estimators", "features", "io", "kernels", "learning", "metrics", "p
 
 def test_the_names_at_the_top() -> None:
     kernels = {f"{name}Kernel" for name in ("Gaussian", "Matern", "RationalQuadratic", "Linear", "Exponential")}
-    kernels |= {f"{name}Kernel" for name in ("Modulated", "Scaled", "Sum", "Product")}
+    kernels |= {f"{name}Kernel" for name in ("Modulated", "Scaled", "Sum", "Product", "Periodic", "Columns")}
     fourier = {f"{name}FourierFeatures" for name in ("Random", "Orthogonal", "StructuredOrthogonal")}
     maps = {f"{name}Features" for name in ("RandomMaclaurin", "OptimizedMaclaurin", "Taylor", "Nystroem")}
     kinds = ("", "Exact", "Featurized", "Localized", "NearestNeighbors", "Residual", "Spectral", "TransformedTarget")

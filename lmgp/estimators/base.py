@@ -654,7 +654,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
         """Refuse rows that the kernel does not fit, or from which nothing can be learned; warn of their scales."""
         if isinstance(self.kernel, Kernel):
-            self.kernel.checked(rows.X.shape[1])
+            self._given_kernel(rows.X.shape[1]).checked(rows.X.shape[1])
         if self._learns(rows):
             for j in np.flatnonzero(np.ptp(rows.Y, axis=0) == 0.0):
                 which = "y" if names is None else f"Target {str(names[j])!r}"
@@ -699,6 +699,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Say whether one learned lengthscale serves all columns as they come."""
         return not isinstance(self.kernel, Kernel) and not self.ard
 
+    def _given_kernel(self, n_inputs: int) -> Kernel:
+        """Return the kernel that was given, with the indices of columns that it names."""
+        assert isinstance(self.kernel, Kernel)
+        return self.kernel.with_indices(self._names(), n_inputs)
+
     @property
     def _all_given(self) -> bool:
         """Whether nothing is learned: no parameter of the kernel was declared free, by a pair of bounds."""
@@ -708,13 +713,14 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""
         if self._all_given:
-            return Learned(clone(self.kernel), float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
+            kernel = clone(self._given_kernel(rows.X.shape[1]))
+            return Learned(kernel, float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
         return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
 
     def _settings(self, n_inputs: int) -> Settings:
         """Say what is to be learned from rows of `n_inputs` columns."""
         return Settings(
-            kernel=self.kernel,
+            kernel=self._given_kernel(n_inputs) if isinstance(self.kernel, Kernel) else self.kernel,
             ard=self.ard if isinstance(self.ard, str) else bool(self.ard),
             noise_variance=None if self.noise_variance is None else float(self.noise_variance),
             standardize=False,

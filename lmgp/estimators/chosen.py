@@ -21,7 +21,7 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
-from lmgp.kernels.base import Kernel, require
+from lmgp.kernels.base import Kernel
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
@@ -72,10 +72,10 @@ class GPRegressor(GaussianProcess):
         "nearest_rows", "exact". All other names in `lmgp.selection.methods.METHODS` can be given as well. Methods whose
         map cannot serve the kernel are left out.
     kernel : Kernel, str, list of str or None, default="auto"
-        A kernel with a lengthscale is used as it is, but for parameters with a pair of bounds, which are learned. A
-        name, such as "matern32" or "matern12+gaussian", "auto" for "matern12+matern52+gaussian", or several, of which
-        the one is taken that predicts best: learned from all rows and from columns in their standard deviations, see
-        `lmgp.learn`; `kernel_` is in the units of X. None: "gaussian".
+        A kernel is used as it is, but for parameters with a pair of bounds, which are learned; of many rows it needs a
+        lengthscale. A name, such as "matern32" or "linear+matern32*periodic", "auto" for "matern12+matern52+gaussian",
+        or several, of which the one is taken that predicts best: learned from all rows and from columns in their
+        standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"
@@ -211,7 +211,6 @@ class GPRegressor(GaussianProcess):
     def _chosen(
         self, rows: Rows, learned: Learned, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
-        require(learned.kernel, "metric", type(self).__name__)
         n_rows = len(rows)
         recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng)
         given = self.tolerance, self.max_features, self.methods

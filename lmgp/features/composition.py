@@ -415,7 +415,7 @@ def exact_features(kernel: Any) -> FeatureMap:
     """
     match kernel:
         case LinearKernel():
-            return LinearFeatures(kernel.matrix)
+            return _linear_features(kernel)
         case SumKernel():
             return SumFeatures(exact_features(kernel.left), exact_features(kernel.right))
         case ProductKernel():
@@ -430,3 +430,14 @@ def exact_features(kernel: Any) -> FeatureMap:
                 "that approximates it."
             )
     raise InputError(f"{kernel!r} is no kernel of this package, such as LinearKernel(), whose map is known.")
+
+
+def _linear_features(kernel: LinearKernel) -> FeatureMap:
+    if np.any(kernel.center):
+        raise InputError(f"{kernel!r} has a center, which its map has not: subtract it from the rows.")
+    variance, matrix = np.asarray(kernel.variance, dtype=np.float64), kernel.matrix
+    if variance.ndim == 0:
+        features = LinearFeatures(matrix)
+        return features if variance == 1.0 else ScaledFeatures(features, float(variance))
+    outer = np.sqrt(np.outer(variance, variance))
+    return LinearFeatures(np.diag(variance) if matrix is None else outer * np.asarray(matrix))

@@ -2,7 +2,7 @@
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -18,6 +18,7 @@ from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import parallel_map
 
 if TYPE_CHECKING:
+    from lmgp.kernels.columns import ColumnsKernel
     from lmgp.kernels.composite import ScaledKernel, SumKernel
     from lmgp.kernels.stationary import GaussianKernel
 
@@ -35,7 +36,7 @@ CAPABILITIES = {
     ),
     "prior_variance": (
         "one prior variance for all rows",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, PeriodicKernel, and their sums, products and multiples",
         "prior_variance",
     ),
     "spectral_density": (
@@ -45,7 +46,7 @@ CAPABILITIES = {
     ),
     "frequencies": (
         "a draw of frequencies",
-        "GaussianKernel, MaternKernel, RationalQuadraticKernel, and their sums, products and multiples",
+        "GaussianKernel, MaternKernel, RationalQuadraticKernel, PeriodicKernel, and their sums, products and multiples",
         "sample_frequencies",
     ),
     "gaussian_components": (
@@ -87,12 +88,20 @@ class Parameter(NamedTuple):
         learning.
     fixed : bool
         Whether learning leaves the parameter as it is.
+    kind : str, default="other"
+        What it is measured in: a ``"lengthscale"`` or a ``"period"`` in the units of the columns, a ``"variance"`` in
+        squared units of y, the variance of a ``"slope"`` in these over squared units of the columns; ``"other"`` has no
+        unit.
+    columns : tuple of int, optional
+        Those that it is of, where that are not all.
     """
 
     name: str
     value: Floats
     bounds: tuple[float, float] | None
     fixed: bool
+    kind: str = "other"
+    columns: tuple[int, ...] | None = None
 
 
 class Kernel(BaseEstimator, ABC):
@@ -104,10 +113,12 @@ class Kernel(BaseEstimator, ABC):
 
     A subclass implements `covariance`, and `checked` where its parameters can be wrong. It names its numeric parameters
     in `parameter_names`; the constructor parameter ``<name>_bounds`` of each holds its bounds, None or ``"fixed"``. It
-    has the capabilities whose methods it overrides.
+    has the capabilities whose methods it overrides. Where a name does not say what a parameter is measured in,
+    `parameter_kinds` does: see `Parameter`.
     """
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
+    parameter_kinds: ClassVar[Mapping[str, str]] = {"lengthscale": "lengthscale", "variance": "variance"}
 
     # A NumPy number in front of a kernel leaves the product to the kernel.
     __array_ufunc__ = None
@@ -137,6 +148,23 @@ class Kernel(BaseEstimator, ABC):
         ------
         InputError
             If a parameter of the kernel is out of its range, or does not fit the rows.
+        """
+        return self
+
+    def with_indices(self, names: Sequence[str] | None, n_inputs: int) -> "Kernel":
+        """Return the kernel with indices in place of the names of columns (see `on`); itself where it has none.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Of the columns of the rows, where they have names.
+        n_inputs : int
+            d.
+
+        Raises
+        ------
+        InputError
+            If the rows have no such column.
         """
         return self
 
@@ -338,7 +366,8 @@ class Kernel(BaseEstimator, ABC):
     def _parameter(self, name: str) -> Parameter:
         value = np.asarray(getattr(self, name), dtype=np.float64)
         bounds: Bounds = getattr(self, f"{name}_bounds")
-        return Parameter(name, value, None if bounds == "fixed" else bounds, bounds == "fixed")
+        kind = self.parameter_kinds.get(name, "other")
+        return Parameter(name, value, None if bounds == "fixed" else bounds, bounds == "fixed", kind)
 
     def _free(self) -> Iterator[Parameter]:
         return (one for one in self.parameters if not one.fixed)
@@ -417,6 +446,26 @@ class Kernel(BaseEstimator, ABC):
     def in_lengthscales(self, X: Floats) -> Floats:
         """Divide each column by its lengthscale, as `scale`, of rows and a kernel that are not checked again."""
         return X / self.metric(X.shape[1])
+
+    def circles(self, X: Floats) -> Floats:
+        """Return points on circles, beside the rows in lengthscales, where a periodic part makes distant rows alike.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+
+        Returns
+        -------
+        ndarray of shape (n, c)
+            Without columns where no part is periodic. Of a sum, the points of a term are multiplied by the root of its
+            share of the variances, as its inverse squared lengthscales are in `metric`.
+        """
+        return np.empty((len(X), 0))
+
+    def points(self, X: Floats) -> Floats:
+        """Return points that are near each other where rows are alike: rows in lengthscales, and their `circles`."""
+        circles = self.circles(X)
+        return np.hstack((self.in_lengthscales(X), circles)) if circles.size else self.in_lengthscales(X)
 
     def rescaled(self, scales: ArrayLike) -> "Kernel":
         """Return the kernel of columns in other units: k(x/scales, z/scales), a function of x and z.
@@ -514,6 +563,18 @@ class Kernel(BaseEstimator, ABC):
         """
         raise unsupported(self, "gaussian_components", "This")
 
+    def on(self, columns: int | str | Sequence[int | str]) -> "ColumnsKernel":
+        """Return this kernel of some of the columns, see `ColumnsKernel`.
+
+        Parameters
+        ----------
+        columns : int, str, or sequence of these
+            By their index, or by their name in the data frame that a model is fitted to.
+        """
+        from lmgp.kernels.columns import ColumnsKernel
+
+        return ColumnsKernel(self, columns)
+
     def __add__(self, other: "Kernel") -> "SumKernel":
         from lmgp.kernels.composite import SumKernel
 
@@ -557,6 +618,62 @@ def unsupported(kernel: Kernel, capability: str, who: str) -> InputError:
     what, which, _ = CAPABILITIES[capability]
     shown = " ".join(repr(kernel).split())
     return InputError(f"{who} needs {what} of the kernel; {shown} has none. Kernels that can: {which}.")
+
+
+def check_parameters(kernel: Kernel, n_inputs: int, a_column: Sequence[str]) -> None:
+    """Check that the parameters of a kernel, and their bounds, are positive numbers that fit rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    n_inputs : int
+    a_column : sequence of str
+        The names of those that may be one a column.
+
+    Raises
+    ------
+    InputError
+    """
+    name, values = type(kernel).__name__, {one: getattr(kernel, one) for one in kernel.parameter_names}
+    arrays = {one: _array(values[one]) for one in a_column}
+    numbers = all(isinstance(value, Real) for one, value in values.items() if one not in a_column)
+    if not numbers or any(array.dtype.kind not in "iuf" for array in arrays.values()):
+        raise InputError(f"{name} needs numbers for {' and '.join(values)}; got {kernel!r}.")
+    for one, array in arrays.items():
+        if array.ndim > 1 or (array.ndim == 1 and len(array) != n_inputs):
+            raise InputError(
+                f"{one} must be one number or one a column, shape ({n_inputs},) for these rows; got shape "
+                f"{array.shape} in {kernel!r}."
+            )
+    for one, value in values.items():
+        array = np.asarray(value, dtype=np.float64)
+        if not (np.all(np.isfinite(array)) and np.all(array > 0.0)):
+            raise InputError(f"{one} must be positive and finite; got {value!r} in {name}.")
+        check_bounds(f"{one}_bounds", getattr(kernel, f"{one}_bounds"))
+
+
+def _array(value: Any) -> Any:
+    try:
+        return np.asarray(value)
+    except ValueError:  # lists of different lengths
+        return np.asarray(None)
+
+
+def rescaled_values(value: Any, bounds: Bounds, factors: Floats) -> tuple[Any, Bounds]:
+    """Return a parameter in other units, one number where these are equal, and its bounds, which grow with them.
+
+    Parameters
+    ----------
+    value : float or array-like of shape (d,)
+    bounds : (float, float), "fixed" or None
+    factors : ndarray of shape (d,)
+        What one unit of each column is in the new ones.
+    """
+    low, high = float(factors.min()), float(factors.max())
+    if bounds is not None and not isinstance(bounds, str):
+        bounds = (bounds[0] * low, bounds[1] * high)
+    scaled = np.asarray(value, dtype=np.float64) * (low if low == high else factors)
+    return scaled if scaled.ndim else float(scaled), bounds
 
 
 def check_bounds(name: str, bounds: Any) -> None:

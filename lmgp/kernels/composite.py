@@ -1,7 +1,7 @@
 """Kernels of inner products, and kernels made from kernels: sums, products, multiples, exponentials, modulations."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,8 +12,17 @@ from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
-from lmgp.kernels.base import Kernel, Parameter, RadialPart, require, unsupported
-from lmgp.kernels.derivatives import Pullback, SumPullback
+from lmgp.kernels.base import (
+    Bounds,
+    Kernel,
+    Parameter,
+    RadialPart,
+    check_parameters,
+    require,
+    rescaled_values,
+    unsupported,
+)
+from lmgp.kernels.derivatives import ProductPullback, Pullback, SumPullback
 from lmgp.utils.columns import checked_table
 from lmgp.utils.lazy import Tensor, torch
 
@@ -58,13 +67,25 @@ class ComposedKernel(Kernel):
                 raise InputError(f"In the {name} part of {type(self).__name__}: {error}") from None
         return self
 
+    def with_indices(self, names: Sequence[str] | None, n_inputs: int) -> Kernel:  # noqa: D102
+        parts = [part.with_indices(names, n_inputs) for part in self.parts]
+        same = all(one is other for one, other in zip(parts, self.parts, strict=True))
+        return self if same else self._with_parts(parts)
+
     def rescaled(self, scales: ArrayLike) -> Kernel:  # noqa: D102
-        scaled = {name: part.rescaled(scales) for name, part in zip(self._part_names, self.parts, strict=True)}
-        return type(self)(**{**self.get_params(deep=False), **scaled})
+        return self._with_parts([part.rescaled(scales) for part in self.parts])
+
+    def _with_parts(self, parts: Iterable[Kernel]) -> Kernel:
+        return type(self)(**{**self.get_params(deep=False), **dict(zip(self._part_names, parts, strict=True))})
 
     def can(self, capability: str) -> bool:  # noqa: D102
         enough = any if capability == "metric" else all
         return super().can(capability) and enough(part.can(capability) for part in self.parts)
+
+    def _pullbacks(self, X: Tensor, theta: Tensor) -> list[tuple[Tensor, Pullback]]:
+        """Return what `with_pullback` does for each part."""
+        of_parts = theta.split([len(part.theta) for part in self.parts], dim=-1)
+        return [part.with_pullback(X, own) for part, own in zip(self.parts, of_parts, strict=True)]
 
     def _part_values(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Iterator[Tensor]:
         """Evaluate each part, with its own values of the parameters."""
@@ -91,9 +112,7 @@ class SumKernel(ComposedKernel):
         return left + right
 
     def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
-        of_parts = theta.split([len(part.theta) for part in self.parts], dim=-1)
-        made = [part.with_pullback(X, own) for part, own in zip(self.parts, of_parts, strict=True)]
-        (left, one), (right, other) = made
+        (left, one), (right, other) = self._pullbacks(X, theta)
         return left + right, SumPullback(one, other)
 
     def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
@@ -108,13 +127,22 @@ class SumKernel(ComposedKernel):
         So near rows are those that are correlated through the terms that vary most. Where a term's variance is not the
         same everywhere, all terms count alike.
         """
-        terms = [term for term in self._terms() if term.can("metric")]
-        if not terms:
-            raise unsupported(self, "metric", "This")
-        told = all(term.can("prior_variance") for term in terms)
-        variances = np.array([term.prior_variance() if told else 1.0 for term in terms])
-        shares = variances / variances.sum() if variances.any() else np.full(len(terms), 1.0 / len(terms))
-        return _combined([term.metric(n_inputs) for term in terms], shares)
+        require(self, "metric", "This")
+        near = [term for term in self._terms() if term.can("metric")]
+        shares = np.array([share for term, share in self._shares() if term.can("metric")])
+        return _combined([term.metric(n_inputs) for term in near], shares)
+
+    def circles(self, X: Floats) -> Floats:  # noqa: D102
+        return np.hstack([math.sqrt(share) * term.circles(X) for term, share in self._shares()])
+
+    def _shares(self) -> list[tuple[Kernel, float]]:
+        """Return the variance of each term over that of those with a metric; where it is not told, all count alike."""
+        terms = list(self._terms())
+        near = [term for term in terms if term.can("metric")]
+        told = all(term.can("prior_variance") for term in near) and any(term.prior_variance() for term in near)
+        variances = [term.prior_variance() if told and term.can("prior_variance") else 1.0 for term in terms]
+        total = np.sum([variance for term, variance in zip(terms, variances, strict=True) if term.can("metric")])
+        return [(term, float(variance / (total or 1.0))) for term, variance in zip(terms, variances, strict=True)]
 
     def _terms(self) -> Iterator[Kernel]:
         """Go through the terms, those of sums among them."""
@@ -142,9 +170,11 @@ class SumKernel(ComposedKernel):
 
 
 def _combined(metrics: Sequence[Floats], weights: Floats) -> Floats:
-    """Return ℓ with ℓ⁻² = Σ wₖ ℓₖ⁻² of each column, whatever its unit."""
+    """Return ℓ with ℓ⁻² = Σ wₖ ℓₖ⁻² of each column, whatever its unit; infinite where all are."""
     least = np.min(metrics, axis=0)
-    combined: Floats = least * (weights @ np.square(least / np.array(metrics))) ** -0.5
+    seen, combined = np.isfinite(least), np.full(least.shape, np.inf)
+    with np.errstate(divide="ignore"):  # of a column that terms without variance alone see
+        combined[seen] = least[seen] * (weights @ np.square(least[seen] / np.array(metrics)[:, seen])) ** -0.5
     return combined
 
 
@@ -166,6 +196,10 @@ class ProductKernel(ComposedKernel):
         left, right = self._part_values(X, Z, values)
         return left * right
 
+    def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
+        (left, one), (right, other) = self._pullbacks(X, theta)
+        return left * right, ProductPullback(((left, one), (right, other)))
+
     def can(self, capability: str) -> bool:  # noqa: D102
         # The transform of a product is a convolution, with a closed form for Gaussians alone.
         return super().can("gaussian_components" if capability == "spectral_density" else capability)
@@ -175,6 +209,9 @@ class ProductKernel(ComposedKernel):
         if not factors:
             raise unsupported(self, "metric", "This")
         return _combined([factor.metric(n_inputs) for factor in factors], np.ones(len(factors)))
+
+    def circles(self, X: Floats) -> Floats:  # noqa: D102
+        return np.hstack([part.circles(X) for part in self.parts])
 
     def prior_variance(self) -> float:  # noqa: D102
         return math.prod(part.prior_variance() for part in self.parts)
@@ -234,6 +271,9 @@ class ScaledKernel(ComposedKernel):
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
         return self.parts[0].metric(n_inputs)
 
+    def circles(self, X: Floats) -> Floats:  # noqa: D102
+        return self.parts[0].circles(X)
+
     def prior_variance(self) -> float:  # noqa: D102
         return checked_factor(self.factor) * self.parts[0].prior_variance()
 
@@ -250,15 +290,24 @@ class ScaledKernel(ComposedKernel):
 
 
 class LinearKernel(Kernel):
-    """The linear kernel k(x, z) = xᵀAz.
+    """The linear kernel k(x, z) = (x − c)ᵀ √V A √V (z − c), of linear functions that are zero at c.
 
     Parameters
     ----------
     matrix : array-like of shape (d, d), optional
         A, symmetric and positive semi-definite; the identity if not given.
+    variance : float or array-like of shape (d,), default=1.0
+        The diagonal of V: the prior variance of the slope in each column, in squared units of the target over those of
+        the column; one for all columns, or one a column.
+    center : float or array-like of shape (d,), default=0.0
+        c, in the units of the inputs.
+    variance_bounds : (float, float), "fixed" or None, default=None
+        See `GaussianKernel`.
 
     References
     ----------
+    C. E. Rasmussen and C. K. I. Williams, *Gaussian Processes for Machine Learning*, MIT Press, 2006, section 4.2.2.
+
     C. De Sa, *Kernels and Feature Extraction*, CS4787 lecture 18, Cornell University: the table of constructions.
 
     Examples
@@ -266,24 +315,51 @@ class LinearKernel(Kernel):
     >>> from lmgp import LinearKernel
     >>> LinearKernel([[2.0, 0.0], [0.0, 1.0]])([[1.0, 1.0]], [[3.0, 4.0]])
     array([[10.]])
+    >>> LinearKernel(variance=[2.0, 1.0], center=1.0)([[2.0, 2.0]], [[3.0, 4.0]])
+    array([[7.]])
     """
 
-    def __init__(self, matrix: ArrayLike | None = None) -> None:
+    parameter_names: ClassVar[tuple[str, ...]] = ("variance",)
+    parameter_kinds: ClassVar[Mapping[str, str]] = {"variance": "slope"}
+
+    def __init__(
+        self,
+        matrix: ArrayLike | None = None,
+        variance: float | ArrayLike = 1.0,
+        center: float | ArrayLike = 0.0,
+        *,
+        variance_bounds: Bounds = None,
+    ) -> None:
         self.matrix = matrix
+        self.variance = variance
+        self.center = center
+        self.variance_bounds = variance_bounds
 
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
-        weighted = Z if self.matrix is None else Z @ as_tensor(np.asarray(self.matrix, dtype=np.float64)).to(Z.device)
-        return X @ weighted.mT
+        center, root = as_tensor(np.array(self.center, dtype=np.float64)).to(X.device), values["variance"].sqrt()
+        left, right = (X - center) * root, (Z - center) * root
+        if self.matrix is not None:
+            right = right @ as_tensor(np.asarray(self.matrix, dtype=np.float64)).to(Z.device)
+        return left @ right.mT
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
         if self.matrix is not None:
             checked_matrix(self.matrix, n_inputs)
+        check_parameters(self, n_inputs, ("variance",))
+        center = np.asarray(self.center)
+        if center.dtype.kind not in "iuf" or center.shape not in ((), (n_inputs,)) or not np.all(np.isfinite(center)):
+            raise InputError(
+                f"center must be one finite number or one a column, shape ({n_inputs},) for these rows; got "
+                f"{self.center!r} in LinearKernel."
+            )
         return self
 
     def rescaled(self, scales: ArrayLike) -> "LinearKernel":  # noqa: D102
         factors = checked_scales(scales)
-        matrix = np.eye(len(factors)) if self.matrix is None else checked_matrix(self.matrix, len(factors))
-        return LinearKernel(matrix / factors / factors[:, None])
+        one = self.checked(len(factors))
+        variance, bounds = rescaled_values(one.variance, one.variance_bounds, factors**-2.0)
+        center, _ = rescaled_values(one.center, None, factors)
+        return clone(self).set_params(variance=variance, center=center, variance_bounds=bounds)
 
 
 class ModulatedKernel(ComposedKernel):

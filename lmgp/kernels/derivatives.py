@@ -189,6 +189,17 @@ class SumPullback(Pullback):
         return torch.cat([part.of_products(u, V) for part in self._parts], dim=-1)
 
 
+class ProductPullback(Pullback):
+    """Derivatives of a product of kernels, from those of its factors, each weighted by the other."""
+
+    def __init__(self, factors: "tuple[tuple[Tensor, Pullback], tuple[Tensor, Pullback]]") -> None:
+        self._factors = factors
+
+    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
+        (left, by_left), (right, by_right) = self._factors
+        return torch.cat((by_left.of_matrix(weights * right), by_right.of_matrix(weights * left)), dim=-1)
+
+
 class StationaryPullback(Pullback):
     """Derivatives of a function of the distance in lengthscales: by products of matrices."""
 

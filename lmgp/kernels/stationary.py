@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, checked_scales
 from lmgp.errors import InputError
-from lmgp.kernels.base import Bounds, Kernel, RadialPart, check_bounds, require, unsupported
+from lmgp.kernels.base import Bounds, Kernel, RadialPart, check_parameters, require, rescaled_values, unsupported
 from lmgp.kernels.derivatives import Pullback, StationaryPullback, squared_distances
 from lmgp.utils.lazy import Tensor, torch
 
@@ -160,26 +160,7 @@ class StationaryKernel(Kernel):
         return float(self.variance)
 
     def checked(self, n_inputs: int) -> Self:  # noqa: D102
-        name = type(self).__name__
-        try:
-            lengthscale = np.asarray(self.lengthscale)
-        except ValueError:  # lists of different lengths
-            lengthscale = np.asarray(None)
-        others = {other: getattr(self, other) for other in self.parameter_names if other != "lengthscale"}
-        if lengthscale.dtype.kind not in "iuf" or not all(isinstance(value, Real) for value in others.values()):
-            raise InputError(f"{name} needs numbers for {' and '.join(self.parameter_names)}; got {self!r}.")
-        if lengthscale.ndim > 1 or (lengthscale.ndim == 1 and len(lengthscale) != n_inputs):
-            raise InputError(
-                f"lengthscale must be one number or one a column, shape ({n_inputs},) for these rows; "
-                f"got shape {lengthscale.shape} in {self!r}."
-            )
-        if not (np.all(np.isfinite(lengthscale)) and np.all(lengthscale > 0)):
-            raise InputError(f"lengthscale must be positive and finite; got {self.lengthscale!r} in {name}.")
-        for other, value in others.items():
-            if not (np.isfinite(value) and value > 0):
-                raise InputError(f"{other} must be positive and finite; got {value!r} in {name}.")
-        for parameter in self.parameter_names:
-            check_bounds(f"{parameter}_bounds", getattr(self, f"{parameter}_bounds"))
+        check_parameters(self, n_inputs, ("lengthscale",))
         return self
 
     def metric(self, n_inputs: int) -> Floats:  # noqa: D102
@@ -187,13 +168,8 @@ class StationaryKernel(Kernel):
 
     def rescaled(self, scales: ArrayLike) -> Self:  # noqa: D102
         factors = checked_scales(scales)
-        lengthscale = np.asarray(self.checked(len(factors)).lengthscale, dtype=np.float64)
-        low, high = float(factors.min()), float(factors.max())
-        bounds: Bounds = self.lengthscale_bounds
-        if bounds is not None and not isinstance(bounds, str):
-            bounds = (bounds[0] * low, bounds[1] * high)
-        scaled = lengthscale * (low if low == high else factors)
-        return clone(self).set_params(lengthscale=scaled if scaled.ndim else float(scaled), lengthscale_bounds=bounds)
+        value, bounds = rescaled_values(self.checked(len(factors)).lengthscale, self.lengthscale_bounds, factors)
+        return clone(self).set_params(lengthscale=value, lengthscale_bounds=bounds)
 
     def spectral_density(self, frequencies: ArrayLike) -> Floats:  # noqa: D102
         require(self, "spectral_density", "This")

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 
 from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError
-from lmgp.kernels.base import Kernel, require
+from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.plausible import plausible_kernels
@@ -104,10 +104,10 @@ def learn(
     sample_weight, noise_variances : array-like of shape (n,), optional
         As in `ExactGPRegressor.fit`.
     kernel : str, list of str, Kernel or None, default="auto"
-        Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", sums of these
-        such as "matern12+gaussian", a list of names, or "auto" for "matern12+matern52+gaussian". Of a kernel
-        object, those parameters are learned that have a pair of bounds, such as
-        ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
+        Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", "periodic",
+        "linear", sums and products of these such as "matern12+gaussian" and "linear+matern32*periodic", a list of
+        names, or "auto" for "matern12+matern52+gaussian". Of a kernel object, those parameters are learned that have a
+        pair of bounds, such as ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
     ard : bool or "auto", default="auto"
         Whether each column has a lengthscale of its own; "auto" is True. Where rows are few, the prior draws the
         lengthscales together.
@@ -141,9 +141,9 @@ def learn(
     Notes
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
-    which Fisher scoring finds from the best of ten starting points. Of more than `max_learning_rows` rows, that is
-    Vecchia's likelihood, of at most 20,000 rows, each given the 50 nearest rows before it in a random order, and more of
-    them where there are fewer rows: 158 of 2,000.
+    which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
+    kernel has one. Of more than `max_learning_rows` rows, that is Vecchia's likelihood, of at most 20,000 rows, each
+    given the 50 nearest rows before it in a random order, and more of them where there are fewer rows: 158 of 2,000.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
@@ -182,9 +182,13 @@ def learn(
     settings = Settings(kernel, ard, noise_variance, likelihood, standardize, None, max_learning_rows, max_memory_gib)
     given = vars(settings) | {"random_state": random_state}
     validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
-    inputs, target = validated_pair(_Checker(), X, y, ensure_min_samples=2)
+    checker = _Checker()
+    inputs, target = validated_pair(checker, X, y, ensure_min_samples=2)
     rows = check_rows(inputs, target, sample_weight, noise_variances)
     rows = Rows(rows.X, rows.Y - rows.means, rows.weights, rows.noise_variances)
+    if isinstance(kernel, Kernel):
+        indexed = kernel.with_indices(getattr(checker, "feature_names_in_", None), inputs.shape[1])
+        settings = replace(settings, kernel=indexed)
     with shown(verbose):
         return learn_rows(rows, settings, generator(random_state))
 
@@ -228,7 +232,7 @@ def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     if isinstance(kernel, Kernel):
         form = declared_free(kernel.checked(n_inputs))
         return () if form is None else (form,)
-    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups)
+    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows)
 
 
 def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
@@ -294,9 +298,10 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
     """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
-    has_metric, most = tried[0].kernel.can("metric"), settings.max_learning_rows
-    if settings.likelihood == "vecchia":
-        require(tried[0].kernel, "metric", "The Vecchia likelihood")
+    without = [form.kernel for form in tried if not form.kernel.can("metric")]
+    has_metric, most = not without, settings.max_learning_rows
+    if settings.likelihood == "vecchia" and without:
+        raise unsupported(without[0], "metric", "The Vecchia likelihood")
     exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)
     seed, held = rng.integers(2**31, size=2).tolist()
     if exact:

@@ -3,27 +3,30 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from operator import add
+from operator import add, mul
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from lmgp.data import Indices
+from lmgp.data import Floats, Indices, Rows, column_scales
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel, StationaryKernel
+from lmgp.kernels.composite import LinearKernel
+from lmgp.kernels.periodic import PeriodicKernel
+from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
 
 Ard = bool | Literal["auto"]
 
-# Each with a lengthscale; from rough to smooth.
-PARTS: dict[str, Callable[[ArrayLike], StationaryKernel]] = {
+# Each of ones, one a column; those with a lengthscale from rough to smooth.
+PARTS: dict[str, Callable[[Floats], Kernel]] = {
     "matern12": partial(MaternKernel, smoothness=0.5),
     "matern32": partial(MaternKernel, smoothness=1.5),
     "matern52": partial(MaternKernel, smoothness=2.5),
     "rational_quadratic": RationalQuadraticKernel,
     "gaussian": GaussianKernel,
+    "periodic": lambda ones: PeriodicKernel(ones, ones),
+    "linear": lambda ones: LinearKernel(variance=ones),
 }
 
 # What "auto" stands for: a rough, a smooth and a smoother part, each with lengthscales and a variance of its own. Parts
@@ -66,19 +69,24 @@ class Form:
         return int(self.ties.max()) + 1 if len(self.ties) else 0
 
 
-def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None = None) -> Form:
+def make_form(
+    name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None = None, rows: Rows | None = None
+) -> Form:
     """Make the form of a name.
 
     Parameters
     ----------
     name : str
-        Names of `PARTS`, joined by "+".
+        Terms joined by "+", each of factors joined by "*", which are names of `PARTS`. The first factor has the
+        variance of a term, and the others have the variance 1.
     ard : bool
         Whether each column, or each group of columns, has a lengthscale of its own.
     n_inputs : int
         d.
     groups : sequence of int, optional
         The group of each column: columns of a group always share a lengthscale, as the three coordinates of a sphere.
+    rows : Rows, optional
+        Where linear functions are zero, at their mean, and what is the unit of their slopes; at zero if not given.
 
     Returns
     -------
@@ -92,19 +100,30 @@ def make_form(name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None 
     labels = np.unique(np.arange(n_inputs) if groups is None else np.asarray(groups), return_inverse=True)[1]
     if not ard:
         labels = np.zeros(n_inputs, dtype=np.intp)
-    parts: list[Kernel] = []
+    kernel = reduce(add, [reduce(mul, _factors(term.split("*"), name, n_inputs, rows)) for term in name.split("+")])
     ties: list[int] = []
-    for part in name.split("+"):
-        if part not in PARTS:
-            known = nearest_names(part, PARTS if "+" in name else (*PARTS, "auto"))
+    for parameter in kernel.parameters:
+        if not parameter.fixed:
+            ties += (max(ties, default=-1) + 1 + (labels if parameter.value.ndim else np.zeros(1, np.intp))).tolist()
+    return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
+
+
+def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None) -> list[Kernel]:
+    """Make the factors of a term."""
+    factors: list[Kernel] = []
+    for name in names:
+        if name not in PARTS:
+            known = nearest_names(name, PARTS if len(form) > len(name) else (*PARTS, "auto"))
             raise InputError(
-                f"kernel={name!r} has the part {part!r}, which is no kernel that can be named (sums are joined by "
-                f'"+"); {known}'
+                f"kernel={form!r} has the part {name!r}, which is no kernel that can be named (sums are joined by "
+                f'"+", products by "*"); {known}'
             )
-        parts.append(PARTS[part](np.ones(n_inputs)))
-        first = max(ties, default=-1) + 1
-        ties += [*(first + labels), *(first + labels.max() + 1 + np.arange(len(parts[-1].parameters) - 1))]
-    return Form(name, bool(ard and labels.max() > 0), reduce(add, parts), np.array(ties, dtype=np.intp))
+        factor = PARTS[name](np.ones(n_inputs))
+        if isinstance(factor, LinearKernel) and rows is not None:
+            center = np.average(rows.X, axis=0, weights=rows.weights)
+            factor.set_params(center=center, variance=column_scales(rows, None) ** -2.0)
+        factors.append(factor.set_params(variance_bounds="fixed") if factors else factor)
+    return factors
 
 
 def declared_free(kernel: Kernel) -> Form | None:
@@ -119,13 +138,17 @@ def declared_free(kernel: Kernel) -> Form | None:
     Form or None
     """
     one: Kernel = clone(kernel)
-    one.set_params(**{f"{name}_bounds": "fixed" for name, _, bounds, _ in one.parameters if bounds is None})
+    one.set_params(**{f"{each.name}_bounds": "fixed" for each in one.parameters if each.bounds is None})
     n_theta = len(one.theta)
     return Form(type(kernel).__name__, False, one, np.arange(n_theta), named=False) if n_theta else None
 
 
 def forms(
-    kernel: str | Iterable[str], ard: Ard, n_inputs: int, groups: Sequence[int] | None = None
+    kernel: str | Iterable[str],
+    ard: Ard,
+    n_inputs: int,
+    groups: Sequence[int] | None = None,
+    rows: Rows | None = None,
 ) -> tuple[Form, ...]:
     """Return the forms that a parameter `kernel` of a model names.
 
@@ -137,6 +160,7 @@ def forms(
         Whether each column has a lengthscale of its own; "auto" is True.
     n_inputs : int
     groups : sequence of int, optional
+    rows : Rows, optional
         See `make_form`.
 
     Returns
@@ -154,4 +178,4 @@ def forms(
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
         )
-    return tuple(make_form(name, bool(ard), n_inputs, groups) for name in dict.fromkeys(names))
+    return tuple(make_form(name, bool(ard), n_inputs, groups, rows) for name in dict.fromkeys(names))

@@ -76,7 +76,7 @@ class VecchiaObjective:
 
     def moved_to(self, free: Floats) -> bool:
         """Look for the neighbours again, where the ratios of the lengthscales have changed."""
-        return self.likelihood.look_for_neighbours(self.space.metric(free))
+        return self.likelihood.look_for_neighbours(self.space.kernel(free))
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""

@@ -13,6 +13,7 @@ from lmgp.data import Floats, Rows
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
+from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.space import Space, Units
@@ -105,10 +106,11 @@ class Search:
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
 
     def _climbed(self, space: Space) -> Climb:
-        if not space.form.kernel.can("metric"):
-            return Climb(ExactObjective(self.rows, space), space.median).go_on()
+        starts = list(with_periods(self._starts(space), space, self.rows))
         some = self.rows.take(np.random.default_rng(self.seed).permutation(len(self.rows))[:FIRST_ROWS])
-        start = max(self._starts(space), key=lambda free: _value(some, space, free))
+        start = max(starts, key=lambda free: _value(some, space, free))
+        if not space.form.kernel.can("metric"):
+            return Climb(ExactObjective(self.rows, space), start).go_on()
         if self.exact:
             return self._by_exact_likelihood(self.rows, space, start)
         # A Vecchia likelihood of few positions is no way in between: sums of many columns overfit it, and end lower.

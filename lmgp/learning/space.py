@@ -29,6 +29,7 @@ LEAST_NOISE = 1e-6
 # apart, well inside of what float64 can factorise. A factor is a variance without a unit.
 RANGES = {
     "lengthscale": (1e-4, 1e4),
+    "period": (1e-5, 1e1),
     "variance": (1e-6, 1e6),
     "factor": (1e-6, 1e6),
     "noise": (1e-8, 1e3),
@@ -63,7 +64,7 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
     ----------
     kernel : Kernel
     columns : ndarray of shape (d,)
-        The unit of each column; a lengthscale that all columns share is measured in their mean.
+        The unit of each column; a number that several columns share is measured in their mean.
     variance : float
         Of y.
 
@@ -80,16 +81,15 @@ def parameter_units(kernel: Kernel, columns: Floats, variance: float) -> tuple[F
     for parameter in kernel.parameters:
         if parameter.fixed:
             continue
-        if parameter.name.endswith("lengthscale"):
-            kind, of_parameter = "lengthscale", columns.tolist() if parameter.value.ndim else [float(np.mean(columns))]
-        elif parameter.name in factors:
-            kind, of_parameter = "factor", [1.0]
-        elif parameter.name.endswith("variance"):
-            kind, of_parameter = "variance", [variance]
-        else:
-            kind, of_parameter = "other", [1.0] * parameter.value.size
-        units += of_parameter
-        kinds += [kind] * len(of_parameter)
+        of_columns = columns if parameter.columns is None else columns[list(parameter.columns)]
+        kind, unit = parameter.kind, of_columns if parameter.value.ndim else of_columns.mean(keepdims=True)
+        if kind in ("variance", "slope"):
+            kind, square = ("factor", 1.0) if parameter.name in factors else ("variance", variance)
+            unit = square * (unit**-2.0 if parameter.kind == "slope" else np.ones(1))
+        elif kind == "other":
+            unit = np.ones(1)
+        units += np.broadcast_to(unit, parameter.value.size).tolist()
+        kinds += [kind] * parameter.value.size
     return np.array(units), kinds
 
 
@@ -178,7 +178,7 @@ class Space:
         # Of numbers that share a free one, the first says what it is.
         _, first = np.unique(form.ties, return_index=True)
         self.index, self._log_units, self.kinds = form.ties, log_units, np.array(of_kind)[first]
-        self._labels = _labels(form.kernel)[first]
+        self.log_units, self.labels = log_units[first], _labels(form.kernel)[first]
         self.bounds = np.where(np.isfinite(given), given, ranges)[first]
         if given_noise is None:
             self.index, self.kinds = np.append(self.index, form.n_free), np.append(self.kinds, "noise")
@@ -201,20 +201,16 @@ class Space:
         return logarithms if self.given_noise is None else np.append(logarithms, math.log(self.given_noise))
 
     def kernel(self, free: Floats) -> Kernel:
-        """Return the kernel; one lengthscale for all columns is one number where their units are equal."""
+        """Return the kernel; what all columns share is one number where their units are equal."""
         kernel = self.form.kernel.with_theta(self.logarithms(free)[: len(self.form.ties)])
         if self.form.named and not self.form.ard and np.ptp(self.units.shared) == 0.0:
-            one = {p.name: float(p.value[0]) for p in kernel.parameters if p.name.endswith("lengthscale")}
+            one = {p.name: float(p.value[0]) for p in kernel.parameters if p.value.ndim and not p.fixed}
             kernel.set_params(**one)
         return kernel
 
     def noise_variance(self, free: Floats) -> float:
         """Return the noise variance, in squared units of y."""
         return self.given_noise or math.exp(self.logarithms(free)[-1])
-
-    def metric(self, free: Floats) -> Floats:
-        """Return the lengthscale of each column in which rows are near, shape (d,)."""
-        return self.kernel(free).metric(len(self.units.columns))
 
     def gradient(self, by_logarithms: Floats) -> Floats:
         """Turn a gradient by `logarithms` into one by the free numbers."""
@@ -239,7 +235,7 @@ class Space:
         own, common = OWN_DEVIATION**2, PRIOR_DEVIATION**2
         covariance: Floats = common * np.eye(len(self.bounds))
         (scales,) = np.nonzero(self.kinds == "lengthscale")
-        parts, columns = self._labels[scales].T
+        parts, columns = self.labels[scales].T
         alike = (parts == parts[:, None]).astype(float) + (columns == columns[:, None]) + np.eye(len(scales))
         covariance[np.ix_(scales, scales)] = common + own * alike
         inverse: Floats = np.linalg.inv(covariance).astype(np.float64)
@@ -254,5 +250,5 @@ class Space:
 def _labels(kernel: Kernel) -> Indices:
     """Return the part and the column that each free number of a kernel belongs to, shape (n_theta, 2)."""
     free = [parameter for parameter in kernel.parameters if not parameter.fixed]
-    sizes = [parameter.value.size for parameter in free]
-    return np.array([(part, column) for part, size in enumerate(sizes) for column in range(size)], dtype=np.intp)
+    columns = [(one.columns or range(one.value.size))[: one.value.size] for one in free]
+    return np.array([(part, column) for part, some in enumerate(columns) for column in some], dtype=np.intp)

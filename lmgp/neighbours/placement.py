@@ -91,7 +91,8 @@ def cover(rows: Rows, kernel: Kernel, threshold: float, max_centroids: int | Non
     mean = np.average(places, axis=0, weights=totals)
     lengthscale = kernel.metric(places.shape[1])
     centroids = farthest_points(kernel.in_lengthscales(places), mean / lengthscale, threshold, max_centroids)
-    centroids *= lengthscale
+    seen = np.isfinite(lengthscale)  # in columns that the kernel does not see, centroids are at the mean
+    centroids = np.where(seen, centroids * np.where(seen, lengthscale, 1.0), mean)
     # Not through the lengthscale and back: with one centroid this is the global model, to the last digit.
     centroids[0] = mean
     return centroids

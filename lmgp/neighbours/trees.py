@@ -19,7 +19,7 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
     InputError
         If squared distances overflow.
     """
-    scaled = kernel.in_lengthscales(X)
+    scaled = kernel.points(X)
     with np.errstate(over="ignore"):
         overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
     if overflows:
@@ -32,7 +32,7 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
 
 def tree_points(kernel: Kernel, X: Floats) -> Floats:
     """Return rows as such a tree is searched for them."""
-    return np.clip(kernel.in_lengthscales(X), -FARTHEST, FARTHEST)
+    return np.clip(kernel.points(X), -FARTHEST, FARTHEST)
 
 
 def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:

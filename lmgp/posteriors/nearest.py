@@ -101,7 +101,7 @@ class NearestPosterior(Posterior):
         self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
         share = share and not self._arithmetic.accelerated
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
-        shared = share and roomy and sharing_pays(rows.X.shape[1], self.n_neighbors)
+        shared = share and roomy and sharing_pays(self._tree.m, self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
 from lmgp.data import Floats, Indices, Rows, column_deviations
-from lmgp.errors import InputError, nearest_names
+from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import LEAST, Posterior
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.joint import normal_draws
+from lmgp.utils.columns import column_index
 from lmgp.utils.fitted import digest
 
 # A column is constant where its standard deviation is below this share of its largest value.
@@ -428,30 +428,9 @@ def chosen_columns(trend: Any, names: Sequence[str] | None, n_inputs: int) -> In
     """
     if isinstance(trend, str):
         return None if trend == "constant" else np.arange(n_inputs)
-    listed = np.asarray(trend, dtype=object)
-    if listed.ndim != 1:
+    if np.ndim(np.asarray(trend, dtype=object)) != 1:
         raise InputError(f"trend must be 'constant', 'linear' or a list of columns; got {trend!r}.")
-    index = [_place(column, names, n_inputs) for column in listed]
-    if len(set(index)) < len(index):
-        raise InputError(f"trend must list each column once; got {trend!r}.")
-    return np.array(index, dtype=np.intp)
-
-
-def _place(column: Any, names: Sequence[str] | None, n_inputs: int) -> int:
-    if isinstance(column, str):
-        if names is None:
-            raise InputError(
-                f"trend names the column {column!r}, but X has no names of columns: give a data frame, or indices from "
-                f"0 to {n_inputs - 1}."
-            )
-        if column not in names:
-            raise InputError(f"trend: X has no column {column!r}, {nearest_names(column, names)}")
-        return list(names).index(column)
-    if isinstance(column, bool | np.bool_) or not isinstance(column, Integral):
-        raise InputError(f"trend must list columns by index or name; got {column!r}.")
-    if not 0 <= (index := int(column)) < n_inputs:
-        raise InputError(f"trend: X has columns 0 to {n_inputs - 1}; got {column}.")
-    return index
+    return column_index(trend, names, n_inputs, "trend")
 
 
 def _shares(rows: Rows) -> Floats:

@@ -99,7 +99,7 @@ class VecchiaLikelihood:
         self._rows = rows.take(self.order)
         self.positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
         self.n_positions = len(self.positions)
-        self._metric: Floats | None = None
+        self._known: tuple[Floats, Floats] | None = None
         several, shape = rows.n_targets > 1, (self.n_positions, rows.n_targets)
         self._signs = rng.choice((-1.0, 1.0), shape) if several else np.ones(shape)
         # Of each row, over the common factor if there is one.
@@ -118,24 +118,30 @@ class VecchiaLikelihood:
             variance += (share / self.n_positions) ** 2 * spread * left_out
         return math.sqrt(variance)
 
-    def look_for_neighbours(self, metric: Floats) -> bool:
+    def look_for_neighbours(self, kernel: Kernel) -> bool:
         """Find the nearest rows of all positions.
 
         Parameters
         ----------
-        metric : ndarray of shape (d,)
-            The lengthscale of each column in which distances are measured.
+        kernel : Kernel
+            With a metric; distances are those of its `points`.
 
         Returns
         -------
         bool
-            Whether neighbours were looked for: those that are known stay while the ratios of the lengthscales do.
+            Whether neighbours were looked for: those that are known stay while the ratios of the lengthscales and the
+            phases do.
         """
-        relative = np.log(metric) - np.log(metric).mean()
-        if self._metric is not None and np.ptp(relative - self._metric) < math.log(RENEWED):
-            return False
-        self._metric = relative
-        scaled, positions = self._rows.X / metric, self.positions
+        metric = kernel.metric(self._rows.X.shape[1])
+        seen = np.isfinite(metric)
+        relative = np.where(seen, np.log(metric) - np.log(metric[seen]).mean(), 0.0)
+        circles = kernel.circles(self._rows.X)
+        if self._known is not None:
+            moved = np.max(np.abs(circles - self._known[1]), initial=0.0) / np.max(np.abs(circles), initial=1e-300)
+            if np.ptp(relative - self._known[0]) < math.log(RENEWED) and moved < RENEWED - 1.0:
+                return False
+        self._known = relative, circles
+        scaled, positions = np.hstack((self._rows.X / metric, circles)), self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
         each = np.full(len(levels), scaled.shape[1] >= COLUMNS)
@@ -358,7 +364,7 @@ def mean_squares(rows: Rows, kernel: Kernel, noise_variance: float) -> Floats:
 
 def _likelihood(rows: Rows, metric: Kernel, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
     likelihood = VecchiaLikelihood(rows, n_positions, n_neighbors, np.random.default_rng(0))
-    likelihood.look_for_neighbours(metric.metric(rows.X.shape[1]))
+    likelihood.look_for_neighbours(metric)
     return likelihood
 
 

@@ -77,6 +77,8 @@ TAGS = {
     "exponential-kernel": "kernels.composite.ExponentialKernel",
     "linear-kernel": "kernels.composite.LinearKernel",
     "modulated-kernel": "kernels.composite.ModulatedKernel",
+    "columns-kernel": "kernels.columns.ColumnsKernel",
+    "periodic-kernel": "kernels.periodic.PeriodicKernel",
     "rational-quadratic-kernel": "kernels.stationary.RationalQuadraticKernel",
     "gaussian-kernel": "kernels.stationary.GaussianKernel",
     "matern-kernel": "kernels.stationary.MaternKernel",

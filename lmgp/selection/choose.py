@@ -9,7 +9,7 @@ import numpy as np
 from lmgp.data import Noise, Rows, generator, spawn
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.nystroem import NystroemFeatures
-from lmgp.kernels.base import Kernel
+from lmgp.kernels.base import Kernel, unsupported
 from lmgp.neighbours.placement import cover, negligible_share
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.costs import of_modes
@@ -53,7 +53,7 @@ def choose(
     rows : Rows
         With one centred target.
     kernel : Kernel
-        With a metric.
+        With a metric, where the exact process is not taken at once.
     noise_variance : float
     tolerance : float
         KL per row, in nats.
@@ -74,6 +74,8 @@ def choose(
     if allowed.needs_no_search(n, n_predict):
         candidate = Candidate(EXACT, n, Exact(allowed.max_memory_gib), 0.0)
         selection = at_once(candidate, 0.0, tolerance, n_predict)
+    elif not kernel.can("metric"):
+        raise unsupported(kernel, "metric", f"GPRegressor for {n:,} rows and {n_predict:,} predictions")
     elif by_modes := _by_modes(allowed, rows, kernel, noise_variance, tolerance, n_predict, n_targets):
         candidate, selection = by_modes
     else:

@@ -2,7 +2,8 @@
 
 import datetime
 import warnings
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_array
 
-from lmgp.errors import InputError
+from lmgp.errors import InputError, nearest_names
 
 NUMBERS = "biuf"
 
@@ -98,6 +99,48 @@ def checked_table(table: Any, name: str = "X", **options: Any) -> NDArray[np.flo
     refuse_other_than_numbers(table, name)
     checked: NDArray[np.float64] = check_array(table, dtype=np.float64, input_name=name, **options)
     return checked
+
+
+def column_index(columns: Iterable[Any], names: Sequence[str] | None, n_inputs: int, what: str) -> NDArray[np.intp]:
+    """Return where columns are that are listed by index or name.
+
+    Parameters
+    ----------
+    columns : iterable of int or str
+    names : sequence of str, optional
+        Of the columns of X, where it has names.
+    n_inputs : int
+        d.
+    what : str
+        The parameter that lists them, for messages.
+
+    Raises
+    ------
+    InputError
+        If there is no such column, or one is listed twice.
+    """
+    listed = list(columns)
+    index = [_column_place(column, names, n_inputs, what) for column in listed]
+    if len(set(index)) < len(index):
+        raise InputError(f"{what} must list each column once; got {listed!r}.")
+    return np.array(index, dtype=np.intp)
+
+
+def _column_place(column: Any, names: Sequence[str] | None, n_inputs: int, what: str) -> int:
+    if isinstance(column, str):
+        if names is None:
+            raise InputError(
+                f"{what} names the column {column!r}, but X has no names of columns: give a data frame, or indices "
+                f"from 0 to {n_inputs - 1}."
+            )
+        if column not in names:
+            raise InputError(f"{what}: X has no column {column!r}, {nearest_names(column, names)}")
+        return list(names).index(column)
+    if isinstance(column, bool | np.bool_) or not isinstance(column, Integral):
+        raise InputError(f"{what} must list columns by index or name; got {column!r}.")
+    if not 0 <= (index := int(column)) < n_inputs:
+        raise InputError(f"{what}: X has columns 0 to {n_inputs - 1}; got {column}.")
+    return index
 
 
 def refuse_what_is_no_table(table: Any, name: str) -> None:

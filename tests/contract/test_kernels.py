@@ -13,11 +13,13 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 
 from lmgp import (
+    ColumnsKernel,
     ExponentialKernel,
     GaussianKernel,
     LinearKernel,
     MaternKernel,
     ModulatedKernel,
+    PeriodicKernel,
     RationalQuadraticKernel,
 )
 from lmgp.data import Rows
@@ -47,9 +49,17 @@ STATIONARY: dict[str, Kernel] = {
     "product_of_gaussians": GaussianKernel(SCALES, 0.5) * GaussianKernel(1.5, 0.8),
     "multiple": 2.5 * RationalQuadraticKernel(1.1, 0.7, alpha=2.0),
     "nested": 0.5 * (GaussianKernel(0.8) * MaternKernel(2.0) + RationalQuadraticKernel(SCALES)),
+    "periodic": PeriodicKernel(2.5, 1.3, 0.7),
+    "periodic_ard": PeriodicKernel([2.5, 1.8, 4.0], SCALES, 1.2),
+    "locally_periodic": MaternKernel(SCALES, 1.3) * PeriodicKernel([3.0, 2.0, 4.0], [2.0, 3.0, 1.5]),
+    "columns": MaternKernel([1.1, 0.8], 0.6).on([2, 0]),
+    "of_other_columns": MaternKernel(0.9, 1.3).on([0, 2]) * PeriodicKernel(2.5, 1.2).on(1),
+    "sum_of_columns": GaussianKernel(0.8, 1.7).on(1) + 0.3 * (GaussianKernel([1.0, 2.0]).on([1, 0])).on([2, 0, 1]),
 }
 OTHERS: dict[str, Kernel] = {
     "linear": LinearKernel(),
+    "linear_ard": LinearKernel(variance=[0.5, 2.0, 1.2]),
+    "linear_center": LinearKernel(variance=0.7, center=[0.3, -1.0, 0.2]),
     "linear_matrix": LinearKernel([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 3.0]]),
     "exponential": ExponentialKernel(0.1 * LinearKernel()),
     "modulated": ModulatedKernel(GaussianKernel(SCALES), _first),
@@ -57,14 +67,21 @@ OTHERS: dict[str, Kernel] = {
 }
 KERNELS = STATIONARY | OTHERS
 # Those without a counterpart in GPyTorch.
-ALONE = ("linear_matrix", "exponential", "modulated")
+ALONE = ("linear_center", "linear_matrix", "exponential", "modulated")
 
 
 def formula(kernel: Kernel, x: np.ndarray, z: np.ndarray) -> float:
     """Evaluate a kernel of two rows by the formulas of the textbooks, in Python's floats."""
     match kernel:
         case LinearKernel():
-            return float(x @ (np.eye(len(x)) if kernel.matrix is None else np.asarray(kernel.matrix)) @ z)
+            A, root = np.eye(len(x)) if kernel.matrix is None else np.asarray(kernel.matrix), np.sqrt(kernel.variance)
+            return float((root * (x - kernel.center)) @ A @ (root * (z - kernel.center)))
+        case ColumnsKernel():
+            index = np.atleast_1d(kernel.columns)
+            return formula(kernel.kernel, x[index], z[index])
+        case PeriodicKernel():
+            waves = np.sin(np.pi * (x - z) / kernel.period) / kernel.lengthscale
+            return float(kernel.variance) * math.exp(-2.0 * sum(waves**2))
         case ExponentialKernel():
             return math.exp(formula(kernel.kernel, x, z))
         case ModulatedKernel():
@@ -76,7 +93,9 @@ def formula(kernel: Kernel, x: np.ndarray, z: np.ndarray) -> float:
         return formula(kernel.left, x, z) * formula(kernel.right, x, z)
     if name == "ScaledKernel":
         return float(kernel.factor) * formula(kernel.kernel, x, z)
-    r = math.sqrt(sum(((a - b) / s) ** 2 for a, b, s in zip(x, z, np.broadcast_to(kernel.lengthscale, 3), strict=True)))
+    r = math.sqrt(
+        sum(((a - b) / s) ** 2 for a, b, s in zip(x, z, np.broadcast_to(kernel.lengthscale, len(x)), strict=True))
+    )
     if name == "GaussianKernel":
         return float(kernel.variance) * math.exp(-r * r / 2)
     if name == "RationalQuadraticKernel":
@@ -139,7 +158,7 @@ class TestValues:
     def test_is_positive_semi_definite(self, kernel: Kernel) -> None:
         X = np.random.default_rng(3).normal(size=(40, 3))
         K = kernel(X)
-        np.testing.assert_allclose(K, K.T, rtol=1e-13)
+        np.testing.assert_allclose(K, K.T, rtol=1e-13, atol=1e-15)
         assert np.linalg.eigvalsh(K)[0] > -1e-12 * np.trace(K)
 
     @pytest.mark.parametrize("smoothness", [0.5, 1.5, 2.5])
@@ -203,9 +222,11 @@ class TestParameters:
 
 
 class TestMetric:
-    def test_near_rows_have_the_larger_covariance(self, stationary: Kernel) -> None:
+    @pytest.mark.parametrize("name", [name for name, one in STATIONARY.items() if one.can("metric")])
+    def test_near_rows_have_the_larger_covariance(self, name: str) -> None:
         # Along each column: the metric divides by a lengthscale of the kernel, so that one unit is neither 0 nor all.
-        for column in range(3):
+        stationary = STATIONARY[name]
+        for column in np.flatnonzero(np.isfinite(stationary.metric(3))):
             one = np.zeros((1, 3))
             one[0, column] = stationary.metric(3)[column]
             share = stationary(np.zeros((1, 3)), one)[0, 0] / stationary.diagonal(one)[0]
@@ -217,6 +238,30 @@ class TestMetric:
         # The variance of a linear kernel is not the same everywhere, and it has no lengthscale.
         np.testing.assert_allclose(kernel.metric(2), expected, rtol=1e-14)
         np.testing.assert_allclose(kernel.scale([[2.0, 3.0]]), [[2.0, 3.0] / expected], rtol=1e-14)
+
+    def test_a_column_that_the_kernel_does_not_see_does_not_count(self) -> None:
+        kernel = GaussianKernel(2.0, 3.0).on(2) + MaternKernel([1.0, 4.0]).on([0, 2])
+        expected = [(0.25 / 1.0) ** -0.5, np.inf, (0.75 / 4.0 + 0.25 / 16.0) ** -0.5]
+        np.testing.assert_allclose(kernel.metric(3), expected, rtol=1e-14)
+        np.testing.assert_array_equal(kernel.scale([[1.0, 5.0, 2.0]])[:, 1], [0.0])
+        np.testing.assert_allclose((kernel * kernel).metric(3), np.array(expected) / np.sqrt(2.0), rtol=1e-14)
+
+    def test_a_periodic_part_has_points_on_circles(self) -> None:
+        # ‖p(x) − p(z)‖² is the squared distance in the metric, and of a periodic part 4 sin²(π(x − z)/p)/ℓ².
+        rng = np.random.default_rng(9)
+        X = rng.normal(size=(6, 2))
+        kernel = GaussianKernel(2.0, 3.0) + 0.5 * (MaternKernel(1.5, 2.0) * PeriodicKernel([1.0, 3.0], 0.7)).on([1, 0])
+        kernel = kernel + PeriodicKernel(2.0, 1.1, 8.0)
+        near = 3.0 / 4.0 + 1.0 / 1.5**2  # of two terms with a metric, times the variances 3 and 1
+        difference = X[:, None] - X
+        waves = [
+            4.0 * np.square(np.sin(np.pi * difference / period) / scale).sum(axis=2)
+            for period, scale in (([3.0, 1.0], 0.7), (2.0, 1.1))
+        ]
+        expected = (near * np.square(difference).sum(axis=2) + waves[0] + 8.0 * waves[1]) / 4.0
+        points = kernel.points(X)
+        np.testing.assert_allclose(np.square(points[:, None] - points).sum(axis=2), expected, rtol=1e-10, atol=1e-14)
+        np.testing.assert_array_equal(GaussianKernel(2.0).points(X), X / 2.0)
 
     def test_of_a_product_of_gaussians_it_is_that_of_the_gaussian(self) -> None:
         kernel = GaussianKernel([3.0, 1.0]) * GaussianKernel(4.0)
@@ -327,9 +372,12 @@ class TestGPyTorch:
         (gradient,) = torch.autograd.grad(ours, theta)
         raw = torch.autograd.grad(theirs, learned)
         # GPyTorch learns raw parameters, the inverse softplus of the values: d log(value)/d raw = σ(raw)/value.
+        # Its lengthscale of a periodic kernel is the square of ours.
+        squares = [one for one in library.modules() if isinstance(one, gpytorch.kernels.PeriodicKernel)]
+        doubled = {id(one.raw_lengthscale) for one in squares}
         by_log = torch.cat(
             [
-                (slope * torch.nn.functional.softplus(one) / torch.sigmoid(one)).ravel()
+                ((1 + (id(one) in doubled)) * slope * torch.nn.functional.softplus(one) / torch.sigmoid(one)).ravel()
                 for slope, one in zip(raw, learned, strict=True)
             ]
         )
@@ -373,10 +421,15 @@ class TestGPyTorch:
             to_gpytorch(2.0 * KERNELS[name])
 
     def test_another_kernel_is_refused_by_name(self) -> None:
-        with pytest.raises(InputError, match="PeriodicKernel of GPyTorch has no counterpart"):
-            from_gpytorch(gpytorch.kernels.PeriodicKernel())
-        with pytest.raises(InputError, match="active_dims"):
-            from_gpytorch(gpytorch.kernels.RBFKernel(active_dims=(0,)))
+        with pytest.raises(InputError, match="CosineKernel of GPyTorch has no counterpart"):
+            from_gpytorch(gpytorch.kernels.CosineKernel())
+        with pytest.raises(InputError, match="batched"):
+            from_gpytorch(gpytorch.kernels.RBFKernel(batch_shape=torch.Size([2])))
+
+    def test_active_dims_are_columns(self, rows: Any) -> None:
+        theirs = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(active_dims=(2, 0))).double()
+        expected = theirs(*map(torch.from_numpy, rows)).to_dense().detach().numpy()
+        np.testing.assert_allclose(from_gpytorch(theirs)(*rows), expected, rtol=1e-7)
 
 
 class TestBadInput:
@@ -394,6 +447,16 @@ class TestBadInput:
             (RationalQuadraticKernel(alpha=0.0), "alpha must be positive and finite"),
             (GaussianKernel(variance=-1.0), "variance must be positive and finite"),
             (GaussianKernel(lengthscale_bounds=(2.0, 1.0)), "lengthscale_bounds must be two positive numbers"),
+            (PeriodicKernel(-1.0), "period must be positive and finite; got -1.0 in PeriodicKernel"),
+            (PeriodicKernel([1.0, 2.0]), r"period must be one number or one a column, shape \(3,\)"),
+            (PeriodicKernel("month"), "PeriodicKernel needs numbers for period and lengthscale and variance"),
+            (PeriodicKernel(period_bounds=(0.0, 1.0)), "period_bounds must be two positive numbers"),
+            (LinearKernel(variance=[1.0, 0.0, 1.0]), "variance must be positive and finite"),
+            (LinearKernel(center=[1.0, 2.0]), r"center must be one finite number or one a column, shape \(3,\)"),
+            (GaussianKernel().on(3), "columns of a kernel: X has columns 0 to 2; got 3"),
+            (GaussianKernel().on([0, 0]), "columns of a kernel must list each column once"),
+            (GaussianKernel().on("month"), "names the column 'month', but X has no names of columns"),
+            (GaussianKernel([1.0, 2.0]).on(0), r"kernel part of ColumnsKernel: .*shape \(1,\) for these rows"),
         ],
     )
     def test_inside_a_sum_the_part_is_named(self, part: StationaryKernel, message: str, rows: Any) -> None:

@@ -21,6 +21,7 @@ from lmgp import (
     LocalizedGPRegressor,
     MaternKernel,
     NearestNeighborsGPRegressor,
+    PeriodicKernel,
     RationalQuadraticKernel,
     ResidualGPRegressor,
 )
@@ -194,10 +195,16 @@ class TestKernels:
         model = assert_no_warning(auto(kernel=kernel, n_predict=10**8, methods=FEATURES, tolerance=1e-2), X, y)
         assert divergence(model, X, y, T) < 3e-2
 
-    def test_one_without_a_lengthscale_is_refused(self) -> None:
-        X, y, _ = draw(50)
-        with pytest.raises(InputError, match=r"GPRegressor needs a lengthscale.*of the kernel; LinearKernel"):
-            auto(kernel=LinearKernel()).fit(X, y)
+    @pytest.mark.parametrize(
+        "kernel", [LinearKernel(variance=0.1, center=[11.0, -2.0]), PeriodicKernel(3.0), "periodic"]
+    )
+    def test_one_without_a_lengthscale_is_exact_for_few_rows_and_refused_for_many(self, kernel: Kernel | str) -> None:
+        X, y, T = draw(50)
+        model = auto(kernel=kernel, average=False).fit(X, y)
+        exact = ExactGPRegressor(model.kernel_, model.noise_variance_).fit(X, y)
+        np.testing.assert_allclose(model.predict(T, return_std=True), exact.predict(T, return_std=True), atol=1e-10)
+        with pytest.raises(InputError, match=r"GPRegressor for 50 rows and 1,000,000,000 predictions needs a lengthsc"):
+            auto(kernel=kernel, n_predict=10**9).fit(X, y)
 
 
 class TestTheChosenModel:

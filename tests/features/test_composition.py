@@ -279,3 +279,14 @@ def test_every_map_has_the_operators(features: Any, tmp_path: Path, monkeypatch:
     for name, made in composed.items():
         columns = made.fit_transform(unit)
         np.testing.assert_allclose(columns @ columns.T, expected[name], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("matrix", [None, [[2.0, 0.5], [0.5, 1.0]]])
+@pytest.mark.parametrize("variance", [1.0, 3.0, [0.5, 2.0]])
+def test_features_of_a_linear_kernel_have_its_variance(matrix: Any, variance: Any) -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    kernel = LinearKernel(matrix, variance)
+    phi = exact_features(kernel).fit_transform(X)
+    np.testing.assert_allclose(phi @ phi.T, kernel(X), rtol=1e-10, atol=1e-12)
+    with pytest.raises(InputError, match="has a center, which its map has not: subtract it from the rows"):
+        exact_features(LinearKernel(matrix, variance, center=[0.0, 1.0]))

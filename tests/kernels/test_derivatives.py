@@ -11,6 +11,7 @@ from lmgp import (
     LinearKernel,
     MaternKernel,
     ModulatedKernel,
+    PeriodicKernel,
     RationalQuadraticKernel,
 )
 from lmgp.kernels.base import Kernel
@@ -37,7 +38,14 @@ KERNELS: dict[str, Kernel] = {
     "product": GaussianKernel(SCALES, 0.5) * RationalQuadraticKernel(1.5, 0.8),
     "scaled": 2.5 * MaternKernel(SCALES, 0.7),
     "nested": 0.5 * (GaussianKernel(0.8) * MaternKernel(2.0) + RationalQuadraticKernel(SCALES)),
+    "periodic": PeriodicKernel([2.5, 1.8, 4.0], SCALES, 1.2),
+    "periodic_isotropic": PeriodicKernel(2.5, 1.3, 0.7),
+    "locally_periodic": MaternKernel(SCALES, 1.3) * PeriodicKernel(2.0, 0.9, variance_bounds="fixed"),
+    "columns": GaussianKernel([0.8, 1.2], 0.5).on([2, 0]) + MaternKernel(0.7).on(1),
+    "columns_of_a_product": (MaternKernel(0.9).on([0, 2]) * PeriodicKernel(2.5, period_bounds="fixed").on(1)),
     "linear": 0.4 * LinearKernel(),
+    "linear_ard": LinearKernel(variance=[0.5, 2.0, 1.2], center=[0.1, 0.0, -0.4]),
+    "linear_matrix": LinearKernel([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 3.0]], [0.5, 2.0, 1.2]),
     "gaussian_plus_linear": GaussianKernel(SCALES, 0.5) + LinearKernel(),
     "exponential": ExponentialKernel(0.1 * LinearKernel()),
     "modulated": ModulatedKernel(MaternKernel(SCALES, 0.7), _first),

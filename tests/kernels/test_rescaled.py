@@ -9,6 +9,7 @@ from lmgp import (
     LinearKernel,
     MaternKernel,
     ModulatedKernel,
+    PeriodicKernel,
     RationalQuadraticKernel,
 )
 from lmgp.errors import InputError
@@ -30,7 +31,11 @@ KERNELS: dict[str, Kernel] = {
     "product": GaussianKernel(3.0) * MaternKernel(LENGTHSCALES),
     "multiple": 2.5 * GaussianKernel(1.0),
     "nested": 0.5 * (GaussianKernel(2.0) * MaternKernel(1.0) + RationalQuadraticKernel(LENGTHSCALES)),
+    "periodic": PeriodicKernel(2.0, 0.8, 1.5),
+    "periodic_ard": PeriodicKernel(LENGTHSCALES, LENGTHSCALES),
+    "columns": MaternKernel(0.8).on([2, 0]) * PeriodicKernel(2.0).on(1),
     "linear": LinearKernel(),
+    "linear_center": LinearKernel(variance=[1.0, 0.3, 2.0], center=0.7),
     "linear_matrix": LinearKernel([[2.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 3.0]]),
     "exponential": ExponentialKernel(0.1 * LinearKernel()),
     "gaussian_plus_linear": GaussianKernel() + LinearKernel(),

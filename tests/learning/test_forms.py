@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
+from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.kernels.composite import SumKernel
 from lmgp.learning.forms import AUTO, PARTS, declared_free, forms, make_form
@@ -13,8 +14,9 @@ class TestNames:
     @pytest.mark.parametrize("name", PARTS)
     def test_a_name_is_a_kernel_with_one_lengthscale_or_one_a_column(self, name: str) -> None:
         one, many = make_form(name, False, 3), make_form(name, True, 3)
-        n_others = len(one.kernel.parameters) - 1
-        assert (one.n_free, many.n_free) == (1 + n_others, 3 + n_others)
+        n_parameters = len(one.kernel.parameters)
+        n_a_column = {"periodic": 2}.get(name, 1)  # a period and a lengthscale; of "linear" the variance
+        assert (one.n_free, many.n_free) == (n_parameters, n_parameters + 2 * n_a_column)
         assert (one.ard, many.ard) == (False, True)
         for form in (one, many):
             assert form.named
@@ -39,6 +41,24 @@ class TestNames:
         np.testing.assert_array_equal(make_form("matern12+gaussian", False, 3).ties, [0, 0, 0, 1, 2, 2, 2, 3])
         assert make_form("gaussian+gaussian+matern12", False, 2).n_free == 6
 
+    def test_a_product_has_the_variance_of_its_first_factor(self) -> None:
+        form = make_form("linear+matern32*periodic", False, 2)
+        free = [one.name for one in form.kernel.parameters if not one.fixed]
+        assert free == ["left__variance", *(f"right__left__{name}" for name in ("lengthscale", "variance"))] + [
+            f"right__right__{name}" for name in ("period", "lengthscale")
+        ]
+        assert form.kernel.right.right.variance == 1.0
+        assert form.parts == ("linear", "matern32*periodic")
+        np.testing.assert_array_equal(form.ties, [0, 0, 1, 1, 2, 3, 3, 4, 4])
+        np.testing.assert_array_equal(make_form("matern32*periodic", True, 2).ties, np.arange(7))
+
+    def test_linear_functions_are_zero_at_the_mean_of_the_rows(self) -> None:
+        X = np.array([[1990.0, 5.0], [1994.0, 5.0], [1994.0, 5.0]])
+        kernel = make_form("gaussian*linear", False, 2, rows=Rows(X[:2], np.zeros(2), np.array([1.0, 2.0]))).kernel
+        np.testing.assert_allclose(kernel.right.center, X.mean(axis=0))
+        # A factor whose variance is 1 in standard deviations of the columns; a constant column has the unit 1.
+        np.testing.assert_allclose(kernel.right.variance, [1.0 / X[:, 0].var(), 1.0])
+
     def test_columns_of_a_group_share_a_lengthscale(self) -> None:
         form = make_form("matern32", True, 4, groups=[7, 7, 2, 7])
         np.testing.assert_array_equal(form.ties, [1, 1, 0, 1, 2])
@@ -46,10 +66,14 @@ class TestNames:
         # One group is one lengthscale.
         assert not make_form("matern32", True, 3, groups=[1, 1, 1]).ard
 
-    @pytest.mark.parametrize("name", ["matern", "gausian", "", "matern12+", "matern12 + gaussian", "auto+gaussian"])
+    @pytest.mark.parametrize(
+        "name", ["matern", "gausian", "", "matern12+", "matern12*", "matern12 + gaussian", "auto+gaussian"]
+    )
     def test_an_unknown_name_is_told_with_what_is_known(self, name: str) -> None:
         with pytest.raises(
-            InputError, match=r'which is no kernel that can be named \(sums are joined by "\+"\); (did you mean|known)'
+            InputError,
+            match=r'which is no kernel that can be named \(sums are joined by "\+", products by "\*"\); '
+            "(did you mean|known)",
         ) as caught:
             forms(name, False, 2)
         assert repr(name) in str(caught.value)

@@ -79,7 +79,7 @@ def test_the_vecchia_likelihood_is_the_sum_of_those_of_each_target(
 ) -> None:
     def of(rows: Rows) -> VecchiaLikelihood:
         likelihood = VecchiaLikelihood(rows, 30, 12, np.random.default_rng(1))
-        likelihood.look_for_neighbours(KERNEL.metric(2))
+        likelihood.look_for_neighbours(KERNEL)
         return likelihood
 
     rows = problem(weights=weights, noise=noise)
@@ -92,7 +92,7 @@ def test_the_vecchia_likelihood_is_the_sum_of_those_of_each_target(
 def test_the_information_is_that_of_each_target_on_average() -> None:
     def information(rows: Rows) -> np.ndarray:
         likelihood = VecchiaLikelihood(rows, 600, 12, np.random.default_rng(1))
-        likelihood.look_for_neighbours(KERNEL.metric(2))
+        likelihood.look_for_neighbours(KERNEL)
         return likelihood(KERNEL, FREE)[2]
 
     rows = problem(600)
@@ -104,7 +104,7 @@ def test_the_information_is_that_of_each_target_on_average() -> None:
 def test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours() -> None:
     rows = problem()
     likelihood = VecchiaLikelihood(rows, N, N - 1, np.random.default_rng(1))
-    likelihood.look_for_neighbours(KERNEL.metric(2))
+    likelihood.look_for_neighbours(KERNEL)
     C = KERNEL(rows.X) + 0.05 * np.eye(N)
     expected = np.einsum("ij,ij->j", rows.Y, np.linalg.solve(C, rows.Y)) / N
     np.testing.assert_allclose(likelihood.squares(KERNEL, FREE), expected, rtol=1e-9)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
+from lmgp import GaussianKernel, LinearKernel, MaternKernel, PeriodicKernel, RationalQuadraticKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.learning.forms import declared_free, make_form
@@ -71,11 +71,15 @@ def test_what_the_parameters_of_a_kernel_are_measured_in() -> None:
         variance_bounds="fixed"
     )
     units, kinds = parameter_units(kernel + LinearKernel(), np.array([1.0, 100.0]), 9.0)
-    assert len(units) == len(kinds) == len((kernel + LinearKernel()).theta) == 7
-    # Two lengthscales and a variance in units of y²; a lengthscale, a factor and alpha; a lengthscale.
-    expected = ["lengthscale", "lengthscale", "variance", "lengthscale", "factor", "other", "lengthscale"]
+    assert len(units) == len(kinds) == len((kernel + LinearKernel()).theta) == 8
+    # Two lengthscales and a variance in units of y²; a lengthscale, a factor and alpha; a lengthscale; a slope's.
+    expected = ["lengthscale", "lengthscale", "variance", "lengthscale", "factor", "other", "lengthscale", "variance"]
     assert kinds == expected
-    np.testing.assert_allclose(units, [1.0, 100.0, 9.0, 50.5, 1.0, 1.0, 50.5])
+    np.testing.assert_allclose(units, [1.0, 100.0, 9.0, 50.5, 1.0, 1.0, 50.5, 9.0 / 50.5**2])
+    some = MaternKernel([1.0, 1.0]).on([2, 0]) * PeriodicKernel(3.0).on(1) + GaussianKernel().on(2) * LinearKernel()
+    units, kinds = parameter_units(some, np.array([1.0, 100.0, 7.0]), 9.0)
+    assert kinds[2:6] == ["variance", "period", "other", "factor"]
+    np.testing.assert_allclose(units, [7.0, 1.0, 9.0, 100.0, 1.0, 1.0, 7.0, 9.0, 36.0**-2.0])
 
 
 class TestCoordinates:

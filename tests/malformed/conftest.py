@@ -62,6 +62,7 @@ def kernel(cls: type) -> Kernel:
         "ScaledKernel": lambda: cls(GaussianKernel(), 2.0),
         "ExponentialKernel": lambda: cls(LinearKernel()),
         "ModulatedKernel": lambda: cls(LinearKernel(), row_sums),
+        "ColumnsKernel": lambda: cls(GaussianKernel(), [0]),
     }
     return special.get(cls.__name__, cls)()
 

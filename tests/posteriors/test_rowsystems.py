@@ -45,7 +45,7 @@ def by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def likelihoods(rows: Rows, kernel: Kernel, n_neighbors: int, monkeypatch: pytest.MonkeyPatch):
     """All that a likelihood says, compiled and by torch."""
     likelihood = VecchiaLikelihood(rows, 60, n_neighbors, np.random.default_rng(0))
-    likelihood.look_for_neighbours(kernel.metric(rows.X.shape[1]))
+    likelihood.look_for_neighbours(kernel)
     free = np.append(kernel.theta + 0.1, np.log(NOISE))
 
     def found():
@@ -94,7 +94,7 @@ class TestLikelihood:
 
         def information(unit: float) -> Floats:
             likelihood = VecchiaLikelihood(Rows(X, unit * Y), 60, 9, np.random.default_rng(0))
-            likelihood.look_for_neighbours(np.ones(3))
+            likelihood.look_for_neighbours(GaussianKernel(1.0))
             kernel = MaternKernel(SHORT, 1.3 * unit**2)
             return likelihood(kernel, np.append(kernel.theta, np.log(NOISE * unit**2)))[2]
 
@@ -105,7 +105,7 @@ class TestLikelihood:
         X, Y = cube(60)
         X[:30] = X[30:] + 1e-7
         likelihood = VecchiaLikelihood(Rows(X, Y), 60, 20, np.random.default_rng(0))
-        likelihood.look_for_neighbours(np.ones(3))
+        likelihood.look_for_neighbours(GaussianKernel(1.0))
         kernel, step = MaternKernel(1.0, smoothness=0.5), 1e-4
         slope = likelihood(kernel, np.log([1.0, 1.0, 1e-3]))[1]
         for parameter, unit in enumerate(np.eye(3)):
@@ -118,7 +118,7 @@ class TestLikelihood:
         X, Y = cube(60)
         X[:12] = X[0]
         likelihood = VecchiaLikelihood(Rows(X, Y), 60, 5, np.random.default_rng(0))
-        likelihood.look_for_neighbours(np.ones(3))
+        likelihood.look_for_neighbours(GaussianKernel(1.0))
         kernel = GaussianKernel(1.0)
         terms, slope, information = likelihood(kernel, np.append(kernel.theta, -90.0))
         assert 0 < np.count_nonzero(np.isnan(terms)) < 30
@@ -227,7 +227,7 @@ def test_nearest_rows_before() -> None:
         nearest = np.argsort(np.square(X[:position] - X[position]).sum(axis=1))[:5]
         np.testing.assert_array_equal(np.sort(found[found >= 0]), np.sort(nearest))
     likelihood = VecchiaLikelihood(Rows(X, X[:, 0]), 200, 5, rng)
-    likelihood.look_for_neighbours(np.arange(1.0, 10.0))
+    likelihood.look_for_neighbours(GaussianKernel(np.arange(1.0, 10.0)))
     scaled, near = (X / np.arange(1.0, 10.0))[likelihood.order], likelihood._near
     for position, found in zip(likelihood.positions, near, strict=True):
         nearest = np.argsort(np.square(scaled[:position] - scaled[position]).sum(axis=1))[:5]

@@ -27,7 +27,7 @@ def plane(n: int, seed: int = 0) -> tuple[Floats, Floats]:
 
 def made(rows: Rows, n_positions: int, n_neighbors: int, kernel: Kernel = KERNEL, seed: int = 0) -> VecchiaLikelihood:
     likelihood = VecchiaLikelihood(rows, n_positions, n_neighbors, np.random.default_rng(seed))
-    likelihood.look_for_neighbours(kernel.metric(rows.X.shape[1]))
+    likelihood.look_for_neighbours(kernel)
     return likelihood
 
 
@@ -122,8 +122,8 @@ class TestNearestNeighbours:
     def test_neighbours_are_looked_for_again_where_ratios_of_lengthscales_change(self) -> None:
         rows = centred(*plane(60))
         likelihood = made(rows, 60, 10)
-        assert not likelihood.look_for_neighbours(7.0 * KERNEL.metric(2))
-        assert likelihood.look_for_neighbours(np.array([5.0, 0.1]))
+        assert not likelihood.look_for_neighbours(GaussianKernel(7.0 * KERNEL.metric(2)))
+        assert likelihood.look_for_neighbours(GaussianKernel([5.0, 0.1]))
         other = GaussianKernel([5.0, 0.1])
         np.testing.assert_array_equal(
             likelihood.terms(KERNEL, free(KERNEL)), made(rows, 60, 10, other).terms(KERNEL, free(KERNEL))

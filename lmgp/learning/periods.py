@@ -1,0 +1,85 @@
+"""Where the search for a period starts: the peaks of the periodogram of the rows."""
+
+from collections.abc import Iterable, Iterator
+from itertools import permutations, product
+
+import numpy as np
+
+from lmgp.data import Floats, Rows
+from lmgp.learning.space import Space
+
+# The likelihood has a maximum near each of many periods: those of this number of peaks are tried.
+CANDIDATES = 4
+# The periodogram has this number of frequencies for each cycle within the extent of a column, from two cycles on, up to
+# one cycle for two rows and at most the second number of cycles; and at most the third number of rows has a part in it.
+OVERSAMPLED, MOST_CYCLES, MOST_ROWS = 8, 4000, 2000
+# Of two peaks that are nearer to each other, in cycles within the extent, the lower one is a side lobe.
+APART = 2.0
+
+
+def with_periods(starts: Iterable[Floats], space: Space, rows: Rows) -> Iterator[Floats]:
+    """Go through starting points with each of the likely periods; of several periodic parts, each with another.
+
+    Parameters
+    ----------
+    starts : iterable of ndarray of shape (n_free,)
+    space : Space
+    rows : Rows
+        With y centred.
+    """
+    (at,) = np.nonzero(space.kinds == "period")
+    if not space.form.named or not len(at):
+        yield from starts
+        return
+    parts, columns = space.labels[at].T
+    _, part = np.unique(parts, return_inverse=True)
+    candidates = np.log(likely_periods(rows))
+    for start, chosen in product(starts, permutations(candidates, int(part.max()) + 1)):
+        moved = start.copy()
+        moved[at] = np.array(chosen)[part, columns] - space.log_units[at]
+        yield moved
+
+
+def likely_periods(rows: Rows) -> Floats:
+    """Find the periods of the highest peaks of the periodogram of y less a quadratic trend, in each column.
+
+    Parameters
+    ----------
+    rows : Rows
+
+    Returns
+    -------
+    ndarray of shape (4, d)
+        In the units of the columns; where there are fewer peaks, 1/2, 1/4, ... of the extent of the column follow.
+
+    References
+    ----------
+    N. R. Lomb, *Least-Squares Frequency Analysis of Unequally Spaced Data*, Astrophysics and Space Science 39, 1976.
+    """
+    step = -(-len(rows) // MOST_ROWS)
+    order = np.random.default_rng(0).permutation(len(rows))[::step]  # a regular part of the rows would hide periods
+    return np.column_stack([_periods(column[order], rows.Y[order], len(rows)) for column in rows.X.T])
+
+
+def _periods(x: Floats, Y: Floats, n_rows: int) -> Floats:
+    extent = float(np.ptp(x))
+    if extent == 0.0:
+        return np.ones(CANDIDATES)
+    x = (x - x.min()) / extent
+    trend = np.vander(x, 3)
+    left = Y - trend @ np.linalg.lstsq(trend, Y, rcond=None)[0]
+    cycles = np.arange(2.0, max(3.0, min(0.5 * n_rows, MOST_CYCLES)), 1.0 / OVERSAMPLED)
+    power = np.concatenate(
+        [np.square(np.abs(np.exp(-2j * np.pi * np.outer(some, x)) @ left)).sum(axis=1) for some in _chunks(cycles)]
+    )
+    peaks = 1 + np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:]))
+    found: list[float] = []
+    for peak in cycles[peaks[np.argsort(-power[peaks], kind="stable")]]:
+        if len(found) < CANDIDATES and all(abs(peak - other) >= APART for other in found):
+            found.append(float(peak))
+    found += (2.0 ** np.arange(1, 1 + CANDIDATES - len(found))).tolist()
+    return extent / np.array(found)
+
+
+def _chunks(cycles: Floats) -> list[Floats]:
+    return np.array_split(cycles, -(-len(cycles) // 500))
