@@ -327,8 +327,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     ----------
     kernel : Kernel, str, list of str or None
         A kernel is used as it is, but for parameters with a pair of bounds, which are learned. A name, such as
-        "matern32" or "matern12+gaussian", "auto" for "matern12+matern52+gaussian", or several, of which the one is
-        taken that predicts best: learned from all rows, see `lmgp.learn`. None: "gaussian".
+        "matern32" or "matern12+gaussian", "auto" for "matern12+matern52+gaussian" (of one column also with a season),
+        or several, of which the one is taken that predicts best: learned from all rows, see `lmgp.learn`. None:
+        "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"

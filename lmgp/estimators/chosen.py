@@ -73,9 +73,10 @@ class GPRegressor(GaussianProcess):
         map cannot serve the kernel are left out.
     kernel : Kernel, str, list of str or None, default="auto"
         A kernel is used as it is, but for parameters with a pair of bounds, which are learned; of many rows it needs a
-        lengthscale. A name, such as "matern32" or "linear+matern32*periodic", "auto" for "matern12+matern52+gaussian",
-        or several, of which the one is taken that predicts best: learned from all rows and from columns in their
-        standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None: "gaussian".
+        lengthscale. A name, such as "matern32" or "linear+matern32*periodic", "auto" for "matern12+matern52+gaussian"
+        (of one column also with a season), or several, of which the one is taken that predicts best: learned from all
+        rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None:
+        "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"constant", "linear"} or list of int or str, default="constant"

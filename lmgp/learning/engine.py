@@ -106,8 +106,9 @@ def learn(
     kernel : str, list of str, Kernel or None, default="auto"
         Which kernels are tried: "matern12", "matern32", "matern52", "gaussian", "rational_quadratic", "periodic",
         "linear", sums and products of these such as "matern12+gaussian" and "linear+matern32*periodic", a list of
-        names, or "auto" for "matern12+matern52+gaussian". Of a kernel object, those parameters are learned that have a
-        pair of bounds, such as ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
+        names, or "auto" for "matern12+matern52+gaussian", of one column also with "+matern32*periodic". Of a kernel
+        object, those parameters are learned that have a pair of bounds, such as
+        ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
     ard : bool or "auto", default="auto"
         Whether each column has a lengthscale of its own; "auto" is True. Where rows are few, the prior draws the
         lengthscales together.

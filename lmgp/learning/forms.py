@@ -32,6 +32,8 @@ PARTS: dict[str, Callable[[Floats], Kernel]] = {
 # What "auto" stands for: a rough, a smooth and a smoother part, each with lengthscales and a variance of its own. Parts
 # that the rows do not need get little variance.
 AUTO = "matern12+matern52+gaussian"
+# Of one column, "auto" tries this, too: a season that changes slowly.
+SEASONAL = f"{AUTO}+matern32*periodic"
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,7 @@ def forms(
     Parameters
     ----------
     kernel : str or iterable of str
-        A name, several, or "auto", which stands for `AUTO`.
+        A name, several, or "auto", which stands for `AUTO`, and in one column for `SEASONAL`, too.
     ard : bool or "auto"
         Whether each column has a lengthscale of its own; "auto" is True.
     n_inputs : int
@@ -173,7 +175,8 @@ def forms(
         If a name is unknown, or there is none.
     """
     given = [kernel] if isinstance(kernel, str) else list(kernel)
-    names = [AUTO if one == "auto" else one for one in given]
+    auto = (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
+    names = [name for one in given for name in (auto if one == "auto" else (one,))]
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."

@@ -7,7 +7,7 @@ from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.kernels.composite import SumKernel
-from lmgp.learning.forms import AUTO, PARTS, declared_free, forms, make_form
+from lmgp.learning.forms import AUTO, PARTS, SEASONAL, declared_free, forms, make_form
 
 
 class TestNames:
@@ -86,6 +86,10 @@ class TestNames:
 class TestLists:
     def test_auto_is_a_rough_a_smooth_and_a_smoother_part(self) -> None:
         assert [form.name for form in forms("auto", False, 3)] == [AUTO] == ["matern12+matern52+gaussian"]
+
+    def test_in_one_column_auto_tries_a_season_too(self) -> None:
+        assert [form.name for form in forms("auto", False, 1)] == [AUTO, SEASONAL]
+        assert SEASONAL == "matern12+matern52+gaussian+matern32*periodic"
 
     @pytest.mark.parametrize(
         ("n_inputs", "ard", "expected"), [(3, "auto", True), (3, False, False), (1, "auto", False)]

@@ -19,7 +19,7 @@ from lmgp import (
 )
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
-from lmgp.learning.forms import AUTO
+from lmgp.learning.forms import AUTO, SEASONAL
 from lmgp.learning.record import Learned
 from lmgp.learning.search import Search
 from tests.learning.conftest import Draw
@@ -131,6 +131,20 @@ class TestParameters:
     def test_auto_is_one_sum_with_one_lengthscale_a_column(self, draw_from: Draw) -> None:
         found = learn(*draw_from(SMOOTH, 60), random_state=0)
         assert [(one.kernel, one.ard) for one in found.learning] == [(AUTO, True)]
+
+    @pytest.mark.parametrize(("amplitude", "seasonal"), [(1.0, True), (0.0, False)])
+    def test_auto_finds_a_season_where_there_is_one(self, amplitude: float, seasonal: bool) -> None:
+        rng, x = np.random.default_rng(0), np.arange(150.0)
+        # A season of 7.3 rows that is no cosine, and a slow trend.
+        y = amplitude * np.sign(np.cos(2.0 * np.pi * x / 7.3)) + np.sin(x / 40.0) + 0.2 * rng.normal(size=150)
+        model = GPRegressor(noise="normal", random_state=0).fit(x[:110, None], y[:110])
+        assert (model.learning_.chosen.kernel == SEASONAL) == seasonal
+        if seasonal:
+            (period,) = (one.value for one in model.kernel_.parameters if one.kind == "period")
+            assert period == pytest.approx(7.3, rel=0.02)
+        predicted = model.predict_distribution(x[110:, None])
+        assert np.mean(np.abs(predicted.cdf(y[110:]) - 0.5) <= 0.475) >= 0.85
+        assert np.sqrt(np.mean(np.square(predicted.mean() - y[110:]))) < 0.6
 
     @pytest.mark.usefixtures("small")
     @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
