@@ -144,7 +144,7 @@ def learn(
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
     kernel has one. Of more than `max_learning_rows` rows, that is Vecchia's likelihood, of at most 20,000 rows, each
-    given the 50 nearest rows before it in a random order, and more of them where there are fewer rows: 158 of 2,000.
+    given the 44 nearest rows before it in a random order, and more of them where there are fewer rows: 141 of 2,000.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what

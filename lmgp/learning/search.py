@@ -32,7 +32,9 @@ LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions. Its cost grows about as their number times
 # the square of that of the neighbours, and is this at most: the fewer rows there are, the more neighbours each has.
-MOST_POSITIONS, MOST_SQUARES = 20_000, 50_000_000
+MOST_POSITIONS, MOST_SQUARES = 20_000, 40_000_000
+# Its climb ends where a step gains less than this number of nats a position.
+GAIN = 5e-5
 
 
 class Optimum(NamedTuple):
@@ -117,7 +119,7 @@ class Search:
         start = self._by_exact_likelihood(some, space, start).free
         n_positions = min(len(self.rows), MOST_POSITIONS)
         likelihood = self._likelihood(self.rows, n_positions, math.isqrt(MOST_SQUARES // n_positions))
-        return Climb(VecchiaObjective(likelihood, space), start).go_on()
+        return Climb(VecchiaObjective(likelihood, space), start).go_on(tolerance=GAIN * n_positions)
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         if not space.form.named:
