@@ -496,8 +496,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         y : array-like of shape (n,) or (n, t)
             Of several targets, each is a process of its own, with one kernel and one noise variance.
         sample_weight : array-like of shape (n,), optional
-            A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
-            and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
+            A row of weight w has the noise variance σ²/w, where σ² is that of new rows; zero stands for its absence. A
+            row counts once, whatever its weight; but if all weights are whole numbers, each stands for that many equal
+            rows, and as these agree to the last digit, a learned noise variance becomes small.
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
@@ -641,10 +642,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             return fit
         products = posterior.products()
         if products is not None:
-            squares = products.diagonal() / rows.total_weight
+            squares = products.diagonal() / rows.n_observations
         else:
             alone = rows.with_targets(rows.Y[:, :t])
-            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(rows) / rows.total_weight)
+            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(rows) / rows.n_observations)
         ratios = np.sqrt(squares)
         return replace(
             fit, posterior=posterior.combined(np.diag(1.0 / ratios)), scales=fit.scales * ratios,
@@ -1168,7 +1169,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Returns
         -------
         float
-            log p(y) in nats, of y less its mean or less the estimated trend. That of the exact process of a Cholesky
+            log p(y) in nats, of y less its mean or less the estimated trend; of models that are made of sums, the
+            density of each row counts to the power of its weight. That of the exact process of a Cholesky
             factor, of the features of `FeaturizedGPRegressor`, of the blocks of `ResidualGPRegressor`, and of up to
             2,048 modes. Of other models it is Vecchia's approximation, of each row given the nearest 64 rows before it
             in a random order; of more than 20,000 rows, an unbiased estimate of that from 20,000 of them.
@@ -1183,8 +1185,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         fit, posterior = self._state(), self._posterior()
         given = () if theta is None else hyperparameters_at(fit.kernel, fit.noise_variance, theta)
         densities = posterior.log_density(*given)
-        weight = 0.0 if np.all(fit.scales == 1.0) else posterior.rows.total_weight
-        return self._of_targets([float(one) for one in densities - weight * np.log(fit.scales)])
+        n = 0.0 if np.all(fit.scales == 1.0) else posterior.n_observations
+        return self._of_targets([float(one) for one in densities - n * np.log(fit.scales)])
 
     @property
     def loo_(self) -> LeaveOneOut | tuple[LeaveOneOut, ...]:
