@@ -361,9 +361,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
     learning_ : Learning
         What was tried to learn the hyper-parameters. Printed, it is a table.
-    relevance_ : ndarray of shape (d,)
-        The standard deviation of each column over its lengthscale, that of a sum's `metric`: how much the column
-        counts. 0 for a constant column. For kernels with a lengthscale.
+    inverse_lengthscales_ : ndarray of shape (d,)
+        One over the lengthscale of each column, that of a sum's `metric`, in standard deviations of the column: how
+        often the function may turn over them. 0 for a constant column. For kernels with a lengthscale.
     n_features_in_ : int
         The number of input columns, d.
     """
@@ -454,13 +454,13 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         return names
 
     @property
-    def relevance_(self) -> Floats:
-        """How much each column counts: its standard deviation over its lengthscale."""
-        scales = self._state("relevance_").column_scales
+    def inverse_lengthscales_(self) -> Floats:
+        """One over the lengthscale of each column, in standard deviations of the column."""
+        scales = self._state("inverse_lengthscales_").column_scales
         if not self.kernel_.can("metric"):
-            raise AttributeError(f"{type(self).__name__} has no relevance_: its kernel has no lengthscale.")
-        relevance: Floats = scales / self.kernel_.metric(len(scales))
-        return relevance
+            raise AttributeError(f"{type(self).__name__} has no inverse_lengthscales_: its kernel has no lengthscale.")
+        inverse: Floats = scales / self.kernel_.metric(len(scales))
+        return inverse
 
     @property
     def trend_(self) -> TrendEstimate | tuple[TrendEstimate, ...] | None:
