@@ -69,7 +69,8 @@ class Rows:
     Y : ndarray of shape (n, t)
         One target of shape (n,) becomes one column.
     weights : ndarray of shape (n,) or None
-        Positive; a weight w stands for w repetitions of the row. None means 1 everywhere.
+        Positive; the noise variance of a row of weight w is σ²/w. None means 1 everywhere. Where all are whole numbers,
+        each counts equal rows, see `counts`.
     noise_variances : ndarray of shape (n,) or None
         Noise variance of each row, in squared units of the targets. None means the same everywhere.
     """
@@ -133,9 +134,15 @@ class Rows:
         return Rows(X, Y, of("weights", 1.0), of("noise_variances", noise_variance))
 
     @property
-    def total_weight(self) -> float:
-        """The number of rows, each times its weight."""
-        return float(len(self)) if self.weights is None else float(self.weights.sum())
+    def counts(self) -> Floats | None:
+        """How many equal rows each one stands for: the weights, if all are whole numbers. None means 1 everywhere."""
+        whole = self.weights is not None and bool(np.all(self.weights == np.rint(self.weights)))
+        return self.weights if whole else None
+
+    @property
+    def n_observations(self) -> float:
+        """The number of rows, each as often as it counts."""
+        return float(len(self)) if self.counts is None else float(self.counts.sum())
 
     @property
     def means(self) -> Floats:

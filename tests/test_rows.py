@@ -72,7 +72,14 @@ def test_means_count_weights_in_any_order_to_the_last_digit(kind: str) -> None:
     rows = OF_ROWS[kind]
     np.testing.assert_allclose(rows.means, np.average(Y, axis=0, weights=ones(kind)), rtol=1e-13)
     np.testing.assert_array_equal(rows.take(RNG.permutation(N)).means, rows.means)
-    assert rows.total_weight == pytest.approx(ones(kind).sum(), rel=1e-14)
+
+
+def test_whole_weights_count_rows_and_others_count_none() -> None:
+    X, y = np.zeros((3, 1)), np.zeros(3)
+    for weights, n in ((None, 3.0), ([2.0, 1.0, 4.0], 7.0), ([2.0, 1.0, 0.5], 3.0), ([2.5, 2.5, 2.5], 3.0)):
+        rows = Rows(X, y, None if weights is None else np.array(weights))
+        assert rows.n_observations == n
+        assert (rows.counts is None) == (n == 3.0)
 
 
 # ----------------------------------------------------------------------------------------------------------------- sums

@@ -72,7 +72,7 @@ def _of_targets(model: Any) -> dict[str, str]:
     observed = [f"{name:<{width}}  {_observed(noise)}" for name, noise in zip(names, model.noise_, strict=True)]
     kernel = f"{lines['kernel']}, of each target less its mean and over its scale"
     return {"targets": "\n".join(targets), "kernel": kernel, "observations": "\n".join(observed)} | {
-        name: told for name, told in lines.items() if name in ("trend", "relevance")
+        name: told for name, told in lines.items() if name == "trend"
     }
 
 
@@ -109,11 +109,6 @@ def _of_process(model: Any) -> dict[str, str]:
         lines["observations"] = _observed(model.noise_)
     if model.trend_ is not None:
         lines["trend"] = str(model.trend_)
-    if model.kernel_.can("metric"):
-        names = model._names()
-        labels = [f"column {j}" for j in range(len(model.relevance_))] if names is None else list(map(str, names))
-        order = np.argsort(-model.relevance_, kind="stable")
-        lines["relevance"] = _listed([f"{labels[j]} {model.relevance_[j]:.3g}" for j in order])
     return lines
 
 

@@ -362,9 +362,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
     learning_ : Learning
         What was tried to learn the hyper-parameters. Printed, it is a table.
-    relevance_ : ndarray of shape (d,)
-        The standard deviation of each column over its lengthscale, that of a sum's `metric`: how much the column
-        counts. 0 for a constant column. For kernels with a lengthscale.
+    inverse_lengthscales_ : ndarray of shape (d,)
+        One over the lengthscale of each column, that of a sum's `metric`, in standard deviations of the column: how
+        often the function may turn over them. 0 for a constant column. For kernels with a lengthscale.
     n_features_in_ : int
         The number of input columns, d.
     """
@@ -455,13 +455,13 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         return names
 
     @property
-    def relevance_(self) -> Floats:
-        """How much each column counts: its standard deviation over its lengthscale."""
-        scales = self._state("relevance_").column_scales
+    def inverse_lengthscales_(self) -> Floats:
+        """One over the lengthscale of each column, in standard deviations of the column."""
+        scales = self._state("inverse_lengthscales_").column_scales
         if not self.kernel_.can("metric"):
-            raise AttributeError(f"{type(self).__name__} has no relevance_: its kernel has no lengthscale.")
-        relevance: Floats = scales / self.kernel_.metric(len(scales))
-        return relevance
+            raise AttributeError(f"{type(self).__name__} has no inverse_lengthscales_: its kernel has no lengthscale.")
+        inverse: Floats = scales / self.kernel_.metric(len(scales))
+        return inverse
 
     @property
     def trend_(self) -> TrendEstimate | tuple[TrendEstimate, ...] | None:
@@ -497,8 +497,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         y : array-like of shape (n,) or (n, t)
             Of several targets, each is a process of its own, with one kernel and one noise variance.
         sample_weight : array-like of shape (n,), optional
-            A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
-            and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
+            A row of weight w has the noise variance σ²/w, where σ² is that of new rows; zero stands for its absence. A
+            row counts once, whatever its weight; but if all weights are whole numbers, each stands for that many equal
+            rows, and as these agree to the last digit, a learned noise variance becomes small.
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.
@@ -642,10 +643,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             return fit
         products = posterior.products()
         if products is not None:
-            squares = products.diagonal() / rows.total_weight
+            squares = products.diagonal() / rows.n_observations
         else:
             alone = rows.with_targets(rows.Y[:, :t])
-            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(rows) / rows.total_weight)
+            squares = mean_squares(alone, fit.kernel, fit.noise_variance) * (len(rows) / rows.n_observations)
         ratios = np.sqrt(squares)
         return replace(
             fit, posterior=posterior.combined(np.diag(1.0 / ratios)), scales=fit.scales * ratios,
@@ -1175,7 +1176,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         Returns
         -------
         float
-            log p(y) in nats, of y less its mean or less the estimated trend. That of the exact process of a Cholesky
+            log p(y) in nats, of y less its mean or less the estimated trend; of models that are made of sums, the
+            density of each row counts to the power of its weight. That of the exact process of a Cholesky
             factor, of the features of `FeaturizedGPRegressor`, of the blocks of `ResidualGPRegressor`, and of up to
             2,048 modes. Of other models it is Vecchia's approximation, of each row given the nearest 64 rows before it
             in a random order; of more than 20,000 rows, an unbiased estimate of that from 20,000 of them.
@@ -1190,8 +1192,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         fit, posterior = self._state(), self._posterior()
         given = () if theta is None else hyperparameters_at(fit.kernel, fit.noise_variance, theta)
         densities = posterior.log_density(*given)
-        weight = 0.0 if np.all(fit.scales == 1.0) else posterior.rows.total_weight
-        return self._of_targets([float(one) for one in densities - weight * np.log(fit.scales)])
+        n = 0.0 if np.all(fit.scales == 1.0) else posterior.n_observations
+        return self._of_targets([float(one) for one in densities - n * np.log(fit.scales)])
 
     @property
     def loo_(self) -> LeaveOneOut | tuple[LeaveOneOut, ...]:

@@ -54,7 +54,7 @@ class ResidualGPRegressor(GaussianProcess):
     ----------
     features_ : KernelMap
         The fitted map.
-    kernel_, noise_variance_, center_, trend_, learning_, relevance_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, learning_, inverse_lengthscales_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes

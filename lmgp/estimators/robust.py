@@ -28,8 +28,8 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     model : GaussianProcess
         Fitted to one target.
     arguments : mapping
-        Those of `fit`. A row that is weighted is repeated, with one λ. Noise variances are the σ² of their rows, and
-        stay, as a `noise_variance` that is given.
+        Those of `fit`. A row that is weighted has one λ, and counts once where hyper-parameters are learned. Noise
+        variances are the σ² of their rows, and stay, as a `noise_variance` that is given.
     degrees : float
         ν.
 

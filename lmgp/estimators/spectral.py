@@ -76,7 +76,7 @@ class SpectralGPRegressor(StreamedGaussianProcess):
         the iterations leave. Printed, it is a table.
     variance_by_ : str
         What the variance is from: exactly of all modes or rows, of Taylor features, or of the nearest rows.
-    kernel_, noise_variance_, center_, trend_, learning_, relevance_, n_features_in_
+    kernel_, noise_variance_, center_, trend_, learning_, inverse_lengthscales_, n_features_in_
         See `ExactGPRegressor`.
 
     Notes

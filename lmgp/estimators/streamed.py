@@ -60,8 +60,9 @@ class StreamedGaussianProcess(GaussianProcess):
             None with a source. With dask collections, y, weights and noise variances are such, with the partitions of
             X.
         sample_weight : array-like of shape (n,), optional
-            A weight w stands for w repetitions of the row; zero for its absence. Repetitions agree to the last digit,
-            and so a learned noise variance becomes small: for weights that mean precision, give `noise_variances`.
+            A row of weight w has the noise variance σ²/w, where σ² is that of new rows; zero stands for its absence. A
+            row counts once, whatever its weight; but if all weights are whole numbers, each stands for that many equal
+            rows, and as these agree to the last digit, a learned noise variance becomes small.
         noise_variances : array-like of shape (n,), optional
             A noise variance for each row, in squared units of y. The parameter `noise_variance` then is the noise of
             new rows only; where it is not given, it is the weighted mean of these.

@@ -24,7 +24,7 @@ from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Search
 from lmgp.learning.space import RANGES, Units, deviation
-from lmgp.neighbours.duplicates import count_copies, merged_copies
+from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
@@ -247,7 +247,7 @@ def _warn_of_copies(
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
     if len(rows) < 2:
         return
-    distinct = replace(rows, weights=None if rows.weights is None else np.minimum(rows.weights, 1.0))
+    distinct = dropped(rows)
     chosen = learned.learning.chosen
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
     noise = _learned(distinct, same, replace(settings, average=False), rng).noise_variance
@@ -255,8 +255,8 @@ def _warn_of_copies(
         warnings.warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
             f"{len(distinct) + n_copies:,} rows are exact copies of others (equal X and equal y; a sample_weight "
-            f"above 1 counts as copies): equal measurements look free of noise. Without copies it is {noise:.2g}. Keep "
-            "one row of each, or give noise_variance or, for weights that mean precision, noise_variances.",
+            f"of whole numbers counts copies): equal measurements look free of noise. Without them it is {noise:.2g}. "
+            "Keep one row of each, or give noise_variance or, for whole weights that mean precision, noise_variances.",
             DuplicateRowsWarning,
             stacklevel=4,
         )

@@ -14,9 +14,10 @@ Duplicates = Literal["keep", "average", "drop"]
 
 
 def merged_copies(rows: Rows) -> Rows:
-    """Replace rows that are equal in all but their weight by one row with the sum of their weights.
+    """Replace rows that are equal in all but their count by one row with the sum of their counts.
 
-    Whether rows are repeated or weighted, and in which order they come, makes no difference to the result.
+    Whether rows are repeated or counted, and in which order they come, makes no difference to the result. Rows with
+    weights that count none stay.
 
     Parameters
     ----------
@@ -34,18 +35,20 @@ def merged_copies(rows: Rows) -> Rows:
     """
     own = () if rows.noise_variances is None else (rows.noise_variances,)
     targets = tuple(rows.Y.T)
+    if rows.weights is not None and rows.counts is None:
+        return rows.take(np.lexsort((rows.weights, place_keys(rows.X), *own, *targets)))
     order = np.lexsort((place_keys(rows.X), *own, *targets))
     starts = np.ones(len(order), dtype=bool)
     starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *targets, *own)], axis=0)
     first = np.flatnonzero(starts)
     kept = rows.take(order[first])
-    weights = np.ones(len(order)) if rows.weights is None else rows.weights
-    totals = np.add.reduceat(weights[order], first)
+    counts = np.ones(len(order)) if rows.counts is None else rows.counts
+    totals = np.add.reduceat(counts[order], first)
     return Rows(kept.X, kept.Y, None if np.all(totals == 1.0) else totals, kept.noise_variances)
 
 
 def count_copies(merged: Rows) -> int:
-    """Count the rows that repeat X and y of an earlier one; a row of weight w > 1 stands for ⌈w⌉ rows.
+    """Count the rows that repeat X and y of an earlier one; weights that are whole numbers count equal rows.
 
     Parameters
     ----------
@@ -64,11 +67,7 @@ def count_copies(merged: Rows) -> int:
     >>> count_copies(merged_copies(Rows(X, np.array([5.0, 5.0, 6.0]))))
     1
     """
-    distinct = merged
-    if merged.noise_variances is not None:  # by which rows of equal X and y may have been told apart
-        distinct = merged_copies(replace(merged, noise_variances=None))
-    weights = np.ones(len(merged)) if merged.weights is None else merged.weights
-    return int(np.ceil(np.maximum(weights, 1.0)).sum()) - len(distinct)
+    return round(merged.n_observations) - len(merged_copies(Rows(merged.X, merged.Y)))
 
 
 def averaged(rows: Rows) -> Rows:
@@ -130,7 +129,7 @@ def dropped(rows: Rows) -> Rows:
     Returns
     -------
     Rows
-        In their order; of weight 1 at most, where they have weights.
+        In their order; those that count equal rows count once.
 
     Raises
     ------
@@ -143,4 +142,4 @@ def dropped(rows: Rows) -> Rows:
             f"All {len(rows)} rows have the same X and y: duplicates='drop' leaves one, and at least 2 are needed."
         )
     kept = rows.take(np.sort(first))
-    return kept if kept.weights is None else replace(kept, weights=np.minimum(kept.weights, 1.0))
+    return kept if rows.counts is None else replace(kept, weights=None)

@@ -67,7 +67,7 @@ def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     """
     last = final_step(model)
     try:
-        values = np.asarray(last.relevance_)
+        values = np.asarray(last.inverse_lengthscales_)
     except AttributeError as error:
         raise InputError(
             f"Relevance is drawn of a regressor of lmgp whose kernel has lengthscales, such as GPRegressor. {error}"

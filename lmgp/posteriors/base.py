@@ -84,6 +84,11 @@ class Posterior(ABC):
             raise rows_are_gone()
         return self._rows
 
+    @property
+    def n_observations(self) -> float:
+        """The number of targets whose joint density `log_density` is."""
+        return self.rows.n_observations
+
     def _changed(self, **values: Any) -> Self:
         """Return this posterior with other attributes, and everything else shared."""
         other = type(self).__new__(type(self))
@@ -220,10 +225,10 @@ def normal_log_density(squares: Floats, log_determinant: float, n: int) -> Float
 
 def repetitions(rows: Rows, noise: Noise) -> float:
     """Return −2 times what w equal rows add to the log density of one row with the noise σ²/w, summed over rows."""
-    if rows.weights is None:
+    if rows.counts is None:
         return 0.0
-    weights = as_tensor(rows.weights)
-    return float((weights - 1.0) @ (2.0 * math.pi * noise.of_rows(rows)).log() + weights.log().sum())
+    counts = as_tensor(rows.counts)
+    return float((counts - 1.0) @ (2.0 * math.pi * noise.of_rows(rows)).log() + counts.log().sum())
 
 
 def made_for_one_kernel(model: str, what: str) -> InputError:

@@ -71,7 +71,7 @@ class ExactLikelihood:
             value, by_covariance = log_density(covariance, added, as_tensor(rows.Y))
             if rows.noise_variances is None:
                 by_noise = float(by_covariance.diagonal() @ added)
-                by_noise -= 0.5 * n_targets * (rows.total_weight - len(rows))
+                by_noise -= 0.5 * n_targets * (rows.n_observations - len(rows))
             slopes = np.append(gradient.of_matrix(by_covariance).numpy(), by_noise)
         return float(value) - 0.5 * n_targets * repetitions(rows, noise), slopes
 
@@ -100,12 +100,13 @@ def noise_likelihood(rows: Rows, kernel: Kernel) -> Callable[[float], float]:
     values, vectors = torch.linalg.eigh(as_tensor(covariance))
     eigenvalues = values.clamp(min=0.0).numpy()
     squares = np.square(vectors.T.numpy() @ (roots[:, None] * rows.Y)).sum(axis=1)
-    n, repeated = len(rows), rows.total_weight - len(rows)
+    n, repeated = len(rows), rows.n_observations - len(rows)
+    # The logarithms of counts cancel: of the determinant, and of what equal rows add.
+    weighted = 0.0 if rows.weights is None or rows.counts is not None else float(np.log(rows.weights).sum())
 
     def value(noise_variance: float) -> float:
         noisy = eigenvalues + noise_variance
-        of_each = float(np.sum(np.log(noisy))) + n * math.log(2.0 * math.pi)
-        # The weights' logarithms cancel: of the determinant, and of what equal rows add.
+        of_each = float(np.sum(np.log(noisy))) - weighted + n * math.log(2.0 * math.pi)
         of_each += repeated * math.log(2.0 * math.pi * noise_variance)
         return -0.5 * (float(np.sum(squares / noisy)) + rows.n_targets * of_each)
 

@@ -27,7 +27,7 @@ BATCH_BYTES = 4 * 2**20
 class NearestPosterior(Posterior):
     """The nearest-neighbour Gaussian process: each row is predicted from the training rows nearest to it.
 
-    "Near" is measured in the kernel's metric, so that a column counts by its relevance. A prediction is the exact
+    "Near" is measured in the kernel's metric, so that a column counts by its lengthscale. A prediction is the exact
     Gaussian process given the rows that make it.
 
     Parameters

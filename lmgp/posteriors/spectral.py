@@ -496,6 +496,11 @@ class SpectralPosterior(Posterior):
         system = self._system if statistics is self.statistics else statistics.system()
         return statistics.log_density(system.whole)
 
+    @property
+    def n_observations(self) -> float:
+        """Of sums, those of the weights: a density of sums is that of each row to the power of its weight."""
+        return self.statistics.targets.n if self._is_dense else super().n_observations
+
     def covariance(self, X: Floats) -> Floats:  # noqa: D102
         if not self._is_dense:
             return super().covariance(X)

@@ -103,7 +103,7 @@ class VecchiaLikelihood:
         several, shape = rows.n_targets > 1, (self.n_positions, rows.n_targets)
         self._signs = rng.choice((-1.0, 1.0), shape) if several else np.ones(shape)
         # Of each row, over the common factor if there is one.
-        own, weights = self._rows.noise_variances, self._rows.weights
+        own, weights, self._counts = self._rows.noise_variances, self._rows.weights, self._rows.counts
         noises = np.ones(n) if own is None else own
         self._noises: Floats = noises if weights is None else noises / weights
 
@@ -209,10 +209,10 @@ class VecchiaLikelihood:
             return systems.conditionals(*drawn, self._rows.noise_variances is None)
 
         variances, squares, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
-        slope, weights = sum(scores), self._rows.weights
-        if weights is not None and self._rows.noise_variances is None:
+        slope, counts = sum(scores), self._counts
+        if counts is not None and self._rows.noise_variances is None:
             # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
-            slope[-1] -= 0.5 * self._rows.n_targets * float(self._shares @ (weights[self.positions] - 1.0))
+            slope[-1] -= 0.5 * self._rows.n_targets * float(self._shares @ (counts[self.positions] - 1.0))
         log_variances = np.log(2.0 * math.pi * np.concatenate(variances))
         return self._terms(log_variances, np.concatenate(squares), log_noise), slope, sum(informations)
 
@@ -319,11 +319,11 @@ class VecchiaLikelihood:
 
     def _repetitions(self, log_noise: float) -> Floats | float:
         """Return what w equal rows say beyond one row with the noise σ²/w, with the sign of −1, of each position."""
-        if self._rows.weights is None:
+        if self._counts is None:
             return 0.0
-        weights, noise = self._rows.weights[self.positions], self._rows.noise_variances
+        counts, noise = self._counts[self.positions], self._rows.noise_variances
         of_row = np.exp(log_noise) if noise is None else noise[self.positions]
-        repeated = (weights - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(weights)
+        repeated = (counts - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(counts)
         scaled: Floats = 0.5 * self._rows.n_targets * self._shares * repeated
         return scaled
 

@@ -139,6 +139,11 @@ class WeightPosterior(Posterior):
             variances[part] = self.noise.predicted(whitened.square().sum(dim=0), missing).numpy()
         return means, variances
 
+    @property
+    def n_observations(self) -> float:
+        """The sum of the weights: a density of sums is that of each row to the power of its weight."""
+        return self.targets.n
+
     def products(self) -> Floats:  # noqa: D102
         explained = (self.coefficients.T @ self.coefficients).numpy()
         of_targets: Floats = self.targets.products / self.noise.variance - explained

@@ -79,9 +79,9 @@ class TestKernel:
         for ard, expected in ((True, True), (False, False), ("auto", True)):
             model = fitted(name, kernel="matern32", ard=ard)
             assert {trial.ard for trial in model.learning_} == {expected}
-            assert model.relevance_.shape == (2,)
-        relevance = fitted(name, kernel="matern32", ard=True).relevance_
-        assert relevance[0] > 1.5 * relevance[1]
+            assert model.inverse_lengthscales_.shape == (2,)
+        inverse = fitted(name, kernel="matern32", ard=True).inverse_lengthscales_
+        assert inverse[0] > 1.5 * inverse[1]
 
     def test_predictions_are_those_of_dense_algebra_with_the_learned_kernel(self, name: str) -> None:
         X, y, T = rows()
@@ -151,17 +151,17 @@ class TestKernel:
 
 
 @every_model
-def test_relevance_is_the_spread_over_the_lengthscale(name: str) -> None:
+def test_inverse_lengthscales_are_spreads_over_lengthscales(name: str) -> None:
     X, _, _ = rows()
     given = fitted(name, kernel=GaussianKernel([0.5, 4.0]), noise_variance=0.01)
-    np.testing.assert_allclose(given.relevance_, X.std(axis=0) / [0.5, 4.0], rtol=1e-6)
+    np.testing.assert_allclose(given.inverse_lengthscales_, X.std(axis=0) / [0.5, 4.0], rtol=1e-6)
     # A constant column does not count.
     X_constant, y = np.column_stack((X, np.full(len(X), 7.0))), rows()[1]
     constant = clone(MODELS[name]).set_params(kernel=GaussianKernel([0.5, 4.0, 1.0]), noise_variance=0.01)
-    assert constant.fit(X_constant, y).relevance_[2] == 0.0
+    assert constant.fit(X_constant, y).inverse_lengthscales_[2] == 0.0
     # Of a sum, that of its metric.
     summed = fitted(name, kernel=GaussianKernel([0.5, 4.0]) + MaternKernel(1.0), noise_variance=0.01)
-    np.testing.assert_allclose(summed.relevance_, X.std(axis=0) / summed.kernel_.metric(2), rtol=1e-6)
+    np.testing.assert_allclose(summed.inverse_lengthscales_, X.std(axis=0) / summed.kernel_.metric(2), rtol=1e-6)
 
 
 def test_in_a_pipeline() -> None:

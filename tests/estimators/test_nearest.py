@@ -43,7 +43,7 @@ def test_the_caller_may_change_the_rows_afterwards() -> None:
     np.testing.assert_array_equal(model.predict(T), expected)
 
 
-def test_columns_count_by_their_relevance() -> None:
+def test_columns_count_by_their_lengthscales() -> None:
     rng = np.random.default_rng(0)
     X, T = rng.uniform(size=(400, 2)), rng.uniform(size=(50, 2))
     kernel = MaternKernel([0.2, 1e6])

@@ -56,7 +56,7 @@ class TestUpdate:
         assert_same(model, expected, T)
         assert_same(model, ExactGPRegressor(**given).fit(**part(slice(None))), T)
         assert model.error_.iterations <= TIGHT**2
-        np.testing.assert_allclose(model.relevance_, expected.relevance_, rtol=1e-12)
+        np.testing.assert_allclose(model.inverse_lengthscales_, expected.inverse_lengthscales_, rtol=1e-12)
 
     @pytest.mark.parametrize("trend", ["constant", "linear"])
     def test_of_few_modes_the_variance_is_theirs(self, trend: str) -> None:

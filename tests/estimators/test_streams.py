@@ -46,7 +46,7 @@ class TestUpdates:
             np.testing.assert_allclose(both(model, T), both(expected, T), rtol=0, atol=1e-8)
             weights = values["sample_weight"] if "sample_weight" in arguments else None
             assert model.center_ == pytest.approx(np.average(y, weights=weights), rel=1e-12)
-            np.testing.assert_allclose(model.relevance_, expected.relevance_, rtol=1e-10)
+            np.testing.assert_allclose(model.inverse_lengthscales_, expected.inverse_lengthscales_, rtol=1e-10)
         if "trend" in name:
             np.testing.assert_allclose(first.trend_.coef, expected.trend_.coef, rtol=0, atol=1e-7)
             np.testing.assert_allclose(first.trend_.intercept, expected.trend_.intercept, rtol=0, atol=1e-6)

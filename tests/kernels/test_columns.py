@@ -76,7 +76,7 @@ def test_a_column_that_no_part_sees_changes_nothing() -> None:
         expected = model.fit(X, y).predict(X, return_std=True)
         other = X.assign(other=1e6 * np.random.default_rng(2).normal(size=N))
         np.testing.assert_allclose(model.fit(other, y).predict(other, return_std=True), expected, atol=1e-6)
-        np.testing.assert_array_equal(model.relevance_[:3], 0.0)
+        np.testing.assert_array_equal(model.inverse_lengthscales_[:3], 0.0)
 
 
 def test_bounds_are_learned_in_the_units_of_the_columns() -> None:

@@ -81,7 +81,7 @@ class TestColumns:
         raw = np.column_stack((X * [1e6, 1e-6], np.full(60, 3.0), X[:, 0]))
         model = GPRegressor(kernel="matern32", random_state=0).fit(raw, y)
         assert np.isfinite(model.predict(raw)).all()
-        assert np.isfinite(model.relevance_).all()
+        assert np.isfinite(model.inverse_lengthscales_).all()
 
 
 @pytest.mark.usefixtures("small")

@@ -158,9 +158,9 @@ class TestParameters:
         X, y = draw_from(SMOOTH, 150)
         X = np.column_stack((X, np.random.default_rng(5).normal(size=150)))
         model = ExactGPRegressor("gaussian", ard=True, random_state=0).fit(X, y)
-        relevance = model.relevance_
-        np.testing.assert_allclose(relevance, X.std(axis=0) / model.kernel_.lengthscale)
-        assert 0.0 < relevance[2] < 0.1 * relevance[:2].min()
+        inverse = model.inverse_lengthscales_
+        np.testing.assert_allclose(inverse, X.std(axis=0) / model.kernel_.lengthscale)
+        assert 0.0 < inverse[2] < 0.1 * inverse[:2].min()
         assert model.kernel_.lengthscale[2] < 1e4
 
 

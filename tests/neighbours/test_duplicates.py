@@ -42,9 +42,11 @@ def test_copies_are_rows_with_equal_inputs_and_targets() -> None:
     ]
 
 
-def test_a_weight_above_one_counts_as_copies_and_one_below_does_not() -> None:
+def test_whole_weights_count_copies_and_others_count_none() -> None:
     X, y = rows(4)
-    assert copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 2.0]))) == 3
+    assert copies(Rows(X, y, np.array([3.0, 1.0, 1.0, 2.0]))) == 3
+    assert copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 2.0]))) == 0
+    assert copies(Rows(X[[0, 0, 1]], y[[0, 0, 1]], np.array([3.0, 0.5, 1.0]))) == 1
 
 
 def test_merged_copies_have_the_sum_of_their_weights_in_an_order_of_their_own() -> None:
@@ -175,11 +177,6 @@ def test_exchanged_columns_are_no_copies() -> None:
     assert copies(Rows(np.vstack((X, X[:, ::-1])), np.zeros(1000))) == 0
 
 
-def test_a_weight_counts_as_copies_of_its_row() -> None:
-    X, y = rows(4)
-    assert copies(Rows(X, y, np.array([3.0, 0.5, 1.0, 1.5]))) == 3
-
-
 def test_rows_that_differ_in_their_noise_alone_are_copies() -> None:
     X, y = np.array([[0.0], [0.0], [1.0]]), np.array([1.0, 1.0, 1.0])
     assert copies(Rows(X, y, None, np.array([0.1, 0.2, 0.1]))) == 1
@@ -274,7 +271,8 @@ def test_dropped_copies_are_as_if_they_had_not_been_there() -> None:
     np.testing.assert_array_equal(found.predict(NEW), once.predict(NEW))
     X, y, _ = repeated()  # with other y at one place: nothing is dropped
     assert len(dropped(Rows(X, y)).Y) == len(y)
-    assert dropped(Rows(X[:3], y[:3], np.array([0.5, 3.0, 1.0]))).weights.tolist() == [0.5, 1.0, 1.0]
+    assert dropped(Rows(X[:3], y[:3], np.array([2.0, 3.0, 1.0]))).weights is None
+    assert dropped(Rows(X[:3], y[:3], np.array([0.5, 3.0, 1.0]))).weights.tolist() == [0.5, 3.0, 1.0]
 
 
 def test_ways_to_treat_duplicates_that_are_refused() -> None:

@@ -73,7 +73,7 @@ def test_relevance_of_a_model_of_a_transformed_target_is_that_of_its_regressor()
 
 def test_what_has_no_lengthscale_is_refused() -> None:
     X, y = rows()
-    with pytest.raises(InputError, match=r"kernel has lengthscales.*no relevance_: its kernel has no lengthscale"):
+    with pytest.raises(InputError, match=r"kernel has lengthscales.*its kernel has no lengthscale"):
         plots.relevance(ExactGPRegressor(LinearKernel(), noise_variance=0.1).fit(X, y))
     with pytest.raises(InputError, match="kernel has lengthscales, such as GPRegressor"):
         plots.relevance(LinearRegression().fit(X, y))

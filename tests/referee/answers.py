@@ -381,7 +381,7 @@ def quantities(model: Any, T: Floats) -> dict[str, Callable[[], Any]]:
         "noise variance": lambda: model.noise_variance_,
         "noise variances": lambda: _several(model, "noise_variances_"),
         "parameters of the kernel": lambda: _parameters(model.kernel_),
-        "relevance": lambda: model.relevance_,
+        "inverse lengthscales": lambda: model.inverse_lengthscales_,
         "centroids": lambda: _some(model.centroids_),
         "number of centroids": lambda: len(model.centroids_),
         "reach": lambda: model.reach_,

@@ -42,7 +42,7 @@ def test_the_posterior_is_that_of_the_rows_in_any_order_of_arrival() -> None:
         start = first.posterior(CENTRED, start)
     last = first + whole.of(ROWS.take(slice(100, 120)))
     np.testing.assert_allclose(predicted(last, start), predicted(whole), rtol=0, atol=1e-12)
-    assert (last.n_rows, last.summary.n) == (120, pytest.approx(ROWS.total_weight))
+    assert (last.n_rows, last.summary.n) == (120, pytest.approx(ROWS.weights.sum()))
     np.testing.assert_allclose(last.targets.products, whole.targets.products)
     np.testing.assert_array_equal(last.rows.X, X)
 

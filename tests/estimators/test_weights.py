@@ -1,0 +1,103 @@
+"""`sample_weight`: precisions, against dense algebra, and counts where all are whole numbers."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize_scalar
+from scipy.spatial.distance import cdist
+from scipy.stats import multivariate_normal
+
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
+from lmgp.data import Rows
+from lmgp.posteriors.vecchia import VecchiaLikelihood
+
+KERNEL = GaussianKernel(0.8, 1.5)
+
+
+def function(X: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sin(3 * X[:, 0]) + X[:, 1] ** 2)
+
+
+def draw(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, (n, 2))
+    return X, function(X) + 0.1 * rng.normal(size=n), rng.uniform(0.5, 2.0, n)
+
+
+NEW = np.random.default_rng(9).uniform(-1.0, 1.0, (300, 2))
+
+
+def log_density(X: np.ndarray, y: np.ndarray, weights: np.ndarray, noise: float) -> float:
+    """log N(y | mean, K + σ²/w), written out: each row is there once."""
+    covariance = 1.5 * np.exp(-0.5 * cdist(X, X, "sqeuclidean") / 0.8**2) + np.diag(noise / weights)
+    return float(multivariate_normal(np.full(len(y), np.average(y, weights=weights)), covariance).logpdf(y))
+
+
+def test_the_learned_noise_is_the_likeliest_of_rows_that_count_once() -> None:
+    X, y, weights = draw(60)
+    loss = minimize_scalar(lambda log: -log_density(X, y, weights, math.exp(log)), bounds=(-9.0, 0.0), method="bounded")
+    model = ExactGPRegressor(KERNEL, random_state=0).fit(X, y, sample_weight=weights)
+    assert model.noise_variance_ == pytest.approx(math.exp(loss.x), rel=1e-3)
+    assert model.log_marginal_likelihood_ == pytest.approx(-loss.fun, rel=1e-6)
+
+
+def test_the_density_of_nearest_rows_is_dense_too() -> None:
+    X, y, weights = draw(60)
+    model = NearestNeighborsGPRegressor(kernel=KERNEL, noise_variance=0.02).fit(X, y, sample_weight=weights)
+    assert model.log_marginal_likelihood_ == pytest.approx(log_density(X, y, weights, 0.02), rel=1e-8)
+
+
+def test_the_slope_of_a_vecchia_likelihood_is_that_of_its_value() -> None:
+    X, y, weights = draw(60)
+    rows = Rows(X, y - np.average(y, weights=weights), weights)
+    likelihood = VecchiaLikelihood(rows, 60, 59, np.random.default_rng(0))
+    kernel = GaussianKernel(0.8, 1.5, lengthscale_bounds=(0.1, 10.0), variance_bounds=(0.1, 10.0))
+    likelihood.look_for_neighbours(np.ones(2))
+    free = np.append(kernel.theta, math.log(0.02))
+    terms, slope, _ = likelihood(kernel, free)
+    assert terms.sum() == pytest.approx(log_density(X, y, weights, 0.02), rel=1e-8)
+    expected = approx_fprime(free[-1:], lambda log: log_density(X, y, weights, math.exp(log[0])), 1e-6)
+    assert slope[-1] == pytest.approx(expected[0], rel=1e-4)
+
+
+@pytest.mark.parametrize("model", [ExactGPRegressor(random_state=0), GPRegressor(random_state=0)], ids=repr)
+def test_weights_that_are_no_counts_collapse_no_noise(model: Any) -> None:
+    X, y, weights = draw()
+    rmse = []
+    for given in (None, weights, np.full(200, 2.5)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X, y, sample_weight=given)
+        rmse.append(np.sqrt(np.mean((model.predict(NEW) - function(NEW)) ** 2)))
+        # All rows have a noise of .01: σ² is w times that of a row.
+        mean = 1.0 if given is None else given.mean()
+        assert 0.75 * mean < model.noise_variance_ / 0.01 < 1.25 * mean
+        assert model.learning_.n_copies == 0
+    np.testing.assert_allclose(rmse, rmse[0], rtol=0.25)
+
+
+@pytest.mark.parametrize("model", [ExactGPRegressor(random_state=0), GPRegressor(random_state=0)], ids=repr)
+def test_weights_of_one_change_nothing_and_the_unit_of_others_only_that_of_the_noise(model: Any) -> None:
+    X, y, weights = draw(120)
+    once = model.fit(X, y).predict(NEW, return_std=True)
+    np.testing.assert_array_equal(model.fit(X, y, sample_weight=np.ones(120)).predict(NEW, return_std=True), once)
+    mean, std = model.fit(X, y, sample_weight=weights).predict(NEW, return_std=True)
+    noise = model.noise_variance_
+    other, spread = model.fit(X, y, sample_weight=7.7 * weights).predict(NEW, return_std=True)
+    np.testing.assert_allclose(other, mean, atol=0.02 * np.ptp(mean))
+    np.testing.assert_allclose(spread, std, rtol=0.1)
+    assert model.noise_variance_ == pytest.approx(7.7 * noise, rel=0.05)
+
+
+def test_the_noise_of_rows_with_precisions_is_learned() -> None:
+    rng = np.random.default_rng(1)
+    X, weights = rng.uniform(-1.0, 1.0, (400, 2)), np.exp(rng.uniform(-4.0, 4.0, 400))
+    y = function(X) + 0.3 * rng.normal(size=400) / np.sqrt(weights)
+    model = ExactGPRegressor(random_state=0)
+    alike = np.mean((model.fit(X, y).predict(NEW) - function(NEW)) ** 2)
+    known = np.mean((model.fit(X, y, sample_weight=weights).predict(NEW) - function(NEW)) ** 2)
+    assert model.noise_variance_ == pytest.approx(0.09, rel=0.2)
+    assert known < alike
