@@ -1,5 +1,7 @@
 """Fisher scoring, against scipy's optimiser on the same objective."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -182,3 +184,25 @@ def test_never_ends_below_its_start() -> None:
         before = objective(start).value
         found = climb(objective, start, steps=3, tolerance=1e-3)
         assert objective(found.free).value >= before
+
+
+def test_a_step_that_gains_little_because_it_is_too_long_is_no_end() -> None:
+    class Parabola:
+        """−x², with an information that is too small: a step from −0.4 ends just short of 0.4."""
+
+        space = SimpleNamespace(bounds=np.array([[-10.0, 10.0]]))
+        n_rows = 1
+
+        def moved_to(self, _: Floats) -> bool:
+            return False
+
+        def __call__(self, free: Floats) -> Point:
+            value = -float(free @ free)
+            return Point(value, -2.0 * free, np.array([value]), lambda: np.array([[0.1981]]))
+
+    found = Climb(Parabola(), np.array([-0.4])).go_on(1, 1e-2)
+    assert 0.39 < found.free[0] < 0.4
+    assert not found.converged
+    found.go_on(20, 1e-2)
+    assert found.converged
+    assert abs(found.free[0]) < 0.1

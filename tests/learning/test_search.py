@@ -11,6 +11,7 @@ from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
+from lmgp.learning.scoring import Climb
 from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
 from lmgp.learning.space import Units
 from tests.learning.conftest import Draw
@@ -105,6 +106,20 @@ class TestVecchiaLikelihood:
     def test_fewer_rows_have_more_neighbours(self, n: int, n_neighbors: int, draw_from: Draw) -> None:
         trial = search(*draw_from(SMOOTH, n)).optimum(make_form("gaussian", False, 2)).trial
         assert (trial.n_rows, trial.n_neighbors) == (min(n, 200), n_neighbors)
+
+    def test_ends_where_a_step_gains_little_a_position(self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y = draw_from(SMOOTH, 200)
+        form = make_form("matern12+gaussian", True, 2)
+        found = search(X, y).optimum(form)
+        # Within a few times 5e-5 · 200 nats of where a climb ends that goes on from there.
+        onward = Climb(found.objective, found.free).go_on(60, 1e-6)
+        value = found.trial.log_likelihood * 200 + found.space.log_prior(found.free)[0]
+        assert found.converged
+        assert onward.at.value - value < 0.1
+        monkeypatch.setattr(searching, "GAIN", 1.0)
+        early = search(X, y).optimum(form)
+        assert early.converged
+        assert early.trial.log_likelihood * 200 + early.space.log_prior(early.free)[0] < value - 0.1
 
     def test_comes_near_the_exact_optimum(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 200)
