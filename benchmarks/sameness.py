@@ -4,19 +4,20 @@ Five draws of each set, of its first split: the rows as they are; in another ord
 moved; another `random_state`; and one thread in place of two. Each draw is fitted in a process of its own.
 
     python benchmarks/sameness.py [--data-dir DIR] [--sets NAME ...] [--draws 0 1 2 3 4]
-    python benchmarks/sameness.py --redraw  # the means and spreads alone, from the results
+    python benchmarks/sameness.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/sameness.json after every draw.
+Writes benchmarks/results/sameness.json after every draw, and the table in docs/learning.md.
 """
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import warnings
 
 import numpy as np
-from common import RESULTS, timed, write
+from common import FIGURES, RESULTS, timed, write
 from quality import SETS, load
 from threadpoolctl import threadpool_limits
 
@@ -78,15 +79,19 @@ def measure(args):
             )
 
 
-def show():
-    """Print the mean and the spread of each set."""
+def write_page():
+    """Put the means and the ranges into the page, between its marks."""
     kept = json.loads((RESULTS / "sameness.json").read_text())
+    lines = ["| | draws | NLPD, mean | range | RMSE, mean | range |", "|---|---:|---:|---:|---:|---:|"]
     for name in (name for name in SETS if name in kept):
         nlpd, rmse = (np.array([run[key] for run in kept[name]]) for key in ("nlpd", "rmse"))
-        print(
-            f"{name}, {len(nlpd)} draws: NLPD {nlpd.mean():.3f}, {nlpd.min():.3f} to {nlpd.max():.3f}; "
-            f"RMSE {rmse.mean():.4f}, {rmse.min():.4f} to {rmse.max():.4f}"
+        lines.append(
+            f"| {name} | {len(nlpd)} | {nlpd.mean():.3f} | {nlpd.min():.3f} to {nlpd.max():.3f} "
+            f"| {rmse.mean():.4f} | {rmse.min():.4f} to {rmse.max():.4f} |"
         )
+    page = FIGURES / "learning.md"
+    block = "<!-- sameness -->\n" + "\n".join(lines) + "\n<!-- end -->"
+    page.write_text(re.sub(r"<!-- sameness -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
 
 
 def main():
@@ -94,7 +99,7 @@ def main():
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--draws", nargs="+", type=int, choices=range(5), default=list(range(5)))
     parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
-    parser.add_argument("--redraw", action="store_true", help="only print what is in the results")
+    parser.add_argument("--redraw", action="store_true", help="only write the table of what is in the results")
     parser.add_argument("--here", nargs=2, metavar=("NAME", "DRAW"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.here:
@@ -102,7 +107,7 @@ def main():
         return
     if not args.redraw:
         measure(args)
-    show()
+    write_page()
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def test_the_slope_of_a_vecchia_likelihood_is_that_of_its_value() -> None:
     rows = Rows(X, y - np.average(y, weights=weights), weights)
     likelihood = VecchiaLikelihood(rows, 60, 59, np.random.default_rng(0))
     kernel = GaussianKernel(0.8, 1.5, lengthscale_bounds=(0.1, 10.0), variance_bounds=(0.1, 10.0))
-    likelihood.look_for_neighbours(np.ones(2))
+    likelihood.look_for_neighbours(kernel)
     free = np.append(kernel.theta, math.log(0.02))
     terms, slope, _ = likelihood(kernel, free)
     assert terms.sum() == pytest.approx(log_density(X, y, weights, 0.02), rel=1e-8)
