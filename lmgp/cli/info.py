@@ -72,7 +72,7 @@ def _of_targets(model: Any) -> dict[str, str]:
     observed = [f"{name:<{width}}  {_observed(noise)}" for name, noise in zip(names, model.noise_, strict=True)]
     kernel = f"{lines['kernel']}, of each target less its mean and over its scale"
     return {"targets": "\n".join(targets), "kernel": kernel, "observations": "\n".join(observed)} | {
-        name: told for name, told in lines.items() if name == "trend"
+        name: told for name, told in lines.items() if name in ("trend", "lengthscales")
     }
 
 
@@ -109,6 +109,11 @@ def _of_process(model: Any) -> dict[str, str]:
         lines["observations"] = _observed(model.noise_)
     if model.trend_ is not None:
         lines["trend"] = str(model.trend_)
+    if model.kernel_.can("metric"):
+        names, inverse = model._names(), model.inverse_lengthscales_
+        labels = [f"column {j}" for j in range(len(inverse))] if names is None else list(map(str, names))
+        told = [f"{labels[j]} {1.0 / inverse[j]:.3g}" for j in np.argsort(-inverse, kind="stable") if inverse[j]]
+        lines["lengthscales"] = f"{_listed(told)} standard deviations of the column"
     return lines
 
 

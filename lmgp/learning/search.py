@@ -115,7 +115,7 @@ class Search:
             return Climb(ExactObjective(self.rows, space), start).go_on()
         if self.exact:
             return self._by_exact_likelihood(self.rows, space, start)
-        # A Vecchia likelihood of few positions is no way in between: sums of many columns overfit it, and end lower.
+        # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
         start = self._by_exact_likelihood(some, space, start).free
         n_positions = min(len(self.rows), MOST_POSITIONS)
         likelihood = self._likelihood(self.rows, n_positions, math.isqrt(MOST_SQUARES // n_positions))

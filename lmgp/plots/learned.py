@@ -1,4 +1,4 @@
-"""What was learned and chosen: the relevance of columns, divergences over size, and columns of a map by degree."""
+"""What was learned and chosen: inverse lengthscales, divergences over size, and columns of a map by degree."""
 
 import os
 from collections.abc import Mapping
@@ -35,15 +35,15 @@ COLUMNS = ["label", "size", "kl"]
 LONGEST = 24
 
 
-def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
-    """Draw how much each column counts: its standard deviation over its learned lengthscale, the largest on top.
+def inverse_lengthscales(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw the standard deviation of each column over its learned lengthscale, the largest on top.
 
     Parameters
     ----------
     model : fitted regressor
         One of this package, or a pipeline that ends in one.
     most : int, default=20
-        The number of columns that are drawn, the most relevant ones.
+        The number of columns that are drawn, those with the shortest lengthscales.
     ax : matplotlib.axes.Axes, optional
         Those of a new figure if not given.
 
@@ -62,7 +62,7 @@ def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     >>> from lmgp import ExactGPRegressor, GaussianKernel, plots
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
     >>> model = ExactGPRegressor(GaussianKernel([0.5, 2.0, 8.0]), noise_variance=0.01).fit(X, X[:, 0])
-    >>> [label.get_text() for label in plots.relevance(model).get_yticklabels()]
+    >>> [label.get_text() for label in plots.inverse_lengthscales(model).get_yticklabels()]
     ['column 2', 'column 1', 'column 0']
     """
     last = final_step(model)
@@ -70,7 +70,8 @@ def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
         values = np.asarray(last.inverse_lengthscales_)
     except AttributeError as error:
         raise InputError(
-            f"Relevance is drawn of a regressor of lmgp whose kernel has lengthscales, such as GPRegressor. {error}"
+            "Inverse lengthscales are drawn of a regressor of lmgp whose kernel has lengthscales, such as GPRegressor. "
+            f"{error}"
         ) from error
     if most < 1:
         raise InputError(f"most must be at least 1; got {most}.")
@@ -84,7 +85,7 @@ def relevance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
     ax.set_ylim(middle - half, middle + half)
     if len(order) > 10:
         ax.tick_params(axis="y", labelsize="small")
-    ax.set_xlabel("relevance: s.d. of the column over its lengthscale", loc="right")
+    ax.set_xlabel("s.d. of the column over its lengthscale", loc="right")
     if len(order) < len(values):
         ax.set_title(f"{len(order)} of {len(values)} columns", fontsize="small")
     return ax

@@ -12,7 +12,7 @@ from lmgp.errors import InputError
 from lmgp.plots import html
 from lmgp.plots.canvas import HEIGHT, WIDTH, final_step, new_figure, render
 from lmgp.plots.fields import band, centroids, map
-from lmgp.plots.learned import allocation, kl_height, kl_over_size, relevance, short
+from lmgp.plots.learned import allocation, inverse_lengthscales, kl_height, kl_over_size, short
 from lmgp.plots.scores import calibration, prediction
 
 # Dots an inch of the images, about twice those of a narrow screen.
@@ -75,7 +75,7 @@ def page(
         _draw_predictions(draw, target, *predictions[1:])
     if rows is not None:
         _draw_fields(draw, model, target, level, rows, predictions)
-    draw("relevance", lambda ax: relevance(model, ax=ax))
+    draw("inverse_lengthscales", lambda ax: inverse_lengthscales(model, ax=ax))
     with suppress(InputError):  # nothing with a size was measured
         draw("kl", lambda ax: kl_over_size(model, ax=ax), height=kl_height(model))
     draw("allocation", lambda ax: allocation(model, ax=ax))
@@ -134,4 +134,4 @@ def _left_out(model: Any, *, has_table: bool, has_extent: bool) -> Iterator[str]
         what = "The band" if n_columns == 1 else "The map"
         yield f"{what}: the file does not say where the training rows are. Give a table, whose extent is drawn."
     if not kernel.can("metric"):
-        yield "The relevance of columns: the kernel has no lengthscale."
+        yield "The inverse lengthscales of columns: the kernel has no lengthscale."

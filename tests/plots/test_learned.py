@@ -1,4 +1,4 @@
-"""Relevance, allocation, and divergences over size."""
+"""Inverse lengthscales, allocation, and divergences over size."""
 
 from collections import Counter
 from pathlib import Path
@@ -42,43 +42,43 @@ def names(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-# ------------------------------------------------------------------------------------------------------------ relevance
+# ------------------------------------------------------------------------------------------------- inverse lengthscales
 
 
-def test_relevance_is_standard_deviation_over_lengthscale() -> None:
+def test_inverse_lengthscales_are_standard_deviations_over_lengthscales() -> None:
     X, y = rows()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1).fit(frame, y)
     expected = X.std(axis=0) / [8.0, 0.5, 2.0]
-    ax = plots.relevance(model)
+    ax = plots.inverse_lengthscales(model)
     np.testing.assert_allclose(bars(ax), np.sort(expected))
     assert names(ax) == ["a", "c", "b"]
-    few = plots.relevance(model, most=2)
+    few = plots.inverse_lengthscales(model, most=2)
     np.testing.assert_allclose(bars(few), np.sort(expected)[1:])
     assert few.get_title() == "2 of 3 columns"
 
 
-def test_relevance_of_a_pipeline_is_that_of_its_last_step() -> None:
+def test_inverse_lengthscales_of_a_pipeline_are_those_of_its_last_step() -> None:
     X, y = rows()
     pipeline = make_pipeline(StandardScaler(), ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1))
-    np.testing.assert_allclose(bars(plots.relevance(pipeline.fit(X, y))), [1 / 8, 1 / 2, 2.0])
+    np.testing.assert_allclose(bars(plots.inverse_lengthscales(pipeline.fit(X, y))), [1 / 8, 1 / 2, 2.0])
 
 
-def test_relevance_of_a_model_of_a_transformed_target_is_that_of_its_regressor() -> None:
+def test_inverse_lengthscales_of_a_model_of_a_transformed_target_are_those_of_its_regressor() -> None:
     X, y = rows()
     inner = ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1)
     model = TransformedTargetRegressor(inner, func=np.exp, inverse_func=np.log).fit(X, y)
-    np.testing.assert_allclose(bars(plots.relevance(model)), np.sort(X.std(axis=0) / [8.0, 0.5, 2.0]))
+    np.testing.assert_allclose(bars(plots.inverse_lengthscales(model)), np.sort(X.std(axis=0) / [8.0, 0.5, 2.0]))
 
 
 def test_what_has_no_lengthscale_is_refused() -> None:
     X, y = rows()
     with pytest.raises(InputError, match=r"kernel has lengthscales.*its kernel has no lengthscale"):
-        plots.relevance(ExactGPRegressor(LinearKernel(), noise_variance=0.1).fit(X, y))
+        plots.inverse_lengthscales(ExactGPRegressor(LinearKernel(), noise_variance=0.1).fit(X, y))
     with pytest.raises(InputError, match="kernel has lengthscales, such as GPRegressor"):
-        plots.relevance(LinearRegression().fit(X, y))
+        plots.inverse_lengthscales(LinearRegression().fit(X, y))
     with pytest.raises(InputError, match="most must be at least 1"):
-        plots.relevance(ExactGPRegressor(GaussianKernel(), noise_variance=0.1).fit(X, y), most=0)
+        plots.inverse_lengthscales(ExactGPRegressor(GaussianKernel(), noise_variance=0.1).fit(X, y), most=0)
 
 
 # ----------------------------------------------------------------------------------------------------------- allocation
