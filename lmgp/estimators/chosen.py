@@ -26,6 +26,7 @@ from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -228,7 +229,8 @@ class GPRegressor(GaussianProcess):
         n_predict = len(rows) if self.n_predict is None else int(self.n_predict)
         allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
         n_columns = rows.n_targets + (1 + rows.X.shape[1] if self._has_trend else 0)
-        first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
+        # What serves one target serves all, and rows in any order.
+        first = rows.with_targets(rows.Y[:, :1]).take(steady_order(rows))
         return choose(allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns)
 
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:

@@ -19,6 +19,7 @@ from lmgp.errors import InputError
 from lmgp.estimators.robust import robust_fit
 from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import HeldOut
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
@@ -116,9 +117,9 @@ def _observation_noises(
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them."""
-    rows = fit.posterior.rows
-    index = np.sort(rng.permutation(len(rows))[:MOST_ROWS])
-    parts = [(*fit.without_each(index), True)]
+    order = steady_order(fit.posterior.rows)
+    rows = fit.posterior.rows.take(order)
+    parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
         for _ in range(N_REGIONS):
@@ -147,7 +148,9 @@ def left_out_by_folds(
     of_rows = {name: values for name, values in of_rows.items() if values is not None}
     weights = of_rows.get("sample_weight", 1.0)
     kept = np.flatnonzero(np.broadcast_to(weights, len(of_rows["y"])) > 0.0)  # rows of weight zero are none
-    folds = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
+    folds = np.empty(len(kept), dtype=np.intp)  # in whatever order the rows come
+    by_size = np.argsort(np.asarray(of_rows["y"], dtype=np.float64).ravel()[kept], kind="stable")
+    folds[by_size] = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
     of_folds = []
     for fold in range(N_FOLDS):
         train, test = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The gradient of a squared distance below this multiple of the mean square of a row is made of differences.
 CLOSE = 1e-10
 
-# Batches of at least this number of columns take products of matrices, which are quicker from there on.
+# Rows of at least this number of columns take products of matrices, which are quicker from there on.
 COLUMNS = 10
 
 # Products lose the digits of a square below this multiple of ‖z‖²: such squares are made of differences.
@@ -22,8 +22,7 @@ CANCELLED = 1e-6
 
 
 def _squares(X: Tensor, Z: Tensor) -> Tensor:
-    batched = max(X.ndim, Z.ndim) > 2
-    return _by_products(X, Z) if batched and X.shape[-1] >= COLUMNS else _by_differences(X, Z)
+    return _by_products(X, Z) if X.shape[-1] >= COLUMNS else _by_differences(X, Z)
 
 
 def _by_differences(X: Tensor, Z: Tensor) -> Tensor:

@@ -82,16 +82,18 @@ class VecchiaObjective:
         """Return the value and its derivatives."""
         terms, gradient, of_sample = self._of_sample(free)
         prior, slope = self.space.log_prior(free)
-        information = self.space.information(of_sample) + self.space.prior_information
-        return Point(float(terms.sum()) + prior, self.space.gradient(gradient) + slope, terms, lambda: information)
+        information = of_sample + self.space.prior_information
+        return Point(float(terms.sum()) + prior, gradient + slope, terms, lambda: information)
 
     def information(self, free: Floats, n_rows: int) -> Floats:
         """Return the information of a number of rows, estimated from that of the positions, with the prior."""
-        of_rows: Floats = self.space.information(self._of_sample(free)[2]) * (n_rows / self.n_rows)
+        of_rows: Floats = self._of_sample(free)[2] * (n_rows / self.n_rows)
         return of_rows + self.space.prior_information
 
     def _of_sample(self, free: Floats) -> tuple[Floats, Floats, Floats]:
-        return self.likelihood(self.space.form.kernel, self.space.logarithms(free))
+        form, n = self.space.form, len(free)
+        terms, gradient, information = self.likelihood(form.kernel, self.space.logarithms(free), form.ties)
+        return terms, gradient[:n], information[:n, :n]  # by the noise variance, too, only where it is free
 
 
 class ExactObjective:

@@ -16,6 +16,7 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
+from lmgp.learning.screening import screened
 from lmgp.learning.space import Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.likelihood import log_likelihood
@@ -98,19 +99,20 @@ class Search:
 
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
-        start, space = perf_counter(), Space(form, self.units, self.noise_variance)
-        climb = self._climbed(space)
+        begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
+        some = self.rows.take(np.random.default_rng(self.seed).permutation(len(self.rows))[:FIRST_ROWS])
+        starts = with_periods(self._starts(space), space, self.rows)
+        start = max(starts, key=lambda free: _value(some, space, free))
+        space, start = screened(ExactObjective(some, space), start)
+        climb = self._climbed(space, some, start)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
             form.name, form.ard, len(free), objective.name, objective.n_rows, objective.n_neighbors, value,
-            objective.standard_error(climb.at.terms), seconds=perf_counter() - start,
+            objective.standard_error(climb.at.terms), seconds=perf_counter() - begin,
         )  # fmt: skip
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
 
-    def _climbed(self, space: Space) -> Climb:
-        starts = list(with_periods(self._starts(space), space, self.rows))
-        some = self.rows.take(np.random.default_rng(self.seed).permutation(len(self.rows))[:FIRST_ROWS])
-        start = max(starts, key=lambda free: _value(some, space, free))
+    def _climbed(self, space: Space, some: Rows, start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
             return Climb(ExactObjective(self.rows, space), start).go_on()
         if self.exact:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from lmgp.data import Floats, Indices, Rows, column_deviations, column_scales
 from lmgp.errors import InputError
@@ -215,13 +214,6 @@ class Space:
     def gradient(self, by_logarithms: Floats) -> Floats:
         """Turn a gradient by `logarithms` into one by the free numbers."""
         return np.bincount(self.index, by_logarithms[: len(self.index)], minlength=len(self.bounds)).astype(np.float64)
-
-    def information(self, by_logarithms: Floats) -> Floats:
-        """Turn an information matrix of `logarithms` into that of the free numbers."""
-        n = len(self.index)
-        sums = csr_array((np.ones(n), (self.index, np.arange(n))), shape=(len(self.bounds), n))
-        found: Floats = sums @ (sums @ by_logarithms[:n, :n]).T
-        return found
 
     def log_prior(self, free: Floats) -> tuple[float, Floats]:
         """Return the logarithm of the prior density, and its gradient."""

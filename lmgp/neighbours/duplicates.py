@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from lmgp.data import Rows
+from lmgp.data import Indices, Rows
 from lmgp.errors import InputError
 from lmgp.neighbours.placement import place_keys
 
@@ -27,24 +27,28 @@ def merged_copies(rows: Rows) -> Rows:
     -------
     Rows
         In an order that shifts and other units of X and y leave as it is; without weights where all are 1.
-
-    Notes
-    -----
-    Rows are ordered by y, which rotations of X do not change either, and those of equal y by
-    `lmgp.neighbours.placement.place_keys`.
     """
-    own = () if rows.noise_variances is None else (rows.noise_variances,)
-    targets = tuple(rows.Y.T)
+    order = steady_order(rows)
     if rows.weights is not None and rows.counts is None:
-        return rows.take(np.lexsort((rows.weights, place_keys(rows.X), *own, *targets)))
-    order = np.lexsort((place_keys(rows.X), *own, *targets))
+        return rows.take(order)
+    own = () if rows.noise_variances is None else (rows.noise_variances,)
     starts = np.ones(len(order), dtype=bool)
-    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *targets, *own)], axis=0)
+    starts[1:] = np.any([np.diff(values[order]) != 0 for values in (*rows.X.T, *rows.Y.T, *own)], axis=0)
     first = np.flatnonzero(starts)
     kept = rows.take(order[first])
     counts = np.ones(len(order)) if rows.counts is None else rows.counts
     totals = np.add.reduceat(counts[order], first)
     return Rows(kept.X, kept.Y, None if np.all(totals == 1.0) else totals, kept.noise_variances)
+
+
+def steady_order(rows: Rows) -> Indices:
+    """Return an order of rows in which those of another order, or with other units of X and y, come alike.
+
+    They come by y, which rotations of X do not change either, and those of equal y by
+    `lmgp.neighbours.placement.place_keys`.
+    """
+    weights, own = (() if of_rows is None else (of_rows,) for of_rows in (rows.weights, rows.noise_variances))
+    return np.lexsort((*weights, place_keys(rows.X), *own, *rows.Y.T))
 
 
 def count_copies(merged: Rows) -> int:
@@ -62,7 +66,7 @@ def count_copies(merged: Rows) -> int:
     Examples
     --------
     >>> import numpy as np
-    >>> from lmgp.data import Rows
+    >>> from lmgp.data import Indices, Rows
     >>> X = np.array([[0.0, 1.0], [0.0, 1.0], [0.0, 1.0]])
     >>> count_copies(merged_copies(Rows(X, np.array([5.0, 5.0, 6.0]))))
     1
@@ -90,7 +94,7 @@ def averaged(rows: Rows) -> Rows:
     Examples
     --------
     >>> import numpy as np
-    >>> from lmgp.data import Rows
+    >>> from lmgp.data import Indices, Rows
     >>> averaged(Rows(np.array([[2.0], [1.0], [2.0]]), np.array([5.0, 7.0, 6.0])))
     Rows(X=array([[2.], [1.]]), Y=array([[5.5],
            [7. ]]), weights=array([2., 1.]), noise_variances=None)

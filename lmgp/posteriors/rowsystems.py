@@ -45,7 +45,7 @@ vector, matrix, indices, many_indices = (
     types.Array(kind, n_axes, "C", readonly=True)
     for kind, n_axes in ((real, 1), (real, 2), (types.intp, 1), (types.intp, 2))
 )
-KERNEL = (indices, many_indices, matrix, vector, vector)
+KERNEL = (indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
 
 
@@ -150,6 +150,19 @@ def _difference(x, first, last, found):
 
 
 @exact
+def _differences(columns, n, first, last, found):
+    """Write the sum over a group of columns."""
+    _difference(columns[0, :n], first, last, found)
+    for column in range(1, len(columns)):
+        start, x = 0, columns[column, :n]
+        for i in range(first, last):
+            after, into, own = x[i + 1 :], found[start : start + n - i - 1], x[i]
+            for j in range(len(after)):
+                into[j] += (after[j] - own) * (after[j] - own)
+            start += len(after)
+
+
+@exact
 def _tile(first, n):
     """Return up to which row all pairs with later rows are taken at a time, and their number."""
     last, pairs = first + 1, n - first - 1
@@ -176,16 +189,16 @@ def _dot(left, right):
 @exact
 def _covariances(kernel, points, n, difference, squares, values):
     """Write r² and the values of each part of the kernel, of all pairs of n points."""
-    profiles, _, ratios, variances, alphas = kernel
+    profiles, _, _, groups, ratios, variances, alphas = kernel
     first, start = 0, 0
     while first < n:
         last, pairs = _tile(first, n)
         of_tile = difference[:pairs]
         squares[:, start : start + pairs] = 0.0
-        for column in range(len(points)):
-            _difference(points[column, :n], first, last, of_tile)
+        for group in range(len(groups) - 1):
+            _differences(points[groups[group] : groups[group + 1]], n, first, last, of_tile)
             for part in range(len(profiles)):
-                _add(ratios[part, column], of_tile, squares[part, start : start + pairs])
+                _add(ratios[part, group], of_tile, squares[part, start : start + pairs])
         for part in range(len(profiles)):
             r2, into = squares[part, start : start + pairs], values[part, start : start + pairs]
             _evaluate(profiles[part], alphas[part], variances[part], r2, into)
@@ -232,7 +245,7 @@ def _solve(kernel, scale, rows, near, test, room):
     """Solve the system of the m rows near to a test: U, U⁻ᵀk and U⁻ᵀy beside each other; say whether it can be."""
     X, Y, noise, factor = rows
     system, points, difference, squares, values = room
-    m, prior, start = len(near), kernel[3].sum(), 0
+    m, prior, start = len(near), kernel[5].sum(), 0
     for column in range(len(points)):
         for i in range(m):
             points[column, i] = X[near[i], column] * scale[column]
@@ -251,10 +264,10 @@ def _solve(kernel, scale, rows, near, test, room):
 
 @kept(*KERNEL, vector, *ROWS, many_indices, matrix, real[:, ::1], real[::1], real[:, ::1], types.boolean[::1])
 def _predictions(
-    profiles, slots, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, means, reductions, surprises,
-    solved,
+    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, means,
+    reductions, surprises, solved,
 ):  # fmt: skip
-    kernel, rows, t = (profiles, slots, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     room = _room(kernel, X.shape[1], near.shape[1], t)
     system = room[0]
     for number in range(len(near)):
@@ -282,14 +295,14 @@ def _back(system, m, x):
 
 @exact
 def _derivatives(kernel, n, room, directions, work, found):
-    """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of all parameters."""
-    profiles, slots, ratios, variances, alphas = kernel
+    """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
+    profiles, slots, places, groups, ratios, variances, alphas = kernel
     _, points, difference, squares, values = room
     slope, weights, pulled = work
     first, start, u = 0, 0, directions[0, :n]
     for a in range(len(directions)):
         for part in range(len(profiles)):
-            found[a, slots[part, 1]] += variances[part] * _dot(u, directions[a, :n])
+            found[a, slots[part, 0]] += variances[part] * _dot(u, directions[a, :n])
     while first < n:
         last, pairs = _tile(first, n)
         for a in range(len(directions)):
@@ -302,26 +315,23 @@ def _derivatives(kernel, n, room, directions, work, found):
                 at += len(into)
         for part in range(len(profiles)):
             r2, k = squares[part, start : start + pairs], values[part, start : start + pairs]
-            by_lengthscale, by_variance, by_alpha = slots[part]
+            by_variance, by_alpha = slots[part]
             _slope(profiles[part], alphas[part], r2, k, slope)
             for a in range(len(directions)):
                 of_pairs, into = weights[a, :pairs], pulled[part, a, :pairs]
                 for p in range(pairs):
                     into[p] = of_pairs[p] * slope[p]
                 found[a, by_variance] += _dot(of_pairs, k)
-                if by_variance == by_lengthscale + 1:  # one for all columns
-                    found[a, by_lengthscale] += _dot(into, r2)
-                if by_alpha > 0:
+                if profiles[part] == RATIONAL_QUADRATIC:
                     for p in range(pairs):
                         x = r2[p] / (2.0 * alphas[part])
                         found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
-        for column in range(len(points)):
-            _difference(points[column, :n], first, last, difference)
+        for group in range(len(groups) - 1):
+            _differences(points[groups[group] : groups[group + 1]], n, first, last, difference)
             for part in range(len(profiles)):
-                slot = slots[part, 0] + column
-                if slots[part, 1] > slots[part, 0] + 1:
-                    for a in range(len(directions)):
-                        found[a, slot] += ratios[part, column] * _dot(pulled[part, a, :pairs], difference[:pairs])
+                for a in range(len(directions)):
+                    by_square = _dot(pulled[part, a, :pairs], difference[:pairs])
+                    found[a, places[part, group]] += ratios[part, group] * by_square
         first, start = last, start + pairs
 
 
@@ -330,13 +340,13 @@ def _derivatives(kernel, n, room, directions, work, found):
     real[::1], real[:, ::1],
 )  # fmt: skip
 def _conditionals(
-    profiles, slots, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own, shares, signs,
-    of_variance, squared, score, information,
+    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own, shares,
+    signs, of_variance, squared, score, information,
 ):  # fmt: skip
-    kernel, rows, t = (profiles, slots, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
     room = _room(kernel, X.shape[1], m, t)
-    system, by_noise = room[0], len(score) - 1
+    system, by_noise = room[0], len(score) - 2
     directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
     pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
     work = np.empty(PAIRS + m), np.empty((n_directions, PAIRS + m)), pulled
@@ -437,46 +447,71 @@ class RowSystems:
     Attributes
     ----------
     kernel : tuple of ndarray
-        Of each part its profile; where its first lengthscale, its variance and its alpha are among all parameters, the
-        last −1 where it has none; the squared ratio of each column's shortest lengthscale to its own; its variance; and
-        its alpha.
+        Of each part its profile; the places of its variance and its alpha among the free numbers; those of the
+        lengthscale of each group of columns; the first column of each group, and the end; the squared ratio of each
+        group's shortest lengthscale to its own; its variance; and its alpha. What is not free has the last place, after
+        that of the noise variance.
+    columns : ndarray of int of shape (d,)
+        The order of the columns: those with the same lengthscales in all parts, from the same free numbers, are a group
+        beside each other.
     scale : ndarray of shape (d,)
-        What columns are multiplied by: one over the shortest lengthscale of any part.
+        What columns, in this order, are multiplied by: one over the shortest lengthscale of any part.
     rows : tuple
-        X, Y, and the noise variances of rows, as the product of an array and a number.
-    free : ndarray of bool of shape (n_parameters,)
-        Which of the parameters are free.
+        X, with columns in this order, Y, and the noise variances of rows, as the product of an array and a number.
+    n_free : int
     """
 
     kernel: tuple[Any, ...]
+    columns: Indices
     scale: Floats
     rows: tuple[Floats, Floats, Floats, float]
-    free: NDArray[np.bool_]
+    n_free: int
 
     @classmethod
     def of(
-        cls, kernel: Kernel, theta: Floats | None, X: Floats, Y: Floats, noise: Floats, factor: float = 1.0
+        cls,
+        kernel: Kernel,
+        theta: Floats | None,
+        X: Floats,
+        Y: Floats,
+        noise: Floats,
+        factor: float = 1.0,
+        ties: Indices | None = None,
     ) -> Self | None:
-        """Return the systems of a kernel at given logarithms of its free parameters, if its parts are all radial."""
+        """Return the systems of a kernel at given logarithms of its free parameters, if its parts are all radial.
+
+        Of `ties`, each says which free number stands behind one of these; none is shared if they are not given.
+        """
         given = None if theta is None else torch.from_numpy(np.array(theta, dtype=np.float64))
         parts = kernel.radial_parts(kernel.values(given, torch.device("cpu")))
         if parts is None:
             return None
-        lengthscales = np.array([np.broadcast_to(part.lengthscale, X.shape[1]) for part in parts])
-        least, slots, start = lengthscales.min(axis=0), [], 0
+        free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
+        ties = np.arange(np.count_nonzero(free)) if ties is None else ties
+        n_free = int(ties.max(initial=-1)) + 1
+        place, slots, places, start = np.full(len(free), n_free + 1), [], [], 0
+        place[free] = ties
         for part in parts:
             by_variance, rational = start + part.lengthscale.size, part.profile == "rational_quadratic"
-            slots.append((start, by_variance, by_variance + 1 if rational else -1))
+            slots.append((place[by_variance], place[by_variance + 1] if rational else n_free + 1))
+            places.append(np.broadcast_to(place[start:by_variance], X.shape[1]))
             start = by_variance + (2 if rational else 1)
+        lengthscales = np.array([np.broadcast_to(part.lengthscale, X.shape[1]) for part in parts])
+        least = lengthscales.min(axis=0)
+        ratios, groups = np.square(least / lengthscales), dict[tuple[float, ...], list[int]]()
+        for column, alike in enumerate(np.vstack((ratios, places)).T.tolist()):
+            groups.setdefault(tuple(alike), []).append(column)
+        columns, first = np.concatenate(list(groups.values())), [some[0] for some in groups.values()]
         arrays = (
             np.array([PROFILES.index(part.profile) for part in parts], dtype=np.intp),
             np.array(slots, dtype=np.intp),
-            np.square(least / lengthscales),
+            np.ascontiguousarray(np.array(places, dtype=np.intp)[:, first]),
+            np.cumsum([0, *map(len, groups.values())]),
+            np.ascontiguousarray(ratios[:, first]),
             *(np.array([getattr(part, name) for part in parts]) for name in ("variance", "alpha")),
         )
-        free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
-        rows = (np.ascontiguousarray(X), np.ascontiguousarray(Y), noise, factor)
-        return cls(arrays, 1.0 / least, rows, free)
+        rows = (_ordered(X, columns), np.ascontiguousarray(Y), noise, factor)
+        return cls(arrays, columns, 1.0 / least[columns], rows, n_free)
 
     def predict(self, near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
         """Predict each test from the rows near to it.
@@ -499,14 +534,16 @@ class RowSystems:
         """
         n, t = len(near), self.rows[1].shape[1]
         found = np.empty((n, t)), np.empty(n), np.empty((n, t)), np.empty(n, dtype=bool)
-        _predictions(*self.kernel, self.scale, *self.rows, near, np.ascontiguousarray(tests), *found)
+        _predictions(*self.kernel, self.scale, *self.rows, near, _ordered(tests, self.columns), *found)
         return found
 
     def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
         """Evaluate the first two results of `conditionals` alone."""
         X, Y, noise, factor = self.rows
-        means, reductions, _, solved = self.predict(near, X[own])
-        variances = self.kernel[3].sum() + factor * noise[own] - reductions
+        tests = np.empty_like(X, shape=(len(own), X.shape[1]))
+        tests[:, self.columns] = X[own]
+        means, reductions, _, solved = self.predict(near, tests)
+        variances = self.kernel[5].sum() + factor * noise[own] - reductions
         variances[~solved | ~(variances > 0.0)] = np.nan
         return variances, (Y[own] - means) ** 2 / variances[:, None]
 
@@ -536,8 +573,12 @@ class RowSystems:
         score : ndarray of shape (n_free + 1,)
         information : ndarray of shape (n_free + 1, n_free + 1)
         """
-        n, t, size = len(near), self.rows[1].shape[1], len(self.free) + 1
+        n, t, size = len(near), self.rows[1].shape[1], self.n_free + 2
         found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
         _conditionals(*self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, *found)
-        kept = np.append(self.free, True)
-        return found[0], found[1], found[2][kept], found[3][np.ix_(kept, kept)]
+        return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
+
+
+def _ordered(X: Floats, columns: Indices) -> Floats:
+    """Return X with its columns in another order, and X itself where the order is the same."""
+    return np.ascontiguousarray(X if np.all(np.diff(columns) == 1) else X[:, columns])

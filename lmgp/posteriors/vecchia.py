@@ -181,14 +181,16 @@ class VecchiaLikelihood:
             nearest[members, : order.shape[1]] = np.take_along_axis(earlier, order, axis=1)
         return nearest
 
-    def __call__(self, kernel: Kernel, free: Floats) -> tuple[Floats, Floats, Floats]:
+    def __call__(self, kernel: Kernel, free: Floats, ties: Indices | None = None) -> tuple[Floats, Floats, Floats]:
         """Evaluate the sample and its derivatives.
 
         Parameters
         ----------
         kernel : Kernel
-        free : ndarray of shape (n_free + 1,)
+        free : ndarray of shape (n_theta + 1,)
             Logarithms of the kernel's free parameters and of the noise variance.
+        ties : ndarray of int of shape (n_theta,), optional
+            Which of n_free numbers stands behind each of the parameters; if not given, each has a number of its own.
 
         Returns
         -------
@@ -196,15 +198,16 @@ class VecchiaLikelihood:
             log p(y_t | y of its neighbours) of each position, in nats, times its share: their mean estimates that over
             all positions. Not finite where float64 does not allow a Cholesky factorisation.
         gradient : ndarray of shape (n_free + 1,)
-            Of their sum, by the logarithms of the kernel's free parameters and of the noise variance.
+            Of their sum, by these numbers and the logarithm of the noise variance.
         information : ndarray of shape (n_free + 1, n_free + 1)
             The expected Fisher information of the sample.
         """
-        systems, log_noise = self._systems(kernel, free), float(free[-1])
+        ties = np.arange(len(free) - 1) if ties is None else ties
+        systems, log_noise = self._systems(kernel, free, ties), float(free[-1])
 
         def evaluate(part: slice) -> tuple[Floats, Floats, Floats, Floats]:
             if systems is None:
-                return self._derivatives(kernel, free, part)
+                return self._derivatives(kernel, free, ties, part)
             drawn = self._near[part], self.positions[part], self._shares[part], self._signs[part]
             return systems.conditionals(*drawn, self._rows.noise_variances is None)
 
@@ -216,19 +219,21 @@ class VecchiaLikelihood:
         log_variances = np.log(2.0 * math.pi * np.concatenate(variances))
         return self._terms(log_variances, np.concatenate(squares), log_noise), slope, sum(informations)
 
-    def _systems(self, kernel: Kernel, free: Floats) -> "RowSystems | None":
+    def _systems(self, kernel: Kernel, free: Floats, ties: Indices | None = None) -> "RowSystems | None":
         """Return the compiled way, where there is one."""
         from lmgp.posteriors.rowsystems import RowSystems  # here, for it loads a compiler
 
         factor = math.exp(free[-1]) if self._rows.noise_variances is None else 1.0
-        return RowSystems.of(kernel, free[:-1], self._rows.X, self._rows.Y, self._noises, factor)
+        return RowSystems.of(kernel, free[:-1], self._rows.X, self._rows.Y, self._noises, factor, ties)
 
     def _terms(self, log_variances: Floats, squares: Floats, log_noise: float) -> Floats:
         terms: Floats = -0.5 * (log_variances[:, None] + squares).sum(axis=1)
         return self._shares * terms - self._repetitions(log_noise)
 
     @no_grad
-    def _derivatives(self, kernel: Kernel, free: Floats, part: slice) -> tuple[Floats, Floats, Floats, Floats]:
+    def _derivatives(
+        self, kernel: Kernel, free: Floats, ties: Indices, part: slice
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Evaluate positions as `RowSystems.conditionals`, by torch."""
         theta, sets, log_noise = torch.from_numpy(np.array(free[:-1], dtype=np.float64)), self._sets(part), free[-1]
         # A copy of the parameters for each position: its derivatives come apart from those of the others.
@@ -236,7 +241,8 @@ class VecchiaLikelihood:
         residual, variance, u, v = self._conditional(covariance, log_noise, part)
         pull, squared = residual / variance[:, None], residual.square() / variance[:, None]
         of_signs, of_pull = ((v * one[:, None]).sum(dim=-1) for one in (torch.from_numpy(self._signs[part]), pull))
-        by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part)
+        sums = torch.nn.functional.one_hot(torch.from_numpy(np.append(ties, ties.max(initial=-1) + 1))).double()
+        by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part) @ sums
         score = pulled + 0.5 * by_variance * ((squared - 1.0).sum(dim=1) / variance)[:, None]
         share, relative = torch.from_numpy(self._shares[part]), by_variance / variance[:, None]
         information = signed.T @ (signed * (share / variance)[:, None])

@@ -117,13 +117,11 @@ class TestCoordinates:
         assert one.logarithms(np.zeros(4))[-1] == math.log(0.3)
 
     @pytest.mark.parametrize("ard", [False, True])
-    def test_gradient_and_information_follow_the_chain_rule(self, ard: bool) -> None:
-        one, rng = space(ard=ard), np.random.default_rng(2)
-        n = len(one.logarithms(np.zeros(len(one.bounds))))
-        slope, root = rng.normal(size=n), rng.normal(size=(n, n))
+    def test_the_gradient_follows_the_chain_rule(self, ard: bool) -> None:
+        one = space(ard=ard)
+        slope = np.random.default_rng(2).normal(size=len(one.logarithms(np.zeros(len(one.bounds)))))
         jacobian = np.array([one.logarithms(unit) - one.logarithms(0.0 * unit) for unit in np.eye(len(one.bounds))]).T
         np.testing.assert_allclose(one.gradient(slope), jacobian.T @ slope)
-        np.testing.assert_allclose(one.information(root @ root.T), jacobian.T @ root @ root.T @ jacobian)
 
 
 class TestBounds:

@@ -65,6 +65,27 @@ class TestLikelihood:
         for compiled, expected in zip(*likelihoods(rows, RADIAL[name], 13, monkeypatch), strict=True):
             np.testing.assert_allclose(compiled, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
 
+    @pytest.mark.parametrize("third", [1.2, 0.7])
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_derivatives_by_tied_parameters_follow_the_chain_rule(
+        self, compiled: bool, third: float, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of which the first and the last column are a group, where their lengthscales are equal."""
+        kernel = MaternKernel([1.2, 0.8, third], smoothness=0.5) + RationalQuadraticKernel([0.9, 2.0, 0.9])
+        X, Y = cube(100, 2)
+        likelihood = VecchiaLikelihood(Rows(X, Y), 60, 9, np.random.default_rng(0))
+        likelihood.look_for_neighbours(kernel)
+        if not compiled:
+            by_torch(monkeypatch)
+        free, ties = np.append(kernel.theta, np.log(NOISE)), np.array([2, 0, 2, 1, 3, 0, 3, 4, 4])
+        jacobian = np.zeros((len(free), 6))
+        jacobian[np.arange(len(free)), np.append(ties, 5)] = 1.0
+        terms, slope, information = likelihood(kernel, free)
+        of_ties = likelihood(kernel, free, ties)
+        np.testing.assert_allclose(of_ties[0], terms)
+        np.testing.assert_allclose(of_ties[1], jacobian.T @ slope)
+        np.testing.assert_allclose(of_ties[2], jacobian.T @ information @ jacobian)
+
     @pytest.mark.parametrize("n_neighbors", [1, 7, 8, 9, 70])
     def test_of_several_targets(self, n_neighbors: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of which every number of neighbours has positions with fewer rows before them."""
