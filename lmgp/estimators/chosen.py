@@ -21,6 +21,7 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
+from lmgp.estimators.targets import warn_of_targets
 from lmgp.kernels.base import Kernel, require
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Average, Settings, Wanted
@@ -190,6 +191,10 @@ class GPRegressor(GaussianProcess):
         average = False if self._has_trend else self.average
         settings = super()._settings(n_inputs)
         return replace(settings, standardize=True, groups=groups.tolist(), average=average)
+
+    def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
+        super()._check_first(rows, names)
+        warn_of_targets(rows.Y, names, stacklevel=self._callers)
 
     def _coordinates(self, X: Floats) -> Floats:
         return X if self.metric is None else self._sphere.points(X)
