@@ -199,6 +199,9 @@ class GPRegressor(GaussianProcess):
     def _coordinates(self, X: Floats) -> Floats:
         return X if self.metric is None else self._sphere.points(X)
 
+    def _columns(self, coordinates: Floats) -> Floats:
+        return coordinates if self.metric is None else self._sphere.degrees(coordinates)
+
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
         return index if self.metric is None else self._sphere.places(index)
 

@@ -1,5 +1,5 @@
 from .fields import band, centroids, map
-from .learned import allocation, kl_over_size, relevance
+from .learned import allocation, importance, kl_over_size
 from .scores import calibration, prediction
 
 __all__ = [
@@ -7,8 +7,8 @@ __all__ = [
     "band",
     "calibration",
     "centroids",
+    "importance",
     "kl_over_size",
     "map",
     "prediction",
-    "relevance",
 ]

@@ -320,6 +320,7 @@ def test_info_shows_what_a_file_has(folder: Path, model: Any, capsys: pytest.Cap
     assert "model         GPRegressor, which chose ExactGPRegressor\n" in out
     assert f"kernel        {' '.join(repr(model.kernel_).split())}\n" in out
     assert f"variance {model.noise_variance_:.6g}, standard deviation" in out
+    assert re.search(r"importance    (lon|lat) \S+ ± \S+, (lon|lat) ", out)
     assert "rows kept   60\n" in out
     assert f"{(folder / 'model.lmgp').stat().st_size:,} bytes, written by lmgp {lmgp.__version__}" in out
     assert str(model.learning_) in out
