@@ -39,6 +39,7 @@ from lmgp.distributions.tails import with_heavy_tails
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
+from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.io.sources import RowSource
@@ -563,6 +564,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         -----
         ScaleWarning
             If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
+        OutlierWarning
+            If one row makes most of the standard deviation of a column, and the kernel is learned.
         """
         told = verbose or getattr(self, "verbose", False)
         with unchanged_on_failure(self), shown(told) if told else nullcontext():
@@ -576,6 +579,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                     "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
                 )
             inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+            if not isinstance(self.kernel, Kernel):
+                columns = getattr(self, "feature_names_in_", None)
+                warn_of_outlying_rows(inputs, columns, stacklevel=self._callers - 1)
             rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
             names = named_targets(y, target)
             self._check_first(rows, names)
