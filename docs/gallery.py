@@ -60,11 +60,11 @@ def against_truth():
     return plots.prediction(y, observed.mean(), observed.std())
 
 
-def inverse_lengthscales():
+def importance():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 6))
     y = np.sin(2.0 * X[:, 0]) + X[:, 3] ** 2 / 2.0 + 0.3 * X[:, 5] + 0.1 * rng.normal(size=300)
-    return plots.inverse_lengthscales(ExactGPRegressor(ard=True, random_state=0).fit(X, y))
+    return plots.importance(ExactGPRegressor(ard=True, random_state=0).fit(X, y))
 
 
 def kl_over_size():
@@ -94,7 +94,7 @@ IMAGES = {
     "map": map_of_two_columns,
     "calibration": lambda: plots.calibration(*scored()),
     "prediction": against_truth,
-    "inverse_lengthscales": inverse_lengthscales,
+    "importance": importance,
     "kl_over_size": kl_over_size,
     "allocation": allocation,
     "centroids": centroids,

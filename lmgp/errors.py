@@ -85,6 +85,14 @@ class ScaleWarning(UserWarning):
     """The columns of X differ a thousandfold in scale and one lengthscale serves all; the message names two of them."""
 
 
+class OutlierWarning(UserWarning):
+    """One row makes most of the standard deviation of a column of X; the message names both, and says what to do."""
+
+
+class TargetWarning(UserWarning):
+    """A target is none of a regression, but one of classes or counts; the message says what predictions then are."""
+
+
 class EmptyChunkWarning(UserWarning):
     """A chunk of a stream has no rows and is skipped; the message says which."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lmgp.data import Floats
 from lmgp.estimators.warping import LogScale
 
 # The columns of a model that lines name.
@@ -72,7 +73,7 @@ def _of_targets(model: Any) -> dict[str, str]:
     observed = [f"{name:<{width}}  {_observed(noise)}" for name, noise in zip(names, model.noise_, strict=True)]
     kernel = f"{lines['kernel']}, of each target less its mean and over its scale"
     return {"targets": "\n".join(targets), "kernel": kernel, "observations": "\n".join(observed)} | {
-        name: told for name, told in lines.items() if name in ("trend", "lengthscales")
+        name: told for name, told in lines.items() if name in ("trend", "lengthscales", "importance")
     }
 
 
@@ -114,7 +115,21 @@ def _of_process(model: Any) -> dict[str, str]:
         labels = [f"column {j}" for j in range(len(inverse))] if names is None else list(map(str, names))
         told = [f"{labels[j]} {1.0 / inverse[j]:.3g}" for j in np.argsort(-inverse, kind="stable") if inverse[j]]
         lines["lengthscales"] = f"{_listed(told)} standard deviations of the column"
+    if hasattr(model, "importance_"):
+        known = getattr(model, "feature_names_in_", None)
+        labels = [f"column {j}" for j in range(model.n_features_in_)] if known is None else list(map(str, known))
+        of_targets = zip(np.atleast_2d(model.importance_), np.atleast_2d(model.importance_error_), strict=True)
+        told = [_ranked(labels, values, errors) for values, errors in of_targets]
+        several = getattr(model, "target_names_", None)
+        pairs = [] if several is None else zip(map(str, several), told, strict=True)
+        lines["importance"] = "\n".join(f"of {name}: {one}" for name, one in pairs) or told[0]
     return lines
+
+
+def _ranked(labels: Sequence[str], values: Floats, errors: Floats) -> str:
+    """List columns with their importance, the largest first."""
+    order = np.argsort(-values, kind="stable")
+    return _listed([f"{labels[j]} {values[j]:.2g} ± {errors[j]:.1g}" for j in order])
 
 
 def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:

@@ -13,6 +13,9 @@ from lmgp.data import Floats
 LEAST_DEGREES = 2.2
 # Of more degrees of freedom, no number of rows that is met tells a t from a normal distribution.
 MOST_DEGREES = 1e4
+# The logarithm of the scale is at least that of the median error less this, and at most that of the largest error and
+# this.
+LONGEST = 20.0
 
 
 @dataclass(frozen=True)
@@ -40,16 +43,17 @@ class Student:
             Not all of them zero.
         weights : ndarray of shape (n,), optional
         """
-        largest = float(np.abs(errors).max())
-        typical = largest * math.sqrt(np.average(np.square(errors / largest), weights=weights))
+        sizes = np.abs(errors)
+        typical = float(np.median(sizes[sizes > 0.0]))  # no mean square, of which one error may be all
         relative = errors / typical
+        largest = math.log(float(sizes.max()) / typical)
 
         def loss(point: Floats) -> float:
             inverse, log_scale = point
             return -float(np.average(t.logpdf(relative, 1.0 / inverse, scale=math.exp(log_scale)), weights=weights))
 
-        bounds = (1.0 / MOST_DEGREES, 1.0 / LEAST_DEGREES), (None, None)
-        best = minimize(loss, (0.25, math.log(0.7)), method="L-BFGS-B", bounds=bounds)
+        bounds = (1.0 / MOST_DEGREES, 1.0 / LEAST_DEGREES), (-LONGEST, largest + LONGEST)
+        best = minimize(loss, (0.25, 0.0), method="L-BFGS-B", bounds=bounds)
         return cls(1.0 / float(best.x[0]), typical * math.exp(best.x[1]))
 
     def log_density(self, errors: Floats) -> Floats:

@@ -20,7 +20,8 @@ from lmgp.utils.progress import tried_kernel
 FEWEST_ROWS = 2001
 # Rows that are left out, and those from which each is predicted.
 N_ROWS, N_NEIGHBORS = 500, 128
-# The noise variance is divided by `STEP` as long as each division gains more than `LEAST_GAIN` nats a row.
+# The noise variance is divided by `STEP`, or down to the least one, as long as each division gains more than
+# `LEAST_GAIN` nats a row.
 STEP, LEAST_GAIN = 10.0, 0.01
 
 
@@ -53,13 +54,15 @@ def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> 
         errors = LeftOut(some.X, some.Y[:, 0], means[:, 0], std, np.ones(len(index), dtype=np.bool_)).errors
         return Student.fitted(errors, some.weights).log_density(errors) - np.log(std)
 
-    start, share, best = perf_counter(), 1.0, density(learned.noise_variance)
-    while learned.noise_variance * share / STEP >= least:
-        of_smaller = density(learned.noise_variance * share / STEP)
+    start, noise, best = perf_counter(), learned.noise_variance, density(learned.noise_variance)
+    while noise > least:
+        smaller = max(noise / STEP, least)
+        of_smaller = density(smaller)
         gain, error = mean_gain(best, of_smaller, some.weights)
         if gain <= max(error, LEAST_GAIN):
             break
-        share, best = share / STEP, of_smaller
+        noise, best = smaller, of_smaller
+    share = noise / learned.noise_variance
     if share == 1.0:
         return learned
     value, seconds = float(np.average(best, weights=some.weights)), perf_counter() - start

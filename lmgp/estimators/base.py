@@ -37,7 +37,9 @@ from lmgp.data import (
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, checked_noise, distribution
 from lmgp.distributions.tails import with_heavy_tails
 from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
+from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.io.sources import RowSource
@@ -116,6 +118,8 @@ class Fit:
         The distribution of new observations of each target. An empty tuple means normal distributions.
     average : tuple of WeightedKernel
         The kernels that are averaged, `kernel` first; an empty tuple means `kernel` alone.
+    importance : ndarray of shape (2, t, d) or None
+        How much each column matters, with standard errors; None where nobody asked for it yet, see `importances`.
     """
 
     kernel: Kernel
@@ -138,6 +142,7 @@ class Fit:
     selection: Selection | None = None
     noises: tuple[ObservationNoise, ...] = ()
     average: tuple[WeightedKernel, ...] = ()
+    importance: Floats | None = None
 
     @property
     def known_sums(self) -> Sums:
@@ -362,6 +367,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         The coefficients of the trend and their covariance, in the units of X and y; None of a constant.
     learning_ : Learning
         What was tried to learn the hyper-parameters. Printed, it is a table.
+    importance_, importance_error_ : ndarray of shape (d,)
+        How much each column matters, and the standard error: by how much the R² of rows left out falls when the values
+        of the column are shuffled among them. About 0 for a column that says nothing; it may exceed 1. Of up to 512
+        rows, predicted from the others by `kernel_`; for 10 rows or more.
     inverse_lengthscales_ : ndarray of shape (d,)
         One over the lengthscale of each column, that of a sum's `metric`, in standard deviations of the column: how
         often the function may turn over them. 0 for a constant column. For kernels with a lengthscale.
@@ -455,6 +464,33 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         return names
 
     @property
+    def importance_(self) -> Floats:
+        """By how much the R² of rows left out falls when each column is shuffled, (d,); of several targets, (t, d)."""
+        return np.asarray(self._of_targets(self._importances("importance_")[0]))
+
+    @property
+    def importance_error_(self) -> Floats:
+        """The standard errors of `importance_`, of the same shape."""
+        return np.asarray(self._of_targets(self._importances("importance_error_")[1]))
+
+    def _importances(self, name: str) -> Floats:
+        fit = self._state(name)
+        if fit.importance is None:
+            try:
+                rows = self._posterior().rows
+            except InputError as error:
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name}: it takes the training rows, and this model has not kept "
+                    "them. Fit it in memory, or let fit learn the kernel, which notes what columns matter."
+                ) from error
+            vars(fit)["importance"] = importances(
+                fit, rows, self._columns, self._coordinates
+            )  # kept, for it takes long
+        if fit.importance is None:
+            raise AttributeError(f"{type(self).__name__} has no {name}: it takes {FEWEST} training rows at least.")
+        return fit.importance
+
+    @property
     def inverse_lengthscales_(self) -> Floats:
         """One over the lengthscale of each column, in standard deviations of the column."""
         scales = self._state("inverse_lengthscales_").column_scales
@@ -529,6 +565,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         -----
         ScaleWarning
             If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
+        OutlierWarning
+            If one row makes most of the standard deviation of a column, and the kernel is learned.
         """
         told = verbose or getattr(self, "verbose", False)
         with unchanged_on_failure(self), shown(told) if told else nullcontext():
@@ -542,6 +580,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                     "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
                 )
             inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+            if not isinstance(self.kernel, Kernel):
+                columns = getattr(self, "feature_names_in_", None)
+                warn_of_outlying_rows(inputs, columns, stacklevel=self._callers - 1)
             rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
             names = named_targets(y, target)
             self._check_first(rows, names)
@@ -560,6 +601,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                     "duplicates": duplicates, "center": center,
                 }  # fmt: skip
                 self._fitted = with_noise(self, noise, given, of_noise)
+            if not self._all_given:  # a small part of the time that learning takes
+                rows = self._posterior().rows
+                noted = importances(self._fitted, rows, self._columns, self._coordinates)
+                self._fitted = replace(self._fitted, importance=noted)
         return self
 
     def _frozen(
@@ -677,6 +722,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     def _coordinates(self, X: Floats) -> Floats:
         """Return the columns that the kernel sees, of columns as they come."""
         return X
+
+    def _columns(self, coordinates: Floats) -> Floats:
+        """Return the columns as they come, of those that the kernel sees."""
+        return coordinates
 
     @property
     def _has_trend(self) -> bool:

@@ -21,12 +21,12 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
+from lmgp.estimators.targets import warn_of_targets
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
-from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -193,8 +193,15 @@ class GPRegressor(GaussianProcess):
         settings = super()._settings(n_inputs)
         return replace(settings, standardize=True, groups=groups.tolist(), average=average)
 
+    def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
+        super()._check_first(rows, names)
+        warn_of_targets(rows.Y, names, stacklevel=self._callers)
+
     def _coordinates(self, X: Floats) -> Floats:
         return X if self.metric is None else self._sphere.points(X)
+
+    def _columns(self, coordinates: Floats) -> Floats:
+        return coordinates if self.metric is None else self._sphere.degrees(coordinates)
 
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
         return index if self.metric is None else self._sphere.places(index)
@@ -229,8 +236,7 @@ class GPRegressor(GaussianProcess):
         n_predict = len(rows) if self.n_predict is None else int(self.n_predict)
         allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
         n_columns = rows.n_targets + (1 + rows.X.shape[1] if self._has_trend else 0)
-        # What serves one target serves all, and rows in any order.
-        first = rows.with_targets(rows.Y[:, :1]).take(steady_order(rows))
+        first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
         return choose(allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns)
 
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:

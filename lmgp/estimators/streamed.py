@@ -13,6 +13,7 @@ from lmgp.data import Rows, check_rows, known_centers, named_targets, validated_
 from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
+from lmgp.estimators.importance import importances
 from lmgp.estimators.rows_left_out import MOST_ROWS, with_noise_of_sample
 from lmgp.io.sources import Chunk
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
@@ -308,7 +309,9 @@ class StreamedGaussianProcess(GaussianProcess):
         assert isinstance(fit.recipe, AdditiveRecipe)  # of these regressors
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
         sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
-        return replace(fit, sums=sums)
+        of_sample = rows.with_targets(rows.Y[:, : len(fit.scales)] / fit.scales)
+        noted = None if self._all_given else importances(fit, of_sample, self._columns, self._coordinates)
+        return replace(fit, sums=sums, importance=noted)
 
     def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:
         """Return the sample that rows are drawn into to tell the noise; None of a normal one."""

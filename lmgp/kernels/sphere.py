@@ -131,6 +131,15 @@ class OnSphere:
         unit = np.column_stack((np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)))
         return np.column_stack((EARTH_RADIUS * unit, X[:, self.others]))
 
+    def degrees(self, points: Floats) -> Floats:
+        """Return the columns of which `points` were made, shape (n, d), with longitudes within [−180, 180]."""
+        x, y, z = points[:, :3].T
+        X = np.empty((len(points), self.n_inputs))
+        X[:, self.longitude] = np.degrees(np.arctan2(y, x))
+        X[:, self.latitude] = np.degrees(np.arctan2(z, np.hypot(x, y)))
+        X[:, self.others] = points[:, 3:]
+        return X
+
     def places(self, index: Iterable[int]) -> NDArray[np.intp]:
         """Say which columns of `points` some columns become: longitude x and y, latitude z."""
         of = {self.longitude: [0, 1], self.latitude: [2], **{j: [3 + k] for k, j in enumerate(self.others)}}

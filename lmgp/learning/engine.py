@@ -110,8 +110,8 @@ def learn(
         object, those parameters are learned that have a pair of bounds, such as
         ``MaternKernel(2.0, variance_bounds=(0.1, 10.0))``. None is "gaussian".
     ard : bool or "auto", default="auto"
-        Whether each column has a lengthscale of its own; "auto" is True. Where rows are few, the prior draws the
-        lengthscales together.
+        Whether columns have lengthscales of their own; "auto" is True. Where rows are few, the prior draws the
+        lengthscales together; of more than 20 columns, 20 have their own.
     noise_variance : float, optional
         In squared units of y; learned if not given.
     likelihood : {"auto", "exact", "vecchia"}, default="auto"
@@ -143,8 +143,10 @@ def learn(
     -----
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
-    kernel has one. Of more than `max_learning_rows` rows, that is Vecchia's likelihood, of at most 20,000 rows, each
-    given the 44 nearest rows before it in a random order, and more of them where there are fewer rows: 141 of 2,000.
+    kernel has one. Of more than 20 columns, those keep lengthscales of their own of which the likelihood asks most, by
+    its slope there, for a shorter one; all others share one. Of more than `max_learning_rows` rows, the likelihood is
+    Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
+    where there are fewer rows: 141 of 2,000.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what

@@ -1,5 +1,5 @@
 from .fields import band, centroids, map
-from .learned import allocation, inverse_lengthscales, kl_over_size
+from .learned import allocation, importance, kl_over_size
 from .scores import calibration, prediction
 
 __all__ = [
@@ -7,7 +7,7 @@ __all__ = [
     "band",
     "calibration",
     "centroids",
-    "inverse_lengthscales",
+    "importance",
     "kl_over_size",
     "map",
     "prediction",

@@ -164,7 +164,7 @@ def checked_rows(model: Any, X: ArrayLike | None, n_columns: int, what: str) -> 
     columns = "one input column" if n_columns == 1 else f"{n_columns} input columns"
     got = getattr(model, "n_features_in_", n_columns)
     if got != n_columns:
-        instead = {1: "plots.band", 2: "plots.map"}.get(got, "plots.inverse_lengthscales or plots.prediction")
+        instead = "plots.map" if got == 2 else "plots.band" if got == 1 else "plots.importance or plots.prediction"
         raise InputError(f"{what} is of {columns}; the model has {got}. Use {instead}.")
     if X is None:
         raise InputError(f"{what} needs rows X of shape (n, {n_columns}), whose extent it shows; got none.")

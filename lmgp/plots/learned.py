@@ -1,4 +1,4 @@
-"""What was learned and chosen: inverse lengthscales, divergences over size, and columns of a map by degree."""
+"""What was learned and chosen: the importance of columns, divergences over size, and columns of a map by degree."""
 
 import os
 from collections.abc import Mapping
@@ -35,15 +35,15 @@ COLUMNS = ["label", "size", "kl"]
 LONGEST = 24
 
 
-def inverse_lengthscales(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
-    """Draw the standard deviation of each column over its learned lengthscale, the largest on top.
+def importance(model: Any, *, most: int = 20, ax: Axes | None = None) -> Axes:
+    """Draw how much each column matters, `importance_`, with its standard error, the largest on top.
 
     Parameters
     ----------
     model : fitted regressor
-        One of this package, or a pipeline that ends in one.
+        One of this package and of one target, or a pipeline that ends in one.
     most : int, default=20
-        The number of columns that are drawn, those with the shortest lengthscales.
+        The number of columns that are drawn, the most important ones.
     ax : matplotlib.axes.Axes, optional
         Those of a new figure if not given.
 
@@ -54,38 +54,41 @@ def inverse_lengthscales(model: Any, *, most: int = 20, ax: Axes | None = None) 
     Raises
     ------
     InputError
-        If the model has no lengthscales.
+        If the model has no `importance_`, or several targets.
 
     Examples
     --------
     >>> import numpy as np
     >>> from lmgp import ExactGPRegressor, GaussianKernel, plots
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
-    >>> model = ExactGPRegressor(GaussianKernel([0.5, 2.0, 8.0]), noise_variance=0.01).fit(X, X[:, 0])
-    >>> [label.get_text() for label in plots.inverse_lengthscales(model).get_yticklabels()]
-    ['column 2', 'column 1', 'column 0']
+    >>> model = ExactGPRegressor(GaussianKernel(2.0), noise_variance=0.01).fit(X, 3.0 * X[:, 0] + X[:, 2])
+    >>> [label.get_text() for label in plots.importance(model).get_yticklabels()]
+    ['column 1', 'column 2', 'column 0']
     """
     last = final_step(model)
     try:
-        values = np.asarray(last.inverse_lengthscales_)
+        values, errors = last.importance_, last.importance_error_
     except AttributeError as error:
         raise InputError(
-            "Inverse lengthscales are drawn of a regressor of lmgp whose kernel has lengthscales, such as GPRegressor. "
-            f"{error}"
+            f"Importance is drawn of a regressor of lmgp that knows its training rows, such as GPRegressor. {error}"
         ) from error
+    if values.ndim > 1:
+        raise InputError(
+            f"Importance is drawn of one target; the model has {len(values)}: importance_ has all numbers."
+        )
     if most < 1:
         raise InputError(f"most must be at least 1; got {most}.")
-    known = last._names()
+    known = getattr(last, "feature_names_in_", None)
     names = [f"column {j}" for j in range(len(values))] if known is None else [short(str(name)) for name in known]
     order = np.argsort(-values, kind="stable")[:most][::-1]
     ax = axes_for(ax)
-    ax.barh(np.arange(len(order)), values[order], color=LINE)
+    ax.barh(np.arange(len(order)), values[order], xerr=errors[order], color=LINE, ecolor="black", capsize=2.0)
     ax.set_yticks(np.arange(len(order)), [names[j] for j in order])
     middle, half = 0.5 * (len(order) - 1), max(0.5 * len(order), 2.0)
     ax.set_ylim(middle - half, middle + half)
     if len(order) > 10:
         ax.tick_params(axis="y", labelsize="small")
-    ax.set_xlabel("s.d. of the column over its lengthscale", loc="right")
+    ax.set_xlabel("importance: fall of R² where the column is shuffled", loc="right")
     if len(order) < len(values):
         ax.set_title(f"{len(order)} of {len(values)} columns", fontsize="small")
     return ax

@@ -12,7 +12,7 @@ from lmgp.errors import InputError
 from lmgp.plots import html
 from lmgp.plots.canvas import HEIGHT, WIDTH, final_step, new_figure, render
 from lmgp.plots.fields import band, centroids, map
-from lmgp.plots.learned import allocation, inverse_lengthscales, kl_height, kl_over_size, short
+from lmgp.plots.learned import allocation, importance, kl_height, kl_over_size, short
 from lmgp.plots.scores import calibration, prediction
 
 # Dots an inch of the images, about twice those of a narrow screen.
@@ -75,7 +75,7 @@ def page(
         _draw_predictions(draw, target, *predictions[1:])
     if rows is not None:
         _draw_fields(draw, model, target, level, rows, predictions)
-    draw("inverse_lengthscales", lambda ax: inverse_lengthscales(model, ax=ax))
+    draw("importance", lambda ax: importance(model, ax=ax))
     with suppress(InputError):  # nothing with a size was measured
         draw("kl", lambda ax: kl_over_size(model, ax=ax), height=kl_height(model))
     draw("allocation", lambda ax: allocation(model, ax=ax))
@@ -125,7 +125,7 @@ def _draw_fields(
 
 def _left_out(model: Any, *, has_table: bool, has_extent: bool) -> Iterator[str]:
     """Say which figures that every model could have are not drawn, and what to do."""
-    n_columns, kernel = model.n_features_in_, final_step(model).kernel_
+    n_columns = model.n_features_in_
     if not has_table:
         yield "Prediction against truth, and calibration: these need a table that has the target."
     if n_columns > 2:
@@ -133,5 +133,5 @@ def _left_out(model: Any, *, has_table: bool, has_extent: bool) -> Iterator[str]
     elif not has_extent:
         what = "The band" if n_columns == 1 else "The map"
         yield f"{what}: the file does not say where the training rows are. Give a table, whose extent is drawn."
-    if not kernel.can("metric"):
-        yield "The inverse lengthscales of columns: the kernel has no lengthscale."
+    if not hasattr(final_step(model), "importance_"):
+        yield "The importance of columns: the model has neither it nor the training rows it takes. Fit it again."

@@ -9,6 +9,7 @@ from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 
 # Up to this number of rows, probes are drawn at random from all. Of more, they are drawn around some places, and the
@@ -67,7 +68,7 @@ class Probes:
         max_memory_gib : float
             For the exact GP.
         """
-        start, n = perf_counter(), len(rows)
+        start, n, rows = perf_counter(), len(rows), rows.take(steady_order(rows))
         most = min(MOST_ROWS, max_rows_within(max_memory_gib))
         few = n <= most
         if few:

@@ -323,6 +323,7 @@ def test_info_shows_what_a_file_has(folder: Path, model: Any, capsys: pytest.Cap
     shortest, longest = (f"{1.0 / one:.3g}" for one in sorted(model.inverse_lengthscales_, reverse=True))
     told = rf"lengthscales  (lon|lat) {shortest}, (lon|lat) {longest} standard deviations of the column\n"
     assert re.search(told, out)
+    assert re.search(r"importance    (lon|lat) \S+ ± \S+, (lon|lat) ", out)
     assert "rows kept   60\n" in out
     assert f"{(folder / 'model.lmgp').stat().st_size:,} bytes, written by lmgp {lmgp.__version__}" in out
     assert str(model.learning_) in out

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import lmgp
-from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, LocalizedGPRegressor, TaylorFeatures
+from lmgp import FeaturizedGPRegressor, GaussianKernel, LocalizedGPRegressor, TaylorFeatures
 from lmgp.cli import main
 from lmgp.metrics import nlpd, rmse
 from lmgp.sgd import KernelSGDRegressor
@@ -87,7 +87,7 @@ def test_a_table_gives_scores_first_and_then_all_figures(d: int, fitted: Callabl
     assert main(["plot", "model.lmgp", "test.csv", "--quiet"]) == 0
     page = Page("model.html")
     missing = ["Not drawn"] if d == 3 else []
-    figures = [*PREDICTIONS, *FIELDS[d], "Inverse lengthscales of columns"]
+    figures = [*PREDICTIONS, *FIELDS[d], "Importance of columns"]
     tried = ["Learning the kernel", "Choosing the model"]
     assert page.titles == ["Scores", "The model", "Figures", *figures, *missing, *tried]
     test, model = frame(20, d, seed=1), lmgp.load("model.lmgp")
@@ -129,7 +129,7 @@ def test_a_model_alone_shows_what_it_has(
     assert capsys.readouterr().out == "model.html\n"
     page = Page("model.html")
     assert [title for title in page.titles if title in [*PREDICTIONS, *field]] == field
-    assert "Inverse lengthscales of columns" in page.titles
+    assert "Importance of columns" in page.titles
     assert "scores need a table" in page.source
     assert "these need a table that has the target" in page.source
 
@@ -190,23 +190,21 @@ def test_a_model_saved_in_python_has_its_centroids_and_its_map(tmp_path: Path, m
     model.fit(table.iloc[:, :2].to_numpy(), table["price"]).save("model.lmgp")
     assert main(["plot", "model.lmgp", "--quiet"]) == 0
     alone = Page("model.html")
-    assert alone.titles[3:] == ["Inverse lengthscales of columns", "Columns of the map by degree", "Not drawn"]
+    assert alone.titles[3:] == ["Importance of columns", "Columns of the map by degree", "Not drawn"]
     assert "the file does not say where the training rows are" in alone.source
     assert main(["plot", "model.lmgp", "test.csv", "--target", "price", "--quiet"]) == 0
     assert Page("model.html").titles[3:] == [
-        *PREDICTIONS, *FIELDS[2], "Centroids and their reach",
-        "Inverse lengthscales of columns", "Columns of the map by degree",
+        *PREDICTIONS, *FIELDS[2], "Centroids and their reach", "Importance of columns", "Columns of the map by degree",
     ]  # fmt: skip
 
 
-def test_a_kernel_without_lengthscale_has_no_inverse_lengthscales(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_training_rows_has_no_importance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = frame(30, 3)
-    ExactGPRegressor(LinearKernel(), noise_variance=1.0).fit(table.iloc[:, :3], table["price"]).save("model.lmgp")
+    model = FeaturizedGPRegressor(kernel=GaussianKernel(1.0), noise_variance=1.0)
+    model.fit([(table.iloc[:, :3].to_numpy(), table["price"].to_numpy())]).save("model.lmgp")
     assert main(["plot", "model.lmgp", "--quiet"]) == 0
-    assert "the kernel has no lengthscale" in Page("model.html").source
+    assert "The importance of columns: the model has neither it" in Page("model.html").source
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

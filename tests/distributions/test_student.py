@@ -53,3 +53,12 @@ def test_no_other_point_is_likelier() -> None:
         lambda point: -stats.t.logpdf(errors, np.exp(point[0]), scale=np.exp(point[1])).sum(), (1.0, 0.0), tol=1e-10
     )
     assert -other.fun - found.log_density(errors).sum() < 1e-4 * len(errors)
+
+
+@pytest.mark.parametrize(("seed", "n_far", "far"), [(0, 1, 1e5), (1, 5, 1e4), (2, 2, 1e5), (2, 2, 1e8)])
+def test_is_the_likeliest_where_a_few_errors_are_far_off(seed: int, n_far: int, far: float) -> None:
+    errors = np.exp(np.random.default_rng(seed).normal(size=3000)) * stats.norm.rvs(size=3000, random_state=2)
+    errors[:n_far] *= far
+    grid = (Student(degrees, scale) for degrees in (2.2, 2.5, 3.0, 5.0, 50.0) for scale in np.geomspace(0.05, 50.0, 60))
+    best = max(one.log_density(errors).mean() for one in grid)
+    assert Student.fitted(errors).log_density(errors).mean() > best - 1e-6

@@ -178,7 +178,7 @@ def test_other_numbers_of_columns_are_refused() -> None:
         plots.band(two, X2)
     with pytest.raises(InputError, match=r"A map is of 2 input columns; the model has 1. Use plots.band."):
         plots.map(one, X1)
-    with pytest.raises(InputError, match=r"the model has 3. Use plots.inverse_lengthscales or plots.prediction."):
+    with pytest.raises(InputError, match=r"the model has 3. Use plots.importance or plots.prediction."):
         plots.map(three, X3)
     with pytest.raises(InputError, match=r"A band is of one input column; X has shape \(40, 2\)"):
         plots.band(one, X2)

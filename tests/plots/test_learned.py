@@ -1,4 +1,4 @@
-"""Inverse lengthscales, allocation, and divergences over size."""
+"""Importance, allocation, and divergences over size."""
 
 from collections import Counter
 from pathlib import Path
@@ -18,7 +18,6 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     GPRegressor,
-    LinearKernel,
     OptimizedMaclaurinFeatures,
     RandomFourierFeatures,
     TaylorFeatures,
@@ -42,43 +41,49 @@ def names(ax: Axes) -> list[str]:
     return [label.get_text() for label in ax.get_yticklabels()]
 
 
-# ------------------------------------------------------------------------------------------------- inverse lengthscales
+# ----------------------------------------------------------------------------------------------------------- importance
 
 
-def test_inverse_lengthscales_are_standard_deviations_over_lengthscales() -> None:
+def test_importance_is_drawn_with_its_standard_error() -> None:
     X, y = rows()
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1).fit(frame, y)
-    expected = X.std(axis=0) / [8.0, 0.5, 2.0]
-    ax = plots.inverse_lengthscales(model)
-    np.testing.assert_allclose(bars(ax), np.sort(expected))
-    assert names(ax) == ["a", "c", "b"]
-    few = plots.inverse_lengthscales(model, most=2)
-    np.testing.assert_allclose(bars(few), np.sort(expected)[1:])
+    model = ExactGPRegressor(GaussianKernel([2.0, 4.0, 6.0]), noise_variance=0.1).fit(frame, y + X[:, 2])
+    order = np.argsort(model.importance_)
+    ax = plots.importance(model)
+    np.testing.assert_allclose(bars(ax), model.importance_[order])
+    assert names(ax) == ["b", "a", "c"]
+    (lines,) = ax.collections
+    half = [np.ptp(segment[:, 0]) / 2.0 for segment in lines.get_segments()]
+    np.testing.assert_allclose(half, model.importance_error_[order])
+    few = plots.importance(model, most=2)
+    np.testing.assert_allclose(bars(few), model.importance_[order][1:])
     assert few.get_title() == "2 of 3 columns"
 
 
-def test_inverse_lengthscales_of_a_pipeline_are_those_of_its_last_step() -> None:
+def test_importance_of_a_pipeline_is_that_of_its_last_step() -> None:
     X, y = rows()
-    pipeline = make_pipeline(StandardScaler(), ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1))
-    np.testing.assert_allclose(bars(plots.inverse_lengthscales(pipeline.fit(X, y))), [1 / 8, 1 / 2, 2.0])
+    pipeline = make_pipeline(StandardScaler(), ExactGPRegressor(GaussianKernel(2.0), noise_variance=0.1)).fit(X, y)
+    np.testing.assert_allclose(bars(plots.importance(pipeline)), np.sort(pipeline[-1].importance_))
 
 
-def test_inverse_lengthscales_of_a_model_of_a_transformed_target_are_those_of_its_regressor() -> None:
+def test_importance_of_a_model_of_a_transformed_target_is_that_of_its_regressor() -> None:
     X, y = rows()
-    inner = ExactGPRegressor(GaussianKernel([8.0, 0.5, 2.0]), noise_variance=0.1)
+    inner = ExactGPRegressor(GaussianKernel(2.0), noise_variance=0.1)
     model = TransformedTargetRegressor(inner, func=np.exp, inverse_func=np.log).fit(X, y)
-    np.testing.assert_allclose(bars(plots.inverse_lengthscales(model)), np.sort(X.std(axis=0) / [8.0, 0.5, 2.0]))
+    np.testing.assert_allclose(bars(plots.importance(model)), np.sort(model.regressor_.importance_))
 
 
-def test_what_has_no_lengthscale_is_refused() -> None:
+def test_what_has_no_importance_is_refused() -> None:
     X, y = rows()
-    with pytest.raises(InputError, match=r"kernel has lengthscales.*its kernel has no lengthscale"):
-        plots.inverse_lengthscales(ExactGPRegressor(LinearKernel(), noise_variance=0.1).fit(X, y))
-    with pytest.raises(InputError, match="kernel has lengthscales, such as GPRegressor"):
-        plots.inverse_lengthscales(LinearRegression().fit(X, y))
+    given = {"kernel": GaussianKernel(), "noise_variance": 0.1}
+    with pytest.raises(InputError, match=r"knows its training rows, such as GPRegressor.*10 training rows at least"):
+        plots.importance(ExactGPRegressor(**given).fit(X[:9], y[:9]))
+    with pytest.raises(InputError, match="knows its training rows, such as GPRegressor"):
+        plots.importance(LinearRegression().fit(X, y))
+    with pytest.raises(InputError, match="of one target; the model has 2"):
+        plots.importance(ExactGPRegressor(**given).fit(X, np.column_stack((y, y))))
     with pytest.raises(InputError, match="most must be at least 1"):
-        plots.inverse_lengthscales(ExactGPRegressor(GaussianKernel(), noise_variance=0.1).fit(X, y), most=0)
+        plots.importance(ExactGPRegressor(**given).fit(X, y), most=0)
 
 
 # ----------------------------------------------------------------------------------------------------------- allocation

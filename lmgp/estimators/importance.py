@@ -1,0 +1,76 @@
+"""How much columns matter: what shuffling one costs predictions of rows left out."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lmgp.data import Floats, Noise, Rows
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import ExactPosterior
+from lmgp.posteriors.nearest import NearestPosterior
+
+# Rows that are left out; none are of fewer training rows than the second number.
+MOST_LEFT_OUT, FEWEST = 512, 10
+# No more than one training row of these is left out at a time.
+SHARE = 5
+# Rows left out are predicted from all others up to this number, and from the nearest ones of more.
+MOST_EXACT, NEIGHBORS = 2000, 64
+
+
+def importances(
+    fit: Any, rows: Rows, columns: Callable[[Floats], Floats], coordinates: Callable[[Floats], Floats]
+) -> Floats | None:
+    """Measure how much the squared error of rows left out grows where the values of one column are shuffled.
+
+    Up to 512 rows are left out, at most one of five at a time, and predicted from the others with each column in turn
+    taken from another one of them.
+
+    Parameters
+    ----------
+    fit : lmgp.estimators.base.Fit
+        Its kernel, noise variance and trend predict.
+    rows : Rows
+        The training rows, with the columns that the kernel sees and targets z.
+    columns, coordinates : callable
+        From the columns that the kernel sees to those of X, and back.
+
+    Returns
+    -------
+    ndarray of shape (2, t, d) or None
+        The growth of the mean squared error over the variance of y, of each target and column, and its standard error
+        over the rows left out. None of fewer than 10 rows.
+
+    References
+    ----------
+    L. Breiman, *Random Forests*, Machine Learning 45, 2001, section 10.
+    """
+    if len(rows) < FEWEST:
+        return None
+    rng, growth = np.random.default_rng(0), []  # the same rows of every model: they are comparable
+    drawn = rng.choice(len(rows), min(len(rows), MOST_LEFT_OUT), replace=False)
+    for held in np.array_split(drawn, math.ceil(SHARE * len(drawn) / len(rows))):
+        posterior = _posterior(fit, rows, np.setdiff1d(np.arange(len(rows)), held), rng)
+        out = rows.take(held)
+        y, given = fit.means(out.X, out.Y), columns(out.X)
+
+        def squares(X: Floats, posterior: Posterior = posterior, y: Floats = y) -> Floats:
+            means, _ = posterior.predict(X, variance=False)
+            return np.square(fit.means(X, means) - y)
+
+        error, shuffled = squares(out.X), np.roll(given, 1, axis=0)
+        of_columns = (np.where(np.arange(given.shape[1]) == j, shuffled, given) for j in range(given.shape[1]))
+        growth.append(np.stack([squares(coordinates(X)) - error for X in of_columns]))
+    variance = fit.means(rows.X, rows.Y).var(axis=0)
+    shares = np.concatenate(growth, axis=1) / np.where(variance > 0.0, variance, 1.0)
+    found = np.stack((shares.mean(axis=1), shares.std(axis=1) / math.sqrt(len(drawn))))
+    return found.swapaxes(1, 2)
+
+
+def _posterior(fit: Any, rows: Rows, others: Any, rng: np.random.Generator) -> Posterior:
+    """Return the posterior of all rows but those left out, by the likeliest kernel."""
+    noise = Noise(fit.noise_variance)
+    if len(others) > MOST_EXACT and fit.kernel.can("metric"):
+        return NearestPosterior(fit.kernel, rows.take(others), noise, NEIGHBORS, share=False)
+    return ExactPosterior(fit.kernel, rows.take(rng.permutation(others)[:MOST_EXACT]), noise)

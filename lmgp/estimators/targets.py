@@ -1,0 +1,59 @@
+"""Targets that are none of a regression: classes, counts and grades."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import Floats
+from lmgp.errors import TargetWarning
+
+# Whole numbers from 0 to below this are counts or grades; larger ones are prices, years and the like.
+LEAST_AMOUNT = 20
+# Values of a measured target repeat less often than this, on average.
+REPEATS = 5
+
+
+def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None, stacklevel: int) -> None:
+    """Warn of targets that take two values, or small whole numbers, as classes and counts do.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, t)
+    names : ndarray of shape (t,) or None
+        Of several targets.
+    stacklevel : int
+        The line that the warning is about, as seen from the caller: 1 is the line of the call.
+
+    Warns
+    -----
+    TargetWarning
+        For each such target.
+    """
+    for j, y in enumerate(Y.T):
+        told = _kind(y)
+        if told is not None:
+            which = "y" if names is None else f"Target {str(names[j])!r}"
+            warnings.warn(f"{which} {told}", TargetWarning, stacklevel=stacklevel + 1)
+
+
+def _kind(y: Floats) -> str | None:
+    """Say what a target is, what its predictions are, and what to use; None of one that may be measured."""
+    values = np.unique(y)
+    if len(values) < 2 or len(y) < REPEATS * len(values):
+        return None
+    if len(values) == 2:
+        return (
+            f"takes two values, {values[0]:g} and {values[1]:g}, as classes do. What is predicted is the mean, mostly "
+            "between the two but also beyond them, with intervals of a continuous distribution. For the probability "
+            "of a class use a classifier, such as sklearn.gaussian_process.GaussianProcessClassifier."
+        )
+    if values[0] >= 0.0 and values[-1] < LEAST_AMOUNT and np.array_equal(values, np.rint(values)):
+        return (
+            f"takes {len(values)} whole numbers from {values[0]:g} to {values[-1]:g}, as counts and grades do. What is "
+            "predicted is the mean, with intervals of a continuous distribution that may reach below zero. For counts "
+            "use lmgp.TransformedTargetGPRegressor(transformer='log1p'), lmgp fit --target-transform log1p, or a "
+            "Poisson regression, such as sklearn.ensemble.HistGradientBoostingRegressor(loss='poisson'); for grades, a "
+            "classifier."
+        )
+    return None
