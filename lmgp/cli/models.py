@@ -50,7 +50,7 @@ def fit(arguments: argparse.Namespace) -> None:
         arguments.tolerance,
         kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
         noise_variance=arguments.noise_variance,
-        trend=arguments.trend[0] if arguments.trend in (["constant"], ["linear"]) else arguments.trend,
+        trend=arguments.trend[0] if arguments.trend in (["auto"], ["constant"], ["linear"]) else arguments.trend,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         noise=arguments.noise,

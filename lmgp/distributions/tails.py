@@ -19,17 +19,18 @@ from lmgp.utils.progress import tried_kernel
 # With fewer rows, a robust fit finds a noise of its own.
 FEWEST_ROWS = 2001
 # Rows that are left out, and those from which each is predicted.
-N_ROWS, N_NEIGHBORS = 500, 128
-# The noise variance is divided by `STEP`, or down to the least one, as long as each division gains more than
-# `LEAST_GAIN` nats a row.
-STEP, LEAST_GAIN = 10.0, 0.01
+N_ROWS, N_NEIGHBORS = 2000, 128
+# The noise variance is divided by `STEP`, or down to the least one, as long as each division gains more than this number
+# of nats a row, and of standard errors: a smaller noise makes means follow outliers.
+STEP, LEAST_GAIN, ERRORS = 10.0, 0.01, 3.0
 
 
 def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> Learned:
     """Divide the noise variance by ten as long as a t then predicts rows left out better.
 
     Under a normal distribution, the few rows that are far off ask for a noise which hides how closely the others follow
-    their neighbours. A t has them in its tails. Each division must gain more than a standard error, and .01 nats a row.
+    their neighbours. A t has them in its tails. Each division must gain more than three standard errors, and more than
+    .01 nats a row.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> 
         smaller = max(noise / STEP, least)
         of_smaller = density(smaller)
         gain, error = mean_gain(best, of_smaller, some.weights)
-        if gain <= max(error, LEAST_GAIN):
+        if gain <= max(ERRORS * error, LEAST_GAIN):
             break
         noise, best = smaller, of_smaller
     share = noise / learned.noise_variance

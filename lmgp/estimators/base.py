@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -308,6 +308,16 @@ class Fit:
         return of_y
 
 
+class LessTrend(NamedTuple):
+    """Rows less the least-squares fit of a trend, and what was learned from them over the scales of their targets."""
+
+    trend: Trend
+    coefficients: Floats
+    rows: Rows
+    scales: Floats
+    learned: Learned
+
+
 def untrended(posterior: Posterior) -> Posterior:
     """Return the posterior of the process, without its trend."""
     return posterior.untrended if isinstance(posterior, Trended) else posterior
@@ -418,7 +428,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
     _recipe: ClassVar[Callable[..., Recipe]]
 
     def _chosen(
-        self, rows: Rows, learned: Learned, rng: np.random.Generator
+        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
         """Return the recipe for rows with targets z, what draws its map, and what was tried to choose it."""
         return self._recipe(len(rows), learned.kernel), rng, None
@@ -639,18 +649,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             Draws what the recipe needs.
         """
         learning, drawing = rngs
-        trend, level, h = CONSTANT_TREND, centers[None, :], np.ones((len(rows), 1))
-        residuals = rows.with_targets(rows.Y - centers)
-        if self._has_trend:
-            trend = Trend.of(rows, self._trend_columns(), self._names())
-            coefficients = trend.least_squares(residuals)
-            residuals = residuals.with_targets(residuals.Y - trend.columns(rows.X) @ coefficients)
-            if self._learns(rows):
-                trend.check_residuals(residuals, coefficients)
-            level = np.eye(len(coefficients), 1) * centers + coefficients
-        scales = self._scales(residuals)
+        found = self._learned(rows.with_targets(rows.Y - centers), learning)
+        trend, residuals, scales, learned = found.trend, found.rows, found.scales, found.learned
+        level, h = np.eye(trend.n_columns, 1) * centers + found.coefficients, np.ones((len(rows), 1))
         of_learning = residuals.with_targets(residuals.Y / scales)
-        learned = self._learn(of_learning, learning)
         learns_noise = self.noise_variance is None and rows.noise_variances is None
         if self.noise != "normal" and learns_noise and len(scales) == 1:
             learned = with_heavy_tails(of_learning, learned, learning)
@@ -659,7 +661,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             unit = float(np.sqrt(squares.mean())) or 1.0
             trend, level = replace(trend, unit=unit), level / unit
             h = trend.columns(rows.X)
-        recipe, drawing, selection = self._chosen(of_learning, learned, drawing)
+        recipe, drawing, selection = self._chosen(of_learning, learned, trend, drawing)
         recipe.check(learned.kernel, rows.X.shape[1])
         fit = Fit(
             learned.kernel, learned.noise_variance, trend, level, centers, scales,
@@ -727,16 +729,19 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the columns as they come, of those that the kernel sees."""
         return coordinates
 
-    @property
-    def _has_trend(self) -> bool:
-        return not isinstance(self.trend, str) or self.trend != "constant"
-
-    def _trend_columns(self) -> NDArray[np.intp]:
-        """Return the columns of the trend, among those that the kernel sees."""
+    def _trend_columns(self) -> NDArray[np.intp] | None:
+        """Return the columns of the trend, among those that the kernel sees; None of a constant."""
         names = getattr(self, "feature_names_in_", None)
         index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
-        assert index is not None  # of a trend that is not constant
-        return self._places(index)
+        return None if index is None else self._places(index)
+
+    @property
+    def _fitted_trend(self) -> TrendColumns:
+        """The parameter `trend` that makes the trend of the fitted state."""
+        trend = self._fitted.trend
+        columns = range(self.n_features_in_)
+        taken = [j for j in columns if np.isin(self._places(np.array([j])), trend.index).all()]
+        return taken if trend.estimated else "constant"
 
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return where columns of X are among those that the kernel sees."""
@@ -761,15 +766,32 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         kernel_given = isinstance(self.kernel, Kernel) and all(one.bounds is None for one in self.kernel.parameters)
         return kernel_given and self.noise_variance is not None
 
-    def _learn(self, rows: Rows, rng: np.random.Generator) -> Learned:
+    def _learned(self, rows: Rows, rng: np.random.Generator) -> LessTrend:
+        """Learn from rows with centred targets, less the trend."""
+        return self._less_trend(rows, self._trend_columns(), rng)
+
+    def _less_trend(self, rows: Rows, columns: NDArray[np.intp] | None, rng: np.random.Generator) -> LessTrend:
+        """Learn from rows with centred targets less a trend in some columns that the kernel sees."""
+        trend, coefficients = CONSTANT_TREND, np.zeros((1, rows.n_targets))
+        if columns is not None:
+            trend = Trend.of(rows, columns, self._names())
+            coefficients = trend.least_squares(rows)
+            rows = rows.with_targets(rows.Y - trend.columns(rows.X) @ coefficients)
+            if self._learns(rows):
+                trend.check_residuals(rows, coefficients)
+        scales = self._scales(rows)
+        learned = self._learn(rows.with_targets(rows.Y / scales), trend, rng)
+        return LessTrend(trend, coefficients, rows, scales, learned)
+
+    def _learn(self, rows: Rows, trend: Trend, rng: np.random.Generator) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""
         if self._all_given:
             kernel = clone(self._given_kernel(rows.X.shape[1]))
             return Learned(kernel, float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
-        return learn_rows(rows, self._settings(rows.X.shape[1]), rng)
+        return learn_rows(rows, self._settings(rows.X.shape[1], trend), rng)
 
-    def _settings(self, n_inputs: int) -> Settings:
-        """Say what is to be learned from rows of `n_inputs` columns."""
+    def _settings(self, n_inputs: int, trend: Trend) -> Settings:
+        """Say what is to be learned from rows of `n_inputs` columns, less a trend."""
         return Settings(
             kernel=self._given_kernel(n_inputs) if isinstance(self.kernel, Kernel) else self.kernel,
             ard=self.ard if isinstance(self.ard, str) else bool(self.ard),

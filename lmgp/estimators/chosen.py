@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from lmgp.data import Floats, Rows, generator
+from lmgp.data import Floats, Rows, column_scales, generator
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
-from lmgp.estimators.base import Fit, GaussianProcess, untrended
+from lmgp.estimators.base import Fit, GaussianProcess, LessTrend, TrendColumns, untrended
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
@@ -27,9 +27,11 @@ from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
 from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
+from lmgp.learning.trends import likely_trend, trend_pays
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import Allowed, checked_methods
 from lmgp.selection.choose import choose
@@ -80,9 +82,10 @@ class GPRegressor(GaussianProcess):
         "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
-    trend : {"constant", "linear"} or list of int or str, default="constant"
+    trend : {"auto", "constant", "linear"} or list of int or str, default="auto"
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
-        `ExactGPRegressor`.
+        `ExactGPRegressor`. "auto": of one target and a kernel that is named, slopes for the columns that earn them, by
+        how well rows and neighbourhoods left out are predicted; none of fewer than 100 rows. `trend_` says which.
     metric : "sphere" or None, default=None
         "sphere": two columns are longitude and latitude, in degrees. They are those named lon, longitude or lng, and
         lat or latitude, in any case, of a data frame, and the first two of an array, longitude first. They become
@@ -164,6 +167,7 @@ class GPRegressor(GaussianProcess):
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
+        "trend": [StrOptions({"auto", "constant", "linear"}), "array-like"],
         "metric": [StrOptions({"sphere"}), None],
         "average": ["boolean", StrOptions({"auto"})],
     }
@@ -176,24 +180,40 @@ class GPRegressor(GaussianProcess):
     n_predict: int | None = None
     methods: Sequence[str] | None = None
     kernel: Wanted = "auto"
+    trend: TrendColumns | Literal["auto"] = "auto"
     metric: Metric = None
     ard: Ard = "auto"
     noise: NoiseName = "auto"
     average: Average = "auto"
 
-    def _settings(self, n_inputs: int) -> Settings:
-        checked_methods(self.methods)  # before the time that learning takes
+    def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
         groups = lengthscale_groups(self.metric, n_inputs)
-        if self.average is True and self._has_trend:
+        average = False if trend.estimated else self.average
+        settings = super()._settings(n_inputs, trend)
+        return replace(settings, standardize=True, groups=groups.tolist(), average=average)
+
+    def _learned(self, rows: Rows, rng: np.random.Generator) -> LessTrend:
+        if not isinstance(self.trend, str) or self.trend != "auto":
+            return super()._learned(rows, rng)
+        plain = self._less_trend(rows, None, rng)
+        if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
+            return plain
+        places = [self._places(np.array([j])) for j in range(self.n_features_in_)]
+        columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
+        if columns is None:
+            return plain
+        linear = self._less_trend(rows, columns, rng)
+        pays = trend_pays(rows, plain.learned, linear.trend, linear.learned, column_scales(rows, None), rng)
+        return linear if pays else plain
+
+    def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
+        checked_methods(self.methods)  # before the time that learning takes
+        constant = isinstance(self.trend, str) and self.trend in ("auto", "constant")
+        if self.average is True and not constant:
             raise InputError(
                 "average=True takes trend='constant': there is no average of processes with linear trends."
             )
-        average = False if self._has_trend else self.average
-        settings = super()._settings(n_inputs)
-        return replace(settings, standardize=True, groups=groups.tolist(), average=average)
-
-    def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
         super()._check_first(rows, names)
         warn_of_targets(rows.Y, names, stacklevel=self._callers)
 
@@ -218,10 +238,10 @@ class GPRegressor(GaussianProcess):
         return False
 
     def _chosen(
-        self, rows: Rows, learned: Learned, rng: np.random.Generator
+        self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
-        n_rows = len(rows)
-        recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng)
+        n_rows, n_trend = len(rows), trend.n_columns if trend.estimated else 0
+        recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng, n_trend)
         given = self.tolerance, self.max_features, self.methods
         asked_for = given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
         if asked_for and selection.shortfall:
@@ -230,12 +250,12 @@ class GPRegressor(GaussianProcess):
         return recipe, drawing, selection
 
     def _choice(
-        self, rows: Rows, kernel: Kernel, noise_variance: float, rng: np.random.Generator
+        self, rows: Rows, kernel: Kernel, noise_variance: float, rng: np.random.Generator, n_trend: int = 0
     ) -> tuple[Recipe, Selection, np.random.Generator]:
         """Choose the recipe for a kernel, see `choose`."""
         n_predict = len(rows) if self.n_predict is None else int(self.n_predict)
         allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
-        n_columns = rows.n_targets + (1 + rows.X.shape[1] if self._has_trend else 0)
+        n_columns = rows.n_targets + n_trend
         first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
         return choose(allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns)
 
@@ -268,7 +288,8 @@ class GPRegressor(GaussianProcess):
         fit = self._state("model_")
         cls = SHELLS[type(fit.recipe)]
         values = {name: getattr(fit.recipe, name) for name in cls().get_params() if hasattr(fit.recipe, name)}
-        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance, "trend": self.trend, "noise": self.noise}
+        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance, "noise": self.noise}
+        values |= {"trend": self._fitted_trend}
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
         model = cls(**values)

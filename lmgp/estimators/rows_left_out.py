@@ -143,7 +143,9 @@ def left_out_by_folds(
     and those that agree with it would know it. What it is compared with has as many rows as it has.
     """
     kernel, noise_variance, _ = model._fitted.kernels[0]
-    given = clone(model).set_params(kernel=kernel, noise_variance=noise_variance, noise="normal")
+    given = clone(model).set_params(
+        kernel=kernel, noise_variance=noise_variance, noise="normal", trend=model._fitted_trend
+    )
     of_rows = {name: arguments[name] for name in ("X", "y", "sample_weight", "noise_variances")}
     of_rows = {name: values for name, values in of_rows.items() if values is not None}
     weights = of_rows.get("sample_weight", 1.0)

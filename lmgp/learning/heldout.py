@@ -85,8 +85,12 @@ class HeldOut:
             return np.empty(0)
         nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), N_NEIGHBORS, share=False)
         means, variances = nearest.distribution(self.regions.X)
-        each, counts = log_density(self.regions, means, variances, noise_variance), np.bincount(self.region)
-        return np.bincount(self.region, each)[counts > 0] / counts[counts > 0]
+        return self.means(log_density(self.regions, means, variances, noise_variance))
+
+    def means(self, densities: Floats) -> Floats:
+        """Return the mean of each neighbourhood of a number of each row."""
+        counts = np.bincount(self.region)
+        return np.bincount(self.region, densities)[counts > 0] / counts[counts > 0]
 
 
 def log_density(rows: Rows, means: Floats, variances: Floats, noise_variance: float) -> Floats:

@@ -10,7 +10,7 @@ from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
 from lmgp.distributions import tails
 from lmgp.distributions.student import Student
-from lmgp.distributions.tails import LEAST_GAIN, N_NEIGHBORS, STEP, with_heavy_tails
+from lmgp.distributions.tails import ERRORS, LEAST_GAIN, N_NEIGHBORS, STEP, with_heavy_tails
 from lmgp.kernels.composite import LinearKernel
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.space import LEAST_NOISE
@@ -18,7 +18,7 @@ from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import WeightedKernel
 
 KERNEL = MaternKernel([1.0, 1.0], 1.0, smoothness=2.5)
-N, N_ROWS = 450, 150
+N, N_ROWS = 450, 400
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_near_copies_that_agree_ask_for_a_smaller_noise() -> None:
     noises = [start / STEP**i for i in range(6) if start / STEP**i >= LEAST_NOISE * rows.Y.var()]
     densities = [density(rows, noise, index) for noise in noises]
     gains = [b - a for a, b in pairwise(densities)]
-    pays = [gain.mean() > max(gain.std() / np.sqrt(N_ROWS), LEAST_GAIN) for gain in gains]
+    pays = [gain.mean() > max(ERRORS * gain.std() / np.sqrt(N_ROWS), LEAST_GAIN) for gain in gains]
     taken = (*pays, False).index(False)
     assert taken > 1
     assert after.noise_variance == pytest.approx(noises[taken])

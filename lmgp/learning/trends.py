@@ -1,0 +1,168 @@
+"""Linear trends that earn their place: by how well rows and whole neighbourhoods left out are predicted."""
+
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lmgp.data import Floats, Indices, Noise, Rows
+from lmgp.errors import InputError
+from lmgp.learning.choice import N_ALONE, N_TIMES
+from lmgp.learning.engine import Settings, learn_rows
+from lmgp.learning.heldout import N_NEIGHBORS, HeldOut, log_density
+from lmgp.learning.record import Learned
+from lmgp.neighbours.duplicates import steady_order
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import ExactPosterior
+from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended
+from lmgp.utils.progress import STAGES, handled
+
+# By the likelihood of this number of rows, of which there are at least five for each slope, a trend is tried. Of fewer
+# rows than the last number, an average over hyper-parameters is worth more, which no trend has.
+SAMPLE, ROWS_OF_EACH, FEWEST = 300, 5, 100
+# Columns are tried whose slope is at least this number of standard errors, if their trend gains this number of nats,
+# which is very strong evidence by Kass and Raftery (1995).
+SIGNIFICANT, EVIDENCE = 3.0, 5.0
+# Slopes are those of at most this number of rows, by the exact process.
+MOST_ROWS = 1000
+
+
+def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng: np.random.Generator) -> Indices | None:
+    """Say in which columns a linear trend is likely, by 300 rows.
+
+    A kernel is learned from these rows, and another one from what a linear function of all columns leaves of them. The
+    trend is that in the columns whose slopes, by generalised least squares beside the second kernel, are at least three
+    times their standard errors. It is likely where it gains five nats by the Bayesian information criterion.
+
+    Parameters
+    ----------
+    rows : Rows
+        With one centred target.
+    places : sequence of ndarray of int
+        Which columns of `rows` each column has become that may have a slope.
+    settings : Settings
+    rng : numpy.random.Generator
+        Draws the rows.
+
+    Returns
+    -------
+    ndarray of int or None
+        Columns of `rows`; None means that no trend is likely.
+    """
+    columns = np.concatenate(list(places))
+    some = rows.take(steady_order(rows)[np.sort(rng.permutation(len(rows))[:SAMPLE])])
+    if len(some) < max(FEWEST, ROWS_OF_EACH * (len(columns) + 1)):
+        return None
+    STAGES.info("looking for a linear trend in %s rows", f"{len(some):,}")
+    settings, seed = replace(settings, likelihood="exact", average=False), int(rng.integers(2**31))
+    try:
+        trend = Trend.of(some, columns, None)
+        coefficients = trend.least_squares(some)
+        residuals = some.with_targets(some.Y - trend.columns(some.X) @ coefficients)
+        trend.check_residuals(residuals, coefficients)
+        with handled(logging.NullHandler(), logging.CRITICAL):
+            without, beside = (learn_rows(each, settings, np.random.default_rng(seed)) for each in (some, residuals))
+    except InputError:  # y is linear to the last digits
+        return None
+    slopes = Process(beside, trend, some).significance
+    kept = [of for of in places if slopes[np.isin(columns, of)].max() >= SIGNIFICANT]
+    if not kept or not (without.kernel.can("metric") and beside.kernel.can("metric")):
+        return None
+    trend = Trend.of(some, np.concatenate(kept), None)
+    before, after = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
+    by_chance = 0.5 * (trend.n_columns - 1) * math.log(len(some))
+    likely = after.log_likelihood - before.log_likelihood - by_chance > EVIDENCE
+    return np.concatenate(kept) if likely else None
+
+
+def trend_pays(
+    rows: Rows, without: Learned, trend: Trend, beside: Learned, scales: Floats, rng: np.random.Generator
+) -> bool:
+    """Say whether rows left out, each predicted from the nearest others, are predicted better with a trend.
+
+    The mean log density must be larger by more than its standard error among rows that are left out by themselves, and
+    so must be the mean over these and whole neighbourhoods.
+
+    Parameters
+    ----------
+    rows : Rows
+        With one centred target.
+    without, beside : Learned
+        From these rows, and from these less the trend.
+    trend : Trend
+    scales : ndarray of shape (d,)
+        The unit of each column, in which neighbourhoods are measured.
+    rng : numpy.random.Generator
+        Draws what is left out, and the rows of the slopes.
+    """
+    rows, seed = rows.take(steady_order(rows)), int(rng.integers(2**31))
+    some = rows.take(np.sort(rng.permutation(len(rows))[:MOST_ROWS]))
+    processes = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
+    before, after = (one.densities(rows, scales, np.random.default_rng(seed)) for one in processes)
+    gains = [new - old for old, new in zip(before, after, strict=True) if len(old)]
+    means, errors = [of.mean() for of in gains], [of.std() / math.sqrt(len(of)) for of in gains]
+    gain, error = float(np.mean(means)), math.hypot(*errors) / len(errors)
+    STAGES.info("a linear trend gains %.3g nats a row left out, with a standard error of %.1g", gain, error)
+    return bool(gain > error and means[0] > errors[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """What was learned, and a trend whose slopes are those of some rows."""
+
+    learned: Learned
+    trend: Trend
+    some: Rows
+
+    @property
+    def significance(self) -> Floats:
+        """The slope of each column over its standard error."""
+        posterior = self._with_slopes(self._exact)
+        found = self.trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
+        significance: Floats = np.abs(found.coef) / np.maximum(found.coef_error, np.finfo(np.float64).tiny)
+        return significance
+
+    @property
+    def log_likelihood(self) -> float:
+        """That of the rows of the slopes, with the likeliest slopes, in nats."""
+        exact = self._exact
+        return float((self._with_slopes(exact) if self.trend.estimated else exact).log_density()[0])
+
+    def densities(self, rows: Rows, scales: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return the log densities of rows, and the mean ones of neighbourhoods, each without itself."""
+        index, noise = rng.permutation(len(rows))[:N_ALONE], self.learned.noise_variance
+        posterior = self._nearest(rows)
+        alone = log_density(self._less_trend(rows.take(index), posterior), *posterior.leave_one_out(index), noise)
+        regions = [np.empty(0)]
+        for _ in range(N_TIMES):
+            held = HeldOut.of(rows, scales, rng)
+            if len(held.region):
+                posterior = self._nearest(held.rest)
+                found = posterior.distribution(held.regions.X)
+                regions.append(held.means(log_density(self._less_trend(held.regions, posterior), *found, noise)))
+        return alone, np.concatenate(regions)
+
+    def _nearest(self, rows: Rows) -> Posterior:
+        noise = Noise(self.learned.noise_variance)
+        posterior = NearestPosterior(self.learned.kernel, self._with_columns(rows), noise, N_NEIGHBORS, share=False)
+        return self._with_slopes(posterior) if self.trend.estimated else posterior
+
+    def _less_trend(self, rows: Rows, posterior: Posterior) -> Rows:
+        if not isinstance(posterior, Trended):
+            return rows
+        return rows.with_targets(rows.Y - self.trend.columns(rows.X) @ posterior.coefficients)
+
+    @property
+    def _exact(self) -> ExactPosterior:
+        return ExactPosterior(self.learned.kernel, self._with_columns(self.some), Noise(self.learned.noise_variance))
+
+    def _with_slopes(self, posterior: Posterior) -> Trended:
+        return Trended(posterior, self.trend, self._exact.products())
+
+    def _with_columns(self, rows: Rows) -> Rows:
+        return (
+            rows.with_targets(np.column_stack((rows.Y, self.trend.columns(rows.X)))) if self.trend.estimated else rows
+        )

@@ -1,0 +1,157 @@
+"""Linear trends that earn their place."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import multivariate_normal, norm
+
+from lmgp import GPRegressor, MaternKernel
+from lmgp.data import Rows
+from lmgp.learning import trends
+from lmgp.learning.engine import Settings
+from lmgp.learning.record import Learned
+from lmgp.learning.trends import Process, likely_trend, trend_pays
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend
+
+Floats = NDArray[np.float64]
+KERNEL, NOISE = MaternKernel([1.0, 1.0, 3.0], 0.8), 0.2
+LEARNED = Learned(KERNEL, NOISE, 0.0, True)
+EACH = [np.array([j]) for j in range(3)]
+
+
+def rows_of(n: int, slope: float = 3.0, seed: int = 0) -> Rows:
+    """Two coordinates and a column whose slope is given; centred targets."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack((rng.uniform(0.0, 6.0, (n, 2)), rng.normal(size=n)))
+    y = np.sin(X[:, 0]) + np.cos(X[:, 1]) + slope * X[:, 2] + 0.3 * rng.normal(size=n)
+    return Rows(X, y - y.mean())
+
+
+def dense(rows: Rows, others: NDArray[np.intp], index: list[int]) -> tuple[Floats, Floats, Floats]:
+    """Slopes by generalised least squares, their covariance, and the covariance of the targets."""
+    X = rows.X[others]
+    covariance = KERNEL(X) + NOISE * np.eye(len(X))
+    H = np.column_stack((np.ones(len(X)), X[:, index]))
+    of_slopes = np.linalg.inv(H.T @ np.linalg.solve(covariance, H))
+    return of_slopes @ H.T @ np.linalg.solve(covariance, rows.Y[others, 0]), of_slopes, covariance
+
+
+class TestProcess:
+    def test_has_the_slopes_and_the_likelihood_of_dense_algebra(self) -> None:
+        rows = rows_of(80)
+        process = Process(LEARNED, Trend.of(rows, np.arange(3), None), rows)
+        slopes, covariance, of_targets = dense(rows, np.arange(80), [0, 1, 2])
+        expected = np.abs(slopes[1:]) / np.sqrt(covariance.diagonal()[1:])
+        np.testing.assert_allclose(process.significance, expected, rtol=1e-7)
+        H = np.column_stack((np.ones(80), rows.X))
+        density = multivariate_normal(H @ slopes, of_targets).logpdf(rows.Y[:, 0])
+        assert process.log_likelihood == pytest.approx(density, rel=1e-9)
+        density = multivariate_normal(np.zeros(80), of_targets).logpdf(rows.Y[:, 0])
+        assert Process(LEARNED, CONSTANT_TREND, rows).log_likelihood == pytest.approx(density, rel=1e-9)
+
+    def test_predicts_each_row_from_the_others_with_slopes_that_do_not_know_it(self) -> None:
+        rows = rows_of(60)
+        alone, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(
+            rows, np.ones(3), np.random.default_rng(3)
+        )
+        assert len(alone) == 60
+        assert not len(regions)  # a tenth of 60 rows are fewer than √60
+        row = int(np.random.default_rng(3).permutation(60)[0])
+        others = np.setdiff1d(np.arange(60), [row])
+        slopes, covariance, of_targets = dense(rows, others, [2])
+        weights = np.linalg.solve(of_targets, KERNEL(rows.X[others], rows.X[[row]]))[:, 0]
+        h, H = np.array([1.0, rows.X[row, 2]]), np.column_stack((np.ones(59), rows.X[others, 2]))
+        mean = h @ slopes + weights @ (rows.Y[others, 0] - H @ slopes)
+        left = h - weights @ H
+        variance = KERNEL.variance + NOISE - weights @ KERNEL(rows.X[others], rows.X[[row]])[:, 0]
+        expected = norm(mean, np.sqrt(variance + left @ covariance @ left)).logpdf(rows.Y[row, 0])
+        assert alone[0] == pytest.approx(expected, rel=1e-6)
+
+    def test_predicts_neighbourhoods(self) -> None:
+        rows = rows_of(600)
+        _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(
+            rows, np.ones(3), np.random.default_rng(3)
+        )
+        assert 4 <= len(regions) <= 40
+        assert np.all(np.abs(regions) < 5.0)
+
+
+class TestLikelyTrend:
+    @pytest.mark.parametrize("n", [120, 1500])
+    def test_has_the_column_with_a_slope(self, n: int) -> None:
+        columns = likely_trend(rows_of(n), EACH, Settings("matern52"), np.random.default_rng(0))
+        np.testing.assert_array_equal(columns, [2])
+
+    def test_does_not_depend_on_the_order_of_rows(self) -> None:
+        rows = rows_of(400, slope=0.15)
+        other = rows.take(np.random.default_rng(1).permutation(400))
+        first, second = (
+            likely_trend(each, EACH, Settings("matern52"), np.random.default_rng(0)) for each in (rows, other)
+        )
+        np.testing.assert_array_equal(first, second)
+
+    @pytest.mark.parametrize(
+        ("rows", "places"),
+        [
+            (rows_of(200, slope=0.0), EACH),
+            (rows_of(trends.FEWEST - 1), EACH),
+            (rows_of(100), [np.arange(3)] * 8),  # five times as many rows as slopes, at least
+            (Rows(rows_of(100).X, rows_of(100).X[:, 2] - rows_of(100).X[:, 2].mean()), EACH),
+        ],
+        ids=["no slope", "few rows", "many columns", "nothing else"],
+    )
+    def test_is_none(self, rows: Rows, places: list[NDArray[np.intp]]) -> None:
+        assert likely_trend(rows, places, Settings("matern52"), np.random.default_rng(0)) is None
+
+    def test_takes_all_columns_of_a_place(self) -> None:
+        """As the coordinates of a sphere."""
+        columns = likely_trend(
+            rows_of(200), [np.array([0]), np.array([1, 2])], Settings("matern52"), np.random.default_rng(0)
+        )
+        np.testing.assert_array_equal(columns, [1, 2])
+
+
+def test_a_trend_pays_where_rows_left_out_say_so() -> None:
+    rows = rows_of(400)
+    trend = Trend.of(rows, [2], None)
+    short = Learned(MaternKernel([1.0, 1.0, 0.3], 9.0), NOISE, 0.0, True)
+    assert trend_pays(rows, short, trend, LEARNED, np.ones(3), np.random.default_rng(0))
+    assert not trend_pays(rows, LEARNED, trend, short, np.ones(3), np.random.default_rng(0))
+
+
+class TestGPRegressor:
+    def test_finds_the_column_and_predicts_beyond_it(self) -> None:
+        rows = rows_of(300)
+        far = rows_of(200, seed=1)
+        far.X[:, 2] += 6.0
+        truth = np.sin(far.X[:, 0]) + np.cos(far.X[:, 1]) + 3.0 * far.X[:, 2]
+        auto, constant = (
+            GPRegressor(kernel="matern52", trend=trend, noise="normal", random_state=0).fit(rows.X, rows.Y[:, 0])
+            for trend in ("auto", "constant")
+        )
+        assert auto.trend_ is not None
+        assert auto.trend_.names == ("x2",)
+        assert auto.model_.trend == [2]
+        np.testing.assert_allclose(auto.model_.predict(far.X), auto.predict(far.X))
+        assert constant.trend_ is None
+        errors = [np.std(model.predict(far.X) - truth) for model in (auto, constant)]
+        assert errors[0] < 0.7 * errors[1]
+
+    @pytest.mark.parametrize("more", [{"kernel": KERNEL}, {"average": True}, {"two": True}, {"slope": 0.0}])
+    def test_is_that_of_a_constant_elsewhere(self, more: dict[str, object]) -> None:
+        more = dict(more)
+        rows = rows_of(150, slope=more.pop("slope", 3.0))
+        y = np.column_stack((rows.Y, rows.Y[::-1])) if more.pop("two", False) else rows.Y[:, 0]
+        given = {"kernel": "matern52", "noise": "normal", "random_state": 0} | more
+        auto, constant = (GPRegressor(trend=trend, **given).fit(rows.X, y) for trend in ("auto", "constant"))
+        assert auto.trend_ is None
+        assert auto.model_.trend == "constant"
+        np.testing.assert_array_equal(auto.predict(rows.X), constant.predict(rows.X))
+
+    def test_has_the_trend_of_a_robust_fit(self) -> None:
+        rows = rows_of(300)
+        y = rows.Y[:, 0] + np.where(np.random.default_rng(2).uniform(size=300) < 0.05, 3.0, 0.0)
+        model = GPRegressor(kernel="matern52", noise="robust", random_state=0).fit(rows.X, y)
+        assert model.trend_ is not None
+        assert model.trend_.names == ("x2",)
+        assert abs(model.trend_.coef[0] - 3.0) < 5.0 * model.trend_.coef_error[0]
