@@ -20,8 +20,8 @@ from lmgp.utils.progress import tried_kernel
 FEWEST_ROWS = 2001
 # Rows that are left out, and those from which each is predicted.
 N_ROWS, N_NEIGHBORS = 2000, 128
-# The noise variance is divided by `STEP`, or down to the least one, as long as each division gains more than this number
-# of nats a row, and of standard errors: a smaller noise makes means follow outliers.
+# The noise variance is divided by `STEP`, or down to the least one, as long as each division gains more than this many
+# nats a row, and this many standard errors: a smaller noise makes means follow outliers.
 STEP, LEAST_GAIN, ERRORS = 10.0, 0.01, 3.0
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -63,7 +64,8 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
         coefficients = trend.least_squares(some)
         residuals = some.with_targets(some.Y - trend.columns(some.X) @ coefficients)
         trend.check_residuals(residuals, coefficients)
-        with handled(logging.NullHandler(), logging.CRITICAL):
+        with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is to be warned about, all rows say
             without, beside = (learn_rows(each, settings, np.random.default_rng(seed)) for each in (some, residuals))
     except InputError:  # y is linear to the last digits
         return None
