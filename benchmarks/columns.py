@@ -30,8 +30,9 @@ FUNCTIONS = {
 
 def run(size, function, draw, own):
     from lmgp import GPRegressor
-    from lmgp.learning import screening
+    from lmgp.learning import engine, screening
 
+    engine.REMEMBERED.clear()  # which knows nothing of this number
     screening.OWN_COLUMNS = own
     n, d = map(int, size.split("x"))
     rng = np.random.default_rng(draw)
