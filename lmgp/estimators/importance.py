@@ -11,8 +11,9 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 
-# Rows that are left out; none are of fewer training rows than the second number.
-MOST_LEFT_OUT, FEWEST = 512, 10
+# Rows that are left out: at most the first number, and of many columns so many that these have the second number of
+# values, but no fewer than the third. None are of fewer training rows than the last one.
+MOST_LEFT_OUT, VALUES, LEAST, FEWEST = 512, 16_384, 32, 10
 # No more than one training row of these is left out at a time.
 SHARE = 5
 # Rows left out are predicted from all others up to this number, and from the nearest ones of more.
@@ -24,8 +25,8 @@ def importances(
 ) -> Floats | None:
     """Measure how much the squared error of rows left out grows where the values of one column are shuffled.
 
-    Up to 512 rows are left out, at most one of five at a time, and predicted from the others with each column in turn
-    taken from another one of them.
+    Up to 512 rows are left out, fewer of more than 32 columns, at most one of five at a time. They are predicted from
+    the others, with each column in turn taken from another one of them.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def importances(
     if len(rows) < FEWEST:
         return None
     rng, growth = np.random.default_rng(0), []  # the same rows of every model: they are comparable
-    drawn = rng.choice(len(rows), min(len(rows), MOST_LEFT_OUT), replace=False)
+    most = min(MOST_LEFT_OUT, max(LEAST, VALUES // columns(rows.X[:1]).shape[1]))
+    drawn = rng.choice(len(rows), min(len(rows), most), replace=False)
     for held in np.array_split(drawn, math.ceil(SHARE * len(drawn) / len(rows))):
         posterior = _posterior(fit, rows, np.setdiff1d(np.arange(len(rows)), held), rng)
         out = rows.take(held)

@@ -20,6 +20,8 @@ from lmgp import (
     ResidualGPRegressor,
     SpectralGPRegressor,
 )
+from lmgp.estimators import importance
+from lmgp.posteriors.exact import ExactPosterior
 
 KERNEL = GaussianKernel(1.0, 2.0)
 
@@ -142,3 +144,20 @@ def test_few_rows_and_rows_without_a_spread() -> None:
         _ = model.importance_
     X, y = draw(20)
     np.testing.assert_array_equal(ExactGPRegressor(KERNEL, 0.05).fit(X, np.ones(20)).importance_, [0.0, 0.0])
+
+
+def test_of_many_columns_fewer_rows_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 80))
+    counts: list[int] = []
+    predict = ExactPosterior.predict
+
+    def counted(self: ExactPosterior, rows: Any, variance: bool = True) -> Any:
+        counts.append(len(rows))
+        return predict(self, rows, variance)
+
+    monkeypatch.setattr(ExactPosterior, "predict", counted)
+    monkeypatch.setattr(importance, "VALUES", 80 * 40)
+    model = ExactGPRegressor(GaussianKernel(9.0), noise_variance=0.01).fit(X, X[:, 3])
+    assert model.importance_.argmax() == 3
+    assert sum(counts) == 40 * 81  # each once as it is, and once with each column shuffled
