@@ -308,7 +308,7 @@ class Fit:
         return of_y
 
 
-class LessTrend(NamedTuple):
+class Detrended(NamedTuple):
     """Rows less the least-squares fit of a trend, and what was learned from them over the scales of their targets."""
 
     trend: Trend
@@ -649,9 +649,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             Draws what the recipe needs.
         """
         learning, drawing = rngs
-        found = self._learned(rows.with_targets(rows.Y - centers), learning)
-        trend, residuals, scales, learned = found.trend, found.rows, found.scales, found.learned
-        level, h = np.eye(trend.n_columns, 1) * centers + found.coefficients, np.ones((len(rows), 1))
+        trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers), learning)
+        level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         of_learning = residuals.with_targets(residuals.Y / scales)
         learns_noise = self.noise_variance is None and rows.noise_variances is None
         if self.noise != "normal" and learns_noise and len(scales) == 1:
@@ -766,11 +765,11 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         kernel_given = isinstance(self.kernel, Kernel) and all(one.bounds is None for one in self.kernel.parameters)
         return kernel_given and self.noise_variance is not None
 
-    def _learned(self, rows: Rows, rng: np.random.Generator) -> LessTrend:
+    def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
         """Learn from rows with centred targets, less the trend."""
-        return self._less_trend(rows, self._trend_columns(), rng)
+        return self._detrended(rows, self._trend_columns(), rng)
 
-    def _less_trend(self, rows: Rows, columns: NDArray[np.intp] | None, rng: np.random.Generator) -> LessTrend:
+    def _detrended(self, rows: Rows, columns: NDArray[np.intp] | None, rng: np.random.Generator) -> Detrended:
         """Learn from rows with centred targets less a trend in some columns that the kernel sees."""
         trend, coefficients = CONSTANT_TREND, np.zeros((1, rows.n_targets))
         if columns is not None:
@@ -781,7 +780,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 trend.check_residuals(rows, coefficients)
         scales = self._scales(rows)
         learned = self._learn(rows.with_targets(rows.Y / scales), trend, rng)
-        return LessTrend(trend, coefficients, rows, scales, learned)
+        return Detrended(trend, coefficients, rows, scales, learned)
 
     def _learn(self, rows: Rows, trend: Trend, rng: np.random.Generator) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from lmgp.data import Floats, Rows, column_scales, generator
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
-from lmgp.estimators.base import Fit, GaussianProcess, LessTrend, TrendColumns, untrended
+from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
@@ -193,17 +193,17 @@ class GPRegressor(GaussianProcess):
         settings = super()._settings(n_inputs, trend)
         return replace(settings, standardize=True, groups=groups.tolist(), average=average)
 
-    def _learned(self, rows: Rows, rng: np.random.Generator) -> LessTrend:
+    def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
         if not isinstance(self.trend, str) or self.trend != "auto":
             return super()._learned(rows, rng)
-        plain = self._less_trend(rows, None, rng)
+        plain = self._detrended(rows, None, rng)
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
             return plain
         places = [self._places(np.array([j])) for j in range(self.n_features_in_)]
         columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
         if columns is None:
             return plain
-        linear = self._less_trend(rows, columns, rng)
+        linear = self._detrended(rows, columns, rng)
         pays = trend_pays(rows, plain.learned, linear.trend, linear.learned, column_scales(rows, None), rng)
         return linear if pays else plain
 
@@ -288,8 +288,8 @@ class GPRegressor(GaussianProcess):
         fit = self._state("model_")
         cls = SHELLS[type(fit.recipe)]
         values = {name: getattr(fit.recipe, name) for name in cls().get_params() if hasattr(fit.recipe, name)}
-        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance, "noise": self.noise}
-        values |= {"trend": self._fitted_trend}
+        values |= {"kernel": fit.kernel, "noise_variance": fit.noise_variance}
+        values |= {"trend": self._fitted_trend, "noise": self.noise}
         if fit.selection is not None:
             values["random_state"] = fit.selection.seed
         model = cls(**values)

@@ -11,9 +11,11 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 
-# Rows that are left out: at most the first number, and of many columns so many that these have the second number of
-# values, but no fewer than the third. None are of fewer training rows than the last one.
-MOST_LEFT_OUT, VALUES, LEAST, FEWEST = 512, 16_384, 32, 10
+# The number of rows that are left out. Each is predicted once for every column: of many columns, fewer rows make this
+# number of predictions.
+MOST_LEFT_OUT, LEAST_LEFT_OUT, PREDICTIONS = 512, 32, 16_384
+# Of fewer training rows, none is left out.
+FEWEST = 10
 # No more than one training row of these is left out at a time.
 SHARE = 5
 # Rows left out are predicted from all others up to this number, and from the nearest ones of more.
@@ -50,7 +52,7 @@ def importances(
     if len(rows) < FEWEST:
         return None
     rng, growth = np.random.default_rng(0), []  # the same rows of every model: they are comparable
-    most = min(MOST_LEFT_OUT, max(LEAST, VALUES // columns(rows.X[:1]).shape[1]))
+    most = min(MOST_LEFT_OUT, max(LEAST_LEFT_OUT, PREDICTIONS // columns(rows.X[:1]).shape[1]))
     drawn = rng.choice(len(rows), min(len(rows), most), replace=False)
     for held in np.array_split(drawn, math.ceil(SHARE * len(drawn) / len(rows))):
         posterior = _posterior(fit, rows, np.setdiff1d(np.arange(len(rows)), held), rng)
@@ -66,8 +68,8 @@ def importances(
         growth.append(np.stack([squares(coordinates(X)) - error for X in of_columns]))
     variance = fit.means(rows.X, rows.Y).var(axis=0)
     shares = np.concatenate(growth, axis=1) / np.where(variance > 0.0, variance, 1.0)
-    found = np.stack((shares.mean(axis=1), shares.std(axis=1) / math.sqrt(len(drawn))))
-    return found.swapaxes(1, 2)
+    errors = shares.std(axis=1) / math.sqrt(len(drawn))
+    return np.stack((shares.mean(axis=1), errors)).swapaxes(1, 2)
 
 
 def _posterior(fit: Any, rows: Rows, others: Any, rng: np.random.Generator) -> Posterior:

@@ -43,11 +43,8 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     M. E. Tipping and N. D. Lawrence, *Variational Inference for Student-t Models: Robust Bayesian Interpolation and
     Generalised Component Analysis*, Neurocomputing 69, 2005.
     """
-    again, X, y = (
-        clone(model).set_params(noise="normal", trend=model._fitted_trend),
-        arguments["X"],
-        np.asarray(arguments["y"], float).ravel(),
-    )
+    again = clone(model).set_params(noise="normal", trend=model._fitted_trend)
+    X, y = arguments["X"], np.asarray(arguments["y"], float).ravel()
     if not isinstance(model.kernel, Kernel):  # the form of the kernel stays as it is
         chosen = model.learning_.chosen
         again.set_params(kernel=chosen.kernel, ard=chosen.ard)

@@ -17,7 +17,7 @@ class Trial(NamedTuple):
     kernel : str
         The name of the form.
     ard : bool
-        Whether each column has a lengthscale of its own.
+        Whether columns have lengthscales of their own.
     n_free : int
         The number of free parameters, with the noise.
     likelihood : str
@@ -38,6 +38,9 @@ class Trial(NamedTuple):
         The standard error of the mean of both.
     seconds : float
     chosen : bool
+    n_own : int
+        Of many columns, the number of those that have lengthscales of their own, while all others share one; 0 where
+        all are treated alike.
     """
 
     kernel: str
@@ -53,6 +56,7 @@ class Trial(NamedTuple):
     density_error: float = math.nan
     seconds: float = 0.0
     chosen: bool = False
+    n_own: int = 0
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Learning(Trials[Trial]):
             (
                 "*" if trial.chosen else "",
                 trial.kernel,
-                "one a column" if trial.ard else "one",
+                f"of {trial.n_own} columns" if trial.n_own else "one a column" if trial.ard else "one",
                 trial.likelihood,
                 f"{trial.n_rows:,}",
                 str(trial.n_neighbors or "all"),

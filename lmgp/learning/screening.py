@@ -7,7 +7,6 @@ import numpy as np
 from lmgp.data import Floats
 from lmgp.learning.scoring import ExactObjective
 from lmgp.learning.space import Space
-from lmgp.utils.progress import STAGES
 
 # At most this number of columns have lengthscales of their own.
 OWN_COLUMNS = 20
@@ -38,7 +37,6 @@ def screened(objective: ExactObjective, start: Floats) -> tuple[Space, Floats]:
     candidates = np.unique(columns)
     if len(candidates) <= OWN_COLUMNS or not space.form.named:
         return space, start
-    STAGES.info("%d of %d columns have lengthscales of their own", OWN_COLUMNS, len(candidates))
     slopes = np.bincount(columns, objective(start).gradient[scales])[candidates]
     shared = np.isin(columns, candidates[np.argsort(slopes, kind="stable")[OWN_COLUMNS:]])
     behind = np.arange(len(start))

@@ -16,7 +16,7 @@ from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
-from lmgp.learning.screening import screened
+from lmgp.learning.screening import OWN_COLUMNS, screened
 from lmgp.learning.space import Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.likelihood import log_likelihood
@@ -109,6 +109,7 @@ class Search:
         trial = Trial(
             form.name, form.ard, len(free), objective.name, objective.n_rows, objective.n_neighbors, value,
             objective.standard_error(climb.at.terms), seconds=perf_counter() - begin,
+            n_own=0 if space.form is form else OWN_COLUMNS,
         )  # fmt: skip
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
 

@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -113,7 +114,7 @@ def trend_pays(
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """What was learned, and a trend whose slopes are those of some rows."""
+    """A Gaussian process as it was learned, with a trend whose slopes are those of some rows."""
 
     learned: Learned
     trend: Trend
@@ -123,8 +124,8 @@ class Process:
     def significance(self) -> Floats:
         """The slope of each column over its standard error."""
         posterior = self._with_slopes(self._exact)
-        found = self.trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
-        significance: Floats = np.abs(found.coef) / np.maximum(found.coef_error, np.finfo(np.float64).tiny)
+        slopes = self.trend.estimate(posterior.coefficients[:, 0], posterior.coefficients_covariance)
+        significance: Floats = np.abs(slopes.coef) / np.maximum(slopes.coef_error, np.finfo(np.float64).tiny)
         return significance
 
     @property
@@ -143,8 +144,8 @@ class Process:
             held = HeldOut.of(rows, scales, rng)
             if len(held.region):
                 posterior = self._nearest(held.rest)
-                found = posterior.distribution(held.regions.X)
-                regions.append(held.means(log_density(self._less_trend(held.regions, posterior), *found, noise)))
+                rest, predicted = self._less_trend(held.regions, posterior), posterior.distribution(held.regions.X)
+                regions.append(held.means(log_density(rest, *predicted, noise)))
         return alone, np.concatenate(regions)
 
     def _nearest(self, rows: Rows) -> Posterior:
@@ -157,7 +158,7 @@ class Process:
             return rows
         return rows.with_targets(rows.Y - self.trend.columns(rows.X) @ posterior.coefficients)
 
-    @property
+    @cached_property
     def _exact(self) -> ExactPosterior:
         return ExactPosterior(self.learned.kernel, self._with_columns(self.some), Noise(self.learned.noise_variance))
 

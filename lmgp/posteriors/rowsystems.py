@@ -452,8 +452,8 @@ class RowSystems:
         group's shortest lengthscale to its own; its variance; and its alpha. What is not free has the last place, after
         that of the noise variance.
     columns : ndarray of int of shape (d,)
-        The order of the columns: those with the same lengthscales in all parts, from the same free numbers, are a group
-        beside each other.
+        The order of the columns. Those whose lengthscales have the same ratios in all parts, and the same free numbers
+        behind them where there are derivatives, are a group beside each other.
     scale : ndarray of shape (d,)
         What columns, in this order, are multiplied by: one over the shortest lengthscale of any part.
     rows : tuple
@@ -490,7 +490,8 @@ class RowSystems:
         ties = np.arange(np.count_nonzero(free)) if ties is None else ties
         n_free = int(ties.max(initial=-1)) + 1
         place, slots, places, start = np.full(len(free), n_free + 1), [], [], 0
-        place[free] = ties
+        if theta is not None:  # there are no derivatives otherwise, and columns are alike by their ratios alone
+            place[free] = ties
         for part in parts:
             by_variance, rational = start + part.lengthscale.size, part.profile == "rational_quadratic"
             slots.append((place[by_variance], place[by_variance + 1] if rational else n_free + 1))
@@ -498,9 +499,10 @@ class RowSystems:
             start = by_variance + (2 if rational else 1)
         lengthscales = np.array([np.broadcast_to(part.lengthscale, X.shape[1]) for part in parts])
         least = lengthscales.min(axis=0)
-        ratios, groups = np.square(least / lengthscales), dict[tuple[float, ...], list[int]]()
-        for column, alike in enumerate(np.vstack((ratios, places)).T.tolist()):
-            groups.setdefault(tuple(alike), []).append(column)
+        ratios, groups = np.square(least / lengthscales), dict[tuple[object, ...], list[int]]()
+        for column in range(X.shape[1]):  # rounding makes no group of its own
+            alike = (*(f"{ratio:.12g}" for ratio in ratios[:, column]), *(int(of_part[column]) for of_part in places))
+            groups.setdefault(alike, []).append(column)
         columns, first = np.concatenate(list(groups.values())), [some[0] for some in groups.values()]
         arrays = (
             np.array([PROFILES.index(part.profile) for part in parts], dtype=np.intp),

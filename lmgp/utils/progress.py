@@ -21,6 +21,7 @@ def tried_kernel(trial: Line) -> Line:
     """Log a `lmgp.learning.record.Trial`, and return it."""
     line: Any = trial
     lengthscales = "one lengthscale a column" if line.ard else "one lengthscale"
+    lengthscales = f"lengthscales of {line.n_own} columns" if line.n_own else lengthscales
     TRIED.info(
         f"{line.kernel} with {lengthscales}: {line.likelihood} likelihood of {line.n_rows:,} rows, "
         f"{line.log_likelihood:.4f} nats a row, {line.seconds:.2g} s"

@@ -157,7 +157,7 @@ def test_of_many_columns_fewer_rows_are_left_out(monkeypatch: pytest.MonkeyPatch
         return predict(self, rows, variance)
 
     monkeypatch.setattr(ExactPosterior, "predict", counted)
-    monkeypatch.setattr(importance, "VALUES", 80 * 40)
+    monkeypatch.setattr(importance, "PREDICTIONS", 80 * 40)
     model = ExactGPRegressor(GaussianKernel(9.0), noise_variance=0.01).fit(X, X[:, 3])
     assert model.importance_.argmax() == 3
     assert sum(counts) == 40 * 81  # each once as it is, and once with each column shuffled

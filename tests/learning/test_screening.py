@@ -70,6 +70,8 @@ def test_learns_from_few_of_many_columns(n: int) -> None:
     learned = learn(X[:, :80], y, kernel="gaussian", random_state=0)
     _, counts = np.unique((learned.kernel.lengthscale / X.std(axis=0)).round(9), return_counts=True)
     assert counts.max() >= 80 - OWN_COLUMNS
+    assert learned.learning.chosen.n_own == OWN_COLUMNS
+    assert f"gaussian  of {OWN_COLUMNS} columns" in str(learned.learning)
     weights = np.linalg.solve(learned.kernel(X) + learned.noise_variance * np.eye(n), y)
     error = np.sqrt(np.mean(np.square(learned.kernel(X_test, X) @ weights - y_test)))
     assert error < (0.4 if n == 150 else 0.2) * y_test.std()

@@ -86,6 +86,19 @@ class TestLikelihood:
         np.testing.assert_allclose(of_ties[1], jacobian.T @ slope)
         np.testing.assert_allclose(of_ties[2], jacobian.T @ information @ jacobian)
 
+    def test_columns_with_the_same_free_numbers_are_one_group(self) -> None:
+        """In whatever units, whose products are rounded."""
+        units, X = np.geomspace(0.1, 1e3, 40), np.ones((2, 40))
+        kernel = MaternKernel(0.7 * units, smoothness=0.5) + MaternKernel(1.3 * units) + GaussianKernel(2.1 * units)
+        of_part = np.array([0, *np.ones(39, dtype=int), 2])
+        ties = np.concatenate([of_part + 3 * part for part in range(3)])
+        learned = RowSystems.of(kernel, kernel.theta, X, np.ones((2, 1)), np.ones(2), 1.0, ties)
+        assert learned is not None
+        assert np.diff(learned.kernel[3]).tolist() == [1, 39]
+        predicting = RowSystems.of(kernel, None, X, np.ones((2, 1)), np.ones(2))
+        assert predicting is not None
+        assert np.diff(predicting.kernel[3]).tolist() == [40]
+
     @pytest.mark.parametrize("n_neighbors", [1, 7, 8, 9, 70])
     def test_of_several_targets(self, n_neighbors: int, monkeypatch: pytest.MonkeyPatch) -> None:
         """Of which every number of neighbours has positions with fewer rows before them."""
