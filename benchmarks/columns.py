@@ -12,11 +12,10 @@ Writes benchmarks/results/columns.json after every size, and the table in docs/l
 
 import argparse
 import json
-import re
 from itertools import product
 
 import numpy as np
-from common import FIGURES, RESULTS, timed, write
+from common import RESULTS, timed, write, write_table
 
 SIZES, OWN, ALL = ("300x500", "1000x60", "20000x100"), (5, 20, 40), 10**9
 FUNCTIONS = {
@@ -62,9 +61,7 @@ def write_page():
             cells.append(f"{means[0]:.2f} | {means[1]:.2g}" if some else "- | -")
         n, d = map(int, size.split("x"))
         lines.append(f"| {n:,}, {d} | {function} | {' | '.join(cells)} |")
-    page = FIGURES / "learning.md"
-    block = "<!-- columns -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- columns -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+    write_table("learning.md", "columns", lines)
 
 
 def main():

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -66,6 +67,12 @@ def write(name, results, folder=RESULTS, **more):
         parts.append(f" {json.dumps(key)}: {text if isinstance(value, list) else json.dumps(value)}")
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def write_table(page, mark, lines):
+    """Put the lines of a table into a page of the documentation, between its mark and the end."""
+    path, table = FIGURES / page, "\n".join((f"<!-- {mark} -->", *lines, "<!-- end -->"))
+    path.write_text(re.sub(rf"<!-- {mark} -->.*?<!-- end -->", lambda _: table, path.read_text(), flags=re.DOTALL))
 
 
 def _command():

@@ -12,12 +12,11 @@ Writes benchmarks/results/few_rows.json, and the table in docs/learning.md.
 
 import argparse
 import json
-import re
 import warnings
 from itertools import product
 
 import numpy as np
-from common import FIGURES, RESULTS, timed, write
+from common import RESULTS, timed, write, write_table
 from quality import SETS, load
 
 SIZES, N_TEST = (5, 10, 20, 50, 100, 200), 500
@@ -68,9 +67,7 @@ def write_page():
         cells = [f"{100 * each.mean():.1f}" for each in inside]
         cells += [f"{np.median(each):.3f}" for each in nlpd] + [f"{each.max():.1f}" for each in nlpd]
         lines.append(f"| {n} | {' | '.join(cells)} |")
-    page = FIGURES / "learning.md"
-    block = "<!-- few -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- few -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+    write_table("learning.md", "few", lines)
 
 
 def main():

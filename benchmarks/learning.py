@@ -13,10 +13,9 @@ Writes benchmarks/results/learning.json, docs/learning.png and the table in docs
 
 import argparse
 import json
-import re
 
 import numpy as np
-from common import FIGURES, NARROW, RESULTS, WIDTH, timed, write
+from common import FIGURES, NARROW, RESULTS, WIDTH, timed, write, write_table
 from quality import SETS, load
 from scipy import stats
 from threadpoolctl import threadpool_limits
@@ -103,9 +102,7 @@ def write_page():
     for label, of_mean, of_worst, of_time in zip(FORMS, loss, worst, seconds, strict=True):
         name = f"**`{label}`**" if label == THREE else label if " of " in label else f"`{label}`"
         lines.append(f"| {name} | {of_mean:.3f} | {of_worst:.3f} | {of_time:.1f} |")
-    page = FIGURES / "learning.md"
-    block = "<!-- forms -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- forms -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+    write_table("learning.md", "forms", lines)
 
 
 def main():

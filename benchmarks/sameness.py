@@ -11,13 +11,12 @@ Writes benchmarks/results/sameness.json after every draw, and the table in docs/
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 import warnings
 
 import numpy as np
-from common import FIGURES, RESULTS, timed, write
+from common import RESULTS, timed, write, write_table
 from quality import SETS, load
 from threadpoolctl import threadpool_limits
 
@@ -89,9 +88,7 @@ def write_page():
             f"| {name} | {len(nlpd)} | {nlpd.mean():.3f} | {nlpd.min():.3f} to {nlpd.max():.3f} "
             f"| {rmse.mean():.4f} | {rmse.min():.4f} to {rmse.max():.4f} |"
         )
-    page = FIGURES / "learning.md"
-    block = "<!-- sameness -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- sameness -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+    write_table("learning.md", "sameness", lines)
 
 
 def main():

@@ -8,10 +8,9 @@ Writes benchmarks/results/seasons.json, and the table in docs/learning.md.
 
 import argparse
 import json
-import re
 
 import numpy as np
-from common import FIGURES, RESULTS, timed, write
+from common import RESULTS, timed, write, write_table
 
 N, N_TRAIN, NOISE = 160, 120, 0.3
 NAMES = ("matern52+matern32*periodic", "linear+matern32*periodic", "matern52", "auto")
@@ -52,9 +51,7 @@ def write_page():
         of_name = [one for one in runs if one["kernel"] == name]
         rmse, nlpd, inside = (np.mean([one[score] for one in of_name]) for score in ("rmse", "nlpd", "inside"))
         lines.append(f"| {name if name == TRUE else f'`{name}`'} | {rmse:.2f} | {nlpd:.2f} | {100 * inside:.1f} |")
-    page = FIGURES / "learning.md"
-    block = "<!-- seasons -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- seasons -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+    write_table("learning.md", "seasons", lines)
 
 
 if __name__ == "__main__":

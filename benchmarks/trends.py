@@ -10,11 +10,10 @@ Writes benchmarks/results/trends.json, and the table in docs/trend.md.
 
 import argparse
 import json
-import re
 from itertools import product
 
 import numpy as np
-from common import FIGURES, RESULTS, timed, write
+from common import RESULTS, timed, write, write_table
 
 PLACES, SIZES = ("discs", "beyond", "random"), (300, 3000)
 METHODS = {"line": "the line alone", "constant": '`trend="constant"`', "auto": '`trend="auto"`'}
@@ -73,9 +72,7 @@ def write_page():
             cells += [f"{np.mean([one['nlpd'] for one in some]):.3f}"]
             cells += [f"{sum(one['found'] == ['x2'] for one in some)} of {len(some)}" if method == "auto" else "-"]
         lines.append(f"| {place} | {n:,} | {METHODS[method]} | {' | '.join(cells)} |")
-    page = FIGURES / "trend.md"
-    block = "<!-- trends -->\n" + "\n".join(lines) + "\n<!-- end -->"
-    page.write_text(re.sub(r"<!-- trends -->.*?<!-- end -->", lambda _: block, page.read_text(), flags=re.DOTALL))
+    write_table("trend.md", "trends", lines)
 
 
 def main():
