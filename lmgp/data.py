@@ -631,8 +631,7 @@ def column_scales(rows: Rows, groups: Indices | None = None) -> Floats:
     ----------
     rows : Rows
     groups : ndarray of int of shape (d,), optional
-        Columns with equal numbers get one scale, the root of the mean square of theirs; see
-        `lmgp.kernels.sphere.lengthscale_groups`.
+        Columns with equal numbers get one scale, the root of the mean square of theirs.
 
     Returns
     -------

@@ -85,6 +85,10 @@ class ScaleWarning(UserWarning):
     """The columns of X differ a thousandfold in scale and one lengthscale serves all; the message names two of them."""
 
 
+class ColumnWarning(UserWarning):
+    """Values of a column are missing, or tell no rows apart."""
+
+
 class OutlierWarning(UserWarning):
     """One row makes most of the standard deviation of a column of X; the message names both, and says what to do."""
 

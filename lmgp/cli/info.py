@@ -102,6 +102,7 @@ def _of_process(model: Any) -> dict[str, str]:
     noise = model.noise_variance_
     kernels: Any = getattr(model, "kernels_", ())
     lines = {
+        **({} if getattr(model, "columns_", None) is None else {"columns": str(model.columns_)}),
         "kernel": " ".join(repr(model.kernel_).split()),
         **({"average": _averaged(kernels)} if len(kernels) > 1 else {}),
         "noise": f"variance {noise:.6g}, standard deviation {noise**0.5:.6g}",

@@ -72,7 +72,18 @@ def read_for_model(
         return (*wanted, *targets)
 
     source, dialect = table_source(arguments.table), dialect_of(arguments)
-    return read_table(source, choose, dialect, incomplete=arguments.drop, least=1)
+    dates: set[str] = set()
+    values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, dates=dates)
+    if refused := dates.difference(_dates(model)):
+        raise DatasetError(f"Column {min(refused)!r} of {arguments.table} has dates, where the model has numbers.")
+    return values, complete
+
+
+def _dates(model: Any) -> list[str]:
+    """Return the names of the columns of a model that are dates."""
+    one = getattr(model, "estimators_", [model])[0]
+    columns = getattr(getattr(one, "regressor_", one), "columns_", None)
+    return [] if columns is None else columns.dates
 
 
 def complete_rows(values: "Floats", complete: "NDArray[bool_]") -> "Floats":

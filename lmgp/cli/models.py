@@ -33,7 +33,12 @@ def fit(arguments: argparse.Namespace) -> None:
     from lmgp.io.tables import read_targets
 
     targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
-    table, complete, inputs = read_targets(source, targets, arguments.columns, dialect, incomplete=arguments.drop)
+    dates: set[str] = set()
+    table, complete, inputs = read_targets(
+        source, targets, arguments.columns, dialect, incomplete=arguments.drop, dates=dates
+    )
+    if dates & set(targets):
+        raise InputError(f"The target {min(dates & set(targets))!r} has dates; a target is a number.")
     rows = complete_rows(table, complete)
 
     import numpy as np
@@ -51,6 +56,7 @@ def fit(arguments: argparse.Namespace) -> None:
         kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
         noise_variance=arguments.noise_variance,
         trend=arguments.trend[0] if arguments.trend in (["auto"], ["constant"], ["linear"]) else arguments.trend,
+        columns=dict.fromkeys(sorted(dates), "date") or None,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         noise=arguments.noise,

@@ -589,15 +589,14 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                     f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
                     "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
                 )
-            inputs, target = validated_pair(self, X, y, ensure_min_samples=2)
+            inputs, target = self._read_pair(X, y)
             if not isinstance(self.kernel, Kernel):
-                columns = getattr(self, "feature_names_in_", None)
-                warn_of_outlying_rows(inputs, columns, stacklevel=self._callers - 1)
+                warn_of_outlying_rows(*self._numbers(inputs), stacklevel=self._callers - 1)
             rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
             names = named_targets(y, target)
             self._check_first(rows, names)
             # A copy: what becomes of the caller's arrays later changes no model.
-            rows = (dropped(rows) if duplicates == "drop" else rows).copy()
+            rows = self._with_effects((dropped(rows) if duplicates == "drop" else rows).copy())
             centers, (*rngs, of_noise) = known_centers(center, rows), spawn(generator(self.random_state), 3)
             fit, rows, rng = self._frozen(rows, names, centers, center is not None, rngs)
             rows = averaged(rows) if duplicates == "average" else rows
@@ -720,6 +719,33 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Say whether targets without spread cannot be fitted."""
         return not isinstance(self.kernel, Kernel) or (self.noise_variance is None and rows.noise_variances is None)
 
+    def _read(self, X: ArrayLike) -> Floats:
+        """Return the columns of new rows as numbers, shape (n, d)."""
+        inputs: Floats = validated(self, X, reset=False)
+        return inputs
+
+    def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
+        """Return the columns and the targets of rows as numbers: of training rows with `reset`."""
+        return validated_pair(self, X, y, reset=reset, ensure_min_samples=2 if reset else 1)
+
+    def _numbers(self, X: Floats) -> tuple[Floats, Sequence[str] | None]:
+        """Return those of the columns that are numbers by themselves, and their names."""
+        return X, getattr(self, "feature_names_in_", None)
+
+    @property
+    def _same_columns(self) -> dict[str, Any]:
+        """The parameters by which another model reads columns as this one has."""
+        return {}
+
+    def _with_effects(self, rows: Rows) -> Rows:
+        """Return training rows with what columns of many categories tell of the target."""
+        return rows
+
+    @property
+    def _same_in_folds(self) -> bool:
+        """Whether a fold of the rows, fitted by itself, has the columns that it has in a fit to all rows."""
+        return True
+
     def _coordinates(self, X: Floats) -> Floats:
         """Return the columns that the kernel sees, of columns as they come."""
         return X
@@ -739,7 +765,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """The parameter `trend` that makes the trend of the fitted state."""
         trend = self._fitted.trend
         columns = range(self.n_features_in_)
-        taken = [j for j in columns if np.isin(self._places(np.array([j])), trend.index).all()]
+        taken = [j for j in columns if np.isin(self._places(np.array([j])), trend.index).any()]
         return taken if trend.estimated else "constant"
 
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -870,8 +896,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             options = {"return_std": return_std, "include_noise": include_noise, "return_error": return_error}
             lazy: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
             return lazy
-        inputs: Floats = validated(self, X, reset=False)
-        fit = self._state()
+        inputs, fit = self._read(X), self._state()
         # Of a covariance, the diagonal has the variances.
         alone = return_std and not return_cov
         means, variances, errors = self._in_batches(inputs, alone, return_error, batch_size, verbose)
@@ -930,7 +955,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         noise_variances: ArrayLike | None = None,
     ) -> tuple[Rows, Floats, Floats, Floats]:
         """Predict rows whose y is known, see `Fit.without_each`."""
-        fit, (inputs, target) = self._state(), validated_pair(self, X, y, reset=False)
+        fit, (inputs, target) = self._state(), self._read_pair(X, y, reset=False)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
         fit.check_targets(rows)
         return fit.in_units(fit.in_scale(rows), *self._posterior().distribution(rows.X))
@@ -1001,7 +1026,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the distributions of rows, and the normal ones that the process alone predicts."""
         check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
-        inputs, fit = validated(self, X, reset=False), self._state()
+        inputs, fit = self._read(X), self._state()
         means, variances, _ = self._in_batches(inputs, True, False, batch_size, verbose)
         assert variances is not None  # they were asked for
         std = np.sqrt(variances + (fit.noise_variance if include_noise else 0.0))[:, None] * fit.scales
@@ -1178,7 +1203,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         check_draws(n_samples)
-        rows, rng = self._coordinates(validated(self, X, reset=False)), generator(random_state)
+        rows, rng = self._coordinates(self._read(X)), generator(random_state)
         fit, posterior = self._state(), self._posterior()
         shaped = include_noise and bool(fit.noises)  # whose marginals are others than those of normal draws
         process, variances = posterior.predict(rows, shaped)

@@ -1,20 +1,23 @@
 """The regressor that chooses its recipe by measurement."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import Floats, Rows, column_scales, generator
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
 from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
+from lmgp.estimators.columns import MOST_LEVELS, Columns, Missing
+from lmgp.estimators.effects import effects, residuals
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
@@ -23,11 +26,12 @@ from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
 from lmgp.estimators.targets import warn_of_targets
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.sphere import Metric, OnSphere, lengthscale_groups
+from lmgp.kernels.sphere import Metric, OnSphere
 from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
 from lmgp.learning.trends import likely_trend, trend_pays
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -92,6 +96,12 @@ class GPRegressor(GaussianProcess):
         three columns, x, y and z in km on a sphere of radius 6371.0088 km, whose distances are chords; the other
         columns follow. The kernel is one of these d + 1 columns, with lengthscales of the first three in km. In a list
         of columns for `trend`, longitude stands for x and y, and latitude for z.
+    columns : mapping of str or int to {"number", "category", "date"}, optional
+        What columns are, by name or index, where their values do not say so, such as ``{"zip": "category"}``.
+        Otherwise text, and pandas' categories, are categories, and dates are dates.
+    missing : {"auto", "impute", "error"}, default="auto"
+        What becomes of missing values of X. "impute": a number is replaced by the median of its column, and the row is
+        marked, by a column of its own; a missing category is one more level. "auto" does so with a `ColumnWarning`.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"
@@ -110,6 +120,9 @@ class GPRegressor(GaussianProcess):
 
     Attributes
     ----------
+    columns_ : lmgp.estimators.columns.Columns or None
+        What columns of categories, of dates, and with missing values have become. Printed, it is a table. None where
+        all are numbers.
     recipe_ : lmgp.recipes.Recipe
         What was chosen, such as ``Nearest(n_neighbors=256)``.
     model_ : GaussianProcess
@@ -168,11 +181,15 @@ class GPRegressor(GaussianProcess):
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
         "methods": ["array-like", None],
         "trend": [StrOptions({"auto", "constant", "linear"}), "array-like"],
+        "columns": [Mapping, Columns, None],
+        "missing": [StrOptions({"auto", "impute", "error"})],
         "metric": [StrOptions({"sphere"}), None],
         "average": ["boolean", StrOptions({"auto"})],
     }
 
     selection_ = OfFit[Selection]()
+
+    _columns_read: Columns | None = field(init=False, default=None)
 
     tolerance: float = 1e-3
     _: KW_ONLY
@@ -181,6 +198,8 @@ class GPRegressor(GaussianProcess):
     methods: Sequence[str] | None = None
     kernel: Wanted = "auto"
     trend: TrendColumns | Literal["auto"] = "auto"
+    columns: Mapping[Any, str] | Columns | None = None
+    missing: Missing = "auto"
     metric: Metric = None
     ard: Ard = "auto"
     noise: NoiseName = "auto"
@@ -188,10 +207,14 @@ class GPRegressor(GaussianProcess):
 
     def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
-        groups = lengthscale_groups(self.metric, n_inputs)
+        groups, categories = self._table.groups, self._table.categories
+        if self.metric is not None:
+            groups, categories = self._sphere.groups(groups), self._sphere.places(categories)
         average = False if trend.estimated else self.average
         settings = super()._settings(n_inputs, trend)
-        return replace(settings, standardize=True, groups=groups.tolist(), average=average)
+        return replace(
+            settings, standardize=True, groups=groups.tolist(), categories=categories.tolist(), average=average
+        )
 
     def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
         if not isinstance(self.trend, str) or self.trend != "auto":
@@ -200,6 +223,7 @@ class GPRegressor(GaussianProcess):
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
             return plain
         places = [self._places(np.array([j])) for j in range(self.n_features_in_)]
+        places = [of for of in places if len(of)]
         columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
         if columns is None:
             return plain
@@ -217,21 +241,98 @@ class GPRegressor(GaussianProcess):
         super()._check_first(rows, names)
         warn_of_targets(rows.Y, names, stacklevel=self._callers)
 
+    @property
+    def columns_(self) -> Columns | None:
+        """What columns have become that are not numbers, or have missing values; None where there are none."""
+        self._state("columns_")
+        return self._columns_read
+
+    @property
+    def _table(self) -> Columns:
+        """What all columns have become."""
+        return self._columns_read or Columns.of_numbers(self.n_features_in_, super()._names())
+
+    @property
+    def _same_columns(self) -> dict[str, Any]:
+        return {} if self._columns_read is None else {"columns": self._columns_read, "missing": "impute"}
+
+    def _read(self, X: ArrayLike) -> Floats:
+        return self._table.checked(X, super()._read, self._callers)
+
+    def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
+        if reset:
+            self._columns_read = Columns.of(X, self.columns, self.missing, self._callers)
+        read, targets = super()._read_pair, list[Floats]()
+
+        def inputs(table: Any) -> Floats:
+            found, target = read(table, y, reset)
+            targets.append(target)
+            return found
+
+        # Of numbers alone, how many they are is known when they were read.
+        values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs, self._callers)
+        return values, targets[0]
+
+    def _numbers(self, X: Floats) -> tuple[Floats, Sequence[str] | None]:
+        numbers, names = self._table.numbers(X)
+        return numbers, names if super()._names() is not None else None
+
+    @property
+    def _same_in_folds(self) -> bool:
+        return not self._table.has_effects
+
+    def _with_effects(self, rows: Rows) -> Rows:
+        columns, wanted = self._table, self._table.unknown_effects
+        if not wanted:
+            return rows
+        if rows.n_targets > 1:
+            raise InputError(
+                f"Columns of more than {MOST_LEVELS} categories are taken for one target; got {rows.n_targets}. Use "
+                "lmgp.estimators.MultiTargetGPRegressor, which fits each by its own."
+            )
+        starts = np.array([start for _, start, _ in wanted])
+        firsts = starts if self.metric is None else np.concatenate([self._sphere.places([one]) for one in starts])
+        others = np.setdiff1d(np.arange(rows.X.shape[1]), (firsts, firsts + 1))
+        order, settings = steady_order(rows), self._settings(rows.X.shape[1], CONSTANT_TREND)
+        left, X = residuals(rows.with_targets(rows.Y - rows.means), others, settings, generator(0)), rows.X.copy()
+        for (j, _, n_levels), first in zip(wanted, firsts, strict=True):
+            found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, generator(0))
+            X[:, [first, first + 1]] = found.of_rows
+            columns = columns.with_effects(j, found.means, found.deviations)
+        self._columns_read = columns
+        return replace(rows, X=X)
+
     def _coordinates(self, X: Floats) -> Floats:
-        return X if self.metric is None else self._sphere.points(X)
+        coordinates = self._table.coordinates(X)
+        return coordinates if self.metric is None else self._sphere.points(coordinates)
 
     def _columns(self, coordinates: Floats) -> Floats:
-        return coordinates if self.metric is None else self._sphere.degrees(coordinates)
+        return self._table.values(coordinates if self.metric is None else self._sphere.degrees(coordinates))
+
+    def _trend_columns(self) -> NDArray[np.intp] | None:
+        if not isinstance(self.trend, str) and self._columns_read is not None:
+            self._table.check_slopes(self.trend)
+        return super()._trend_columns()
 
     def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
-        return index if self.metric is None else self._sphere.places(index)
+        places = self._table.places(index)
+        return places if self.metric is None else self._sphere.places(places)
 
     def _names(self) -> Sequence[str] | None:
-        return super()._names() if self.metric is None else self._sphere.names
+        return self._read_names() if self.metric is None else self._sphere.names
+
+    def _read_names(self) -> Sequence[str] | None:
+        """Return the names of what columns have become, if they have names."""
+        return None if super()._names() is None else self._table.coordinate_names
 
     @property
     def _sphere(self) -> OnSphere:
-        return OnSphere.of(self.n_features_in_, super()._names())
+        return OnSphere.of(len(self._table.groups), self._read_names())
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "error"
+        return tags
 
     def _one_lengthscale(self) -> bool:
         # What is named is learned from columns in their standard deviations: any scales will do.

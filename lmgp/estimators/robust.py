@@ -43,7 +43,7 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     M. E. Tipping and N. D. Lawrence, *Variational Inference for Student-t Models: Robust Bayesian Interpolation and
     Generalised Component Analysis*, Neurocomputing 69, 2005.
     """
-    again = clone(model).set_params(noise="normal", trend=model._fitted_trend)
+    again = clone(model).set_params(noise="normal", trend=model._fitted_trend, **model._same_columns)
     X, y = arguments["X"], np.asarray(arguments["y"], float).ravel()
     if not isinstance(model.kernel, Kernel):  # the form of the kernel stays as it is
         chosen = model.learning_.chosen

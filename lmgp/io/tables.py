@@ -98,6 +98,7 @@ def read_table(
     *,
     incomplete: bool = False,
     least: int = 2,
+    dates: set[str] | None = None,
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Read some columns of a table.
 
@@ -115,6 +116,8 @@ def read_table(
         Whether rows may have missing or infinite values in these columns.
     least : int, default=2
         The least number of rows, complete ones if rows may be incomplete.
+    dates : set of str, optional
+        Gets the names of columns of dates, which are read as days since 1970-01-01. None: they are refused.
 
     Returns
     -------
@@ -135,11 +138,11 @@ def read_table(
         raise DatasetError(f"{source} {what}; give the path of a CSV file.")
     lines: Sequence[int]
     if isinstance(source, Path) and source.suffix == ".parquet":
-        used, values = _read_parquet(source, choose)
+        used, values = _read_parquet(source, choose, dates)
         place, lines = "row", range(len(values))
     else:
         place = "line"
-        used, values, lines = _read_csv(source, where, choose, dialect)
+        used, values, lines = _read_csv(source, where, choose, dialect, dates)
     finite = np.isfinite(values)
     complete: NDArray[np.bool_] = np.all(finite, axis=1)
     if not incomplete and not complete.all():
@@ -162,12 +165,13 @@ def read_targets(
     dialect: Dialect = COMMAS,
     *,
     incomplete: bool = False,
+    dates: set[str] | None = None,
 ) -> tuple[Floats, NDArray[np.bool_], tuple[str, ...]]:
     """Read the inputs and the targets of a table.
 
     Parameters
     ----------
-    source, dialect, incomplete
+    source, dialect, incomplete, dates
         See `read_table`.
     targets : sequence of str or None
         The columns to predict; None is refused with the names that the file has.
@@ -196,7 +200,7 @@ def read_targets(
         inputs[:] = choose_inputs(where, names, targets, columns)
         return (*inputs, *targets)
 
-    values, complete = read_table(source, choose, dialect, incomplete=incomplete)
+    values, complete = read_table(source, choose, dialect, incomplete=incomplete, dates=dates)
     return values, complete, tuple(inputs)
 
 
@@ -300,7 +304,7 @@ def _write_parquet(stream: BinaryIO, frames: "Iterable[pandas.DataFrame]") -> in
 
 
 def _read_csv(
-    source: Path | BinaryIO, where: str, choose: Chooser, dialect: Dialect
+    source: Path | BinaryIO, where: str, choose: Chooser, dialect: Dialect, dates: set[str] | None
 ) -> tuple[Sequence[str], Floats, Sequence[int]]:
     """Return the chosen columns, their values, and the line of each row if a value is not finite."""
     import pandas
@@ -333,7 +337,10 @@ def _read_csv(
                 columns = []
                 for name in used:
                     values = frame[header.index(name)]
-                    if not pandas.api.types.is_numeric_dtype(values):
+                    if dates is not None and _are_dates(values):
+                        dates.add(name)
+                        values = _days(values)
+                    elif not pandas.api.types.is_numeric_dtype(values):
                         values = [_number(str(field), dialect.decimal) for field in values]
                         if None in values:
                             row = values.index(None)
@@ -439,6 +446,21 @@ def _number(field: str, decimal: str) -> float | None:
         return None
 
 
+def _are_dates(fields: "pandas.Series") -> bool:
+    """Say whether all fields that are not missing are text that reads as dates."""
+    known = fields.dropna()
+    return len(known) > 0 and all(isinstance(field, str) and reads_as_date(field) for field in known.unique())
+
+
+def _days(fields: "pandas.Series") -> Floats:
+    """Return the days since 1970-01-01, in UTC where dates have a zone."""
+    import pandas
+
+    times = pandas.to_datetime(fields, format="ISO8601", utc=True)
+    days: Floats = ((times - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(days=1)).to_numpy(dtype=np.float64)
+    return days
+
+
 def _not_numeric(where: str, offending: dict[str, tuple[str, str]], decimal: str) -> DatasetError:
     got = ", ".join(f"{name!r} ({place}: {field[:40]!r})" for name, (place, field) in offending.items())
     fields = [field for _, field in offending.values()]
@@ -450,7 +472,7 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str]], decimal: str
     )
 
 
-def _read_parquet(path: Path, choose: Chooser) -> tuple[Sequence[str], Floats]:
+def _read_parquet(path: Path, choose: Chooser, dates: set[str] | None) -> tuple[Sequence[str], Floats]:
     """Return the chosen columns of a Parquet file, and their values."""
     with readable(path):
         dataset = opened(path)
@@ -458,12 +480,20 @@ def _read_parquet(path: Path, choose: Chooser) -> tuple[Sequence[str], Floats]:
         used = choose(str(path), header)
         _check_names(str(path), header, used)
         kinds = {name: dataset.schema.field(name).type for name in used}
-        texts = [name for name, kind in kinds.items() if not is_numeric(kind)]
+        found = [name for name, kind in kinds.items() if dates is not None and _is_date(kind)]
+        texts = [name for name, kind in kinds.items() if not is_numeric(kind) and name not in found]
         if texts:
             first = dataset.head(1, columns=texts).to_pydict()
             fields = {name: str(value[0] if value else kinds[name]) for name, value in first.items()}
             raise _not_numeric(str(path), {name: ("row 0", field) for name, field in fields.items()}, ".")
-        parts = [as_floats(batch, used) for batch in batches(dataset, used)]
+        parts = []
+        for batch in batches(dataset, used):
+            days = [_days(batch.column(name).to_pandas()) for name in found]
+            numbers = iter(as_floats(batch, [name for name in used if name not in found]).T)
+            of_dates = dict(zip(found, days, strict=True))
+            parts.append(np.column_stack([of_dates[name] if name in of_dates else next(numbers) for name in used]))
+        if dates is not None:
+            dates.update(found)
     return used, np.concatenate([np.empty((0, len(used))), *parts])
 
 
@@ -496,10 +526,16 @@ def is_numeric(kind: Any) -> bool:
     return any(is_one(kind) for is_one in numeric)
 
 
+def _is_date(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
+
+
 def as_floats(batch: Any, used: Sequence[str]) -> Floats:
     """Return columns of a batch as an array of shape (n, len(used)); nulls are NaN."""
     columns = [batch.column(name).cast("float64").to_numpy(zero_copy_only=False) for name in used]
-    return np.column_stack(columns)
+    return np.column_stack(columns) if columns else np.empty((len(batch), 0))
 
 
 @contextmanager

@@ -67,12 +67,15 @@ class RadialPart(NamedTuple):
     lengthscale : ndarray of shape () or (d,)
     variance, alpha : float
         The last of a rational quadratic kernel.
+    columns : list of int or None
+        Those that it sees, with a lengthscale each; None means all.
     """
 
     profile: str
     lengthscale: Floats
     variance: float
     alpha: float
+    columns: list[int] | None = None
 
 
 class Parameter(NamedTuple):

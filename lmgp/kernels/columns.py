@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from lmgp.data import Floats, Indices, checked_scales
-from lmgp.kernels.base import Kernel, Parameter, require
+from lmgp.kernels.base import Kernel, Parameter, RadialPart, require
 from lmgp.kernels.composite import ComposedKernel
 from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.columns import column_index
@@ -76,6 +76,15 @@ class ColumnsKernel(ComposedKernel):
 
     def with_pullback(self, X: Tensor, theta: Tensor) -> tuple[Tensor, Pullback]:  # noqa: D102
         return self.parts[0].with_pullback(X[..., self.listed], theta)
+
+    def radial_parts(self, values: Mapping[str, Tensor]) -> tuple[RadialPart, ...] | None:  # noqa: D102
+        inner = {name.removeprefix("kernel__"): value for name, value in values.items()}
+        parts, listed = self.parts[0].radial_parts(inner), np.array(self.listed)
+        if parts is None:
+            return None
+        return tuple(
+            one._replace(columns=(listed if one.columns is None else listed[one.columns]).tolist()) for one in parts
+        )
 
     def rescaled(self, scales: ArrayLike) -> Kernel:  # noqa: D102
         factors = checked_scales(scales)

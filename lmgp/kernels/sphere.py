@@ -31,28 +31,6 @@ LONGITUDES, LONGITUDE_RANGE = ("lon", "longitude", "lng"), (-180.0, 360.0)
 LATITUDES, LATITUDE_RANGE = ("lat", "latitude"), (-90.0, 90.0)
 
 
-def lengthscale_groups(metric: Metric, n_inputs: int) -> NDArray[np.intp]:
-    """Say which columns of a kernel's rows share one lengthscale.
-
-    Parameters
-    ----------
-    metric : "sphere" or None
-    n_inputs : int
-        The number of columns that the kernel sees, with x, y and z first for the sphere.
-
-    Returns
-    -------
-    ndarray of shape (n_inputs,)
-        Columns of one group have equal numbers; groups count from 0.
-
-    Examples
-    --------
-    >>> lengthscale_groups("sphere", 5)
-    array([0, 0, 0, 1, 2])
-    """
-    return np.maximum(np.arange(n_inputs) - 2, 0) if metric == "sphere" else np.arange(n_inputs)
-
-
 @dataclass(frozen=True)
 class OnSphere:
     """Which columns are longitude and latitude, and what becomes of all columns.
@@ -139,6 +117,16 @@ class OnSphere:
         X[:, self.latitude] = np.degrees(np.arctan2(z, np.hypot(x, y)))
         X[:, self.others] = points[:, 3:]
         return X
+
+    def groups(self, of_columns: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Say which columns of `points` share a lengthscale, those of equal numbers: x, y and z, and others as before.
+
+        Examples
+        --------
+        >>> OnSphere.of(4, None).groups(np.arange(4))
+        array([-1, -1, -1,  2,  3])
+        """
+        return np.append([-1, -1, -1], of_columns[self.others])
 
     def places(self, index: Iterable[int]) -> NDArray[np.intp]:
         """Say which columns of `points` some columns become: longitude x and y, latitude z."""

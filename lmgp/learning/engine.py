@@ -72,6 +72,7 @@ class Settings:
     likelihood: Likelihood = "auto"
     standardize: bool = True
     groups: Sequence[int] | None = None
+    categories: Sequence[int] = ()
     max_learning_rows: int = 2000
     max_memory_gib: float = 4.0
     average: Average = False
@@ -182,7 +183,10 @@ def learn(
     'gaussian'
     >>> model = ExactGPRegressor(learned.kernel, learned.noise_variance).fit(X, y)
     """
-    settings = Settings(kernel, ard, noise_variance, likelihood, standardize, None, max_learning_rows, max_memory_gib)
+    settings = Settings(
+        kernel, ard, noise_variance, likelihood, standardize,
+        max_learning_rows=max_learning_rows, max_memory_gib=max_memory_gib,
+    )  # fmt: skip
     given = vars(settings) | {"random_state": random_state}
     validate_parameter_constraints(CONSTRAINTS, given, caller_name="learn")
     checker = _Checker()
@@ -235,7 +239,7 @@ def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     if isinstance(kernel, Kernel):
         form = declared_free(kernel.checked(n_inputs))
         return () if form is None else (form,)
-    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows)
+    return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows, settings.categories)
 
 
 def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:

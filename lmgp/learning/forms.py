@@ -28,10 +28,14 @@ PARTS: dict[str, Callable[[Floats], Kernel]] = {
     "periodic": lambda ones: PeriodicKernel(ones, ones),
     "linear": lambda ones: LinearKernel(variance=ones),
 }
+# A Gaussian kernel of the columns of categories alone: what each adds, wherever the others are.
+CATEGORIES = "categories"
 
 # What "auto" stands for: a rough, a smooth and a smoother part, each with lengthscales and a variance of its own. Parts
 # that the rows do not need get little variance.
 AUTO = "matern12+matern52+gaussian"
+# Where columns are categories, "auto" stands for this.
+WITH_CATEGORIES = f"{AUTO}+{CATEGORIES}"
 # Of one column, "auto" tries this, too: a season that changes slowly.
 SEASONAL = f"{AUTO}+matern32*periodic"
 
@@ -72,7 +76,12 @@ class Form:
 
 
 def make_form(
-    name: str, ard: bool, n_inputs: int, groups: Sequence[int] | None = None, rows: Rows | None = None
+    name: str,
+    ard: bool,
+    n_inputs: int,
+    groups: Sequence[int] | None = None,
+    rows: Rows | None = None,
+    categories: Sequence[int] = (),
 ) -> Form:
     """Make the form of a name.
 
@@ -89,6 +98,8 @@ def make_form(
         The group of each column: columns of a group always share a lengthscale, as the three coordinates of a sphere.
     rows : Rows, optional
         Where linear functions are zero, at their mean, and what is the unit of their slopes; at zero if not given.
+    categories : sequence of int
+        The columns that tell categories.
 
     Returns
     -------
@@ -102,25 +113,34 @@ def make_form(
     labels = np.unique(np.arange(n_inputs) if groups is None else np.asarray(groups), return_inverse=True)[1]
     if not ard:
         labels = np.zeros(n_inputs, dtype=np.intp)
-    kernel = reduce(add, [reduce(mul, _factors(term.split("*"), name, n_inputs, rows)) for term in name.split("+")])
+    terms = [_factors(term.split("*"), name, n_inputs, rows, list(categories)) for term in name.split("+")]
+    kernel = reduce(add, [reduce(mul, factors) for factors in terms])
     ties: list[int] = []
     for parameter in kernel.parameters:
         if not parameter.fixed:
-            ties += (max(ties, default=-1) + 1 + (labels if parameter.value.ndim else np.zeros(1, np.intp))).tolist()
+            seen = slice(None) if parameter.columns is None else list(parameter.columns)
+            shared = np.unique(labels[seen], return_inverse=True)[1] if parameter.value.ndim else np.zeros(1, np.intp)
+            ties += (max(ties, default=-1) + 1 + shared).tolist()
     return Form(name, bool(ard and labels.max() > 0), kernel, np.array(ties, dtype=np.intp))
 
 
-def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None) -> list[Kernel]:
+def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, categories: list[int]) -> list[Kernel]:
     """Make the factors of a term."""
     factors: list[Kernel] = []
     for name in names:
-        if name not in PARTS:
+        if name == CATEGORIES and not categories:
+            raise InputError(f"kernel={form!r} has a part for categories, but no column of X is one of categories.")
+        if name not in (*PARTS, CATEGORIES):
             known = nearest_names(name, PARTS if len(form) > len(name) else (*PARTS, "auto"))
             raise InputError(
                 f"kernel={form!r} has the part {name!r}, which is no kernel that can be named (sums are joined by "
                 f'"+", products by "*"); {known}'
             )
-        factor = PARTS[name](np.ones(n_inputs))
+        factor: Kernel
+        if name == CATEGORIES:
+            factor = GaussianKernel(np.ones(len(categories))).on(categories)
+        else:
+            factor = PARTS[name](np.ones(n_inputs))
         if isinstance(factor, LinearKernel) and rows is not None:
             center = np.average(rows.X, axis=0, weights=rows.weights)
             factor.set_params(center=center, variance=column_scales(rows, None) ** -2.0)
@@ -151,18 +171,20 @@ def forms(
     n_inputs: int,
     groups: Sequence[int] | None = None,
     rows: Rows | None = None,
+    categories: Sequence[int] = (),
 ) -> tuple[Form, ...]:
     """Return the forms that a parameter `kernel` of a model names.
 
     Parameters
     ----------
     kernel : str or iterable of str
-        A name, several, or "auto", which stands for `AUTO`, and in one column for `SEASONAL`, too.
+        A name, several, or "auto", which stands for `AUTO` or `WITH_CATEGORIES`, and in one column for `SEASONAL`, too.
     ard : bool or "auto"
         Whether each column has a lengthscale of its own; "auto" is True.
     n_inputs : int
     groups : sequence of int, optional
     rows : Rows, optional
+    categories : sequence of int
         See `make_form`.
 
     Returns
@@ -175,10 +197,10 @@ def forms(
         If a name is unknown, or there is none.
     """
     given = [kernel] if isinstance(kernel, str) else list(kernel)
-    auto = (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
+    auto = (WITH_CATEGORIES,) if categories else (AUTO, SEASONAL) if n_inputs == 1 else (AUTO,)
     names = [name for one in given for name in (auto if one == "auto" else (one,))]
     if not names or not all(isinstance(name, str) for name in names):
         raise InputError(
             f"kernel must be a kernel, a name such as 'matern32', a list of names, or 'auto'; got {kernel!r}."
         )
-    return tuple(make_form(name, bool(ard), n_inputs, groups, rows) for name in dict.fromkeys(names))
+    return tuple(make_form(name, bool(ard), n_inputs, groups, rows, categories) for name in dict.fromkeys(names))

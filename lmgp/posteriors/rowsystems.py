@@ -198,7 +198,8 @@ def _covariances(kernel, points, n, difference, squares, values):
         for group in range(len(groups) - 1):
             _differences(points[groups[group] : groups[group + 1]], n, first, last, of_tile)
             for part in range(len(profiles)):
-                _add(ratios[part, group], of_tile, squares[part, start : start + pairs])
+                if ratios[part, group] > 0.0:  # a part may not see these columns, whose differences may overflow
+                    _add(ratios[part, group], of_tile, squares[part, start : start + pairs])
         for part in range(len(profiles)):
             r2, into = squares[part, start : start + pairs], values[part, start : start + pairs]
             _evaluate(profiles[part], alphas[part], variances[part], r2, into)
@@ -489,25 +490,28 @@ class RowSystems:
         free = np.array([not one.fixed for one in kernel.parameters for _ in range(one.value.size)])
         ties = np.arange(np.count_nonzero(free)) if ties is None else ties
         n_free = int(ties.max(initial=-1)) + 1
-        place, slots, places, start = np.full(len(free), n_free + 1), [], [], 0
+        place, slots, start = np.full(len(free), n_free + 1), [], 0
+        # Columns that a part does not see have infinite lengthscales there, which are not free.
+        lengthscales = np.full((len(parts), X.shape[1]), np.inf)
+        places = np.full(lengthscales.shape, n_free + 1)
         if theta is not None:  # there are no derivatives otherwise, and columns are alike by their ratios alone
             place[free] = ties
-        for part in parts:
+        for number, part in enumerate(parts):
             by_variance, rational = start + part.lengthscale.size, part.profile == "rational_quadratic"
             slots.append((place[by_variance], place[by_variance + 1] if rational else n_free + 1))
-            places.append(np.broadcast_to(place[start:by_variance], X.shape[1]))
+            seen = slice(None) if part.columns is None else part.columns
+            places[number, seen], lengthscales[number, seen] = place[start:by_variance], part.lengthscale
             start = by_variance + (2 if rational else 1)
-        lengthscales = np.array([np.broadcast_to(part.lengthscale, X.shape[1]) for part in parts])
-        least = lengthscales.min(axis=0)
+        least = np.minimum(lengthscales.min(axis=0), np.finfo(np.float64).max)
         ratios, groups = np.square(least / lengthscales), dict[tuple[object, ...], list[int]]()
         for column in range(X.shape[1]):  # rounding makes no group of its own
-            alike = (*(f"{ratio:.12g}" for ratio in ratios[:, column]), *(int(of_part[column]) for of_part in places))
+            alike = (*(f"{ratio:.12g}" for ratio in ratios[:, column]), *places[:, column].tolist())
             groups.setdefault(alike, []).append(column)
         columns, first = np.concatenate(list(groups.values())), [some[0] for some in groups.values()]
         arrays = (
             np.array([PROFILES.index(part.profile) for part in parts], dtype=np.intp),
             np.array(slots, dtype=np.intp),
-            np.ascontiguousarray(np.array(places, dtype=np.intp)[:, first]),
+            np.ascontiguousarray(places[:, first]),
             np.cumsum([0, *map(len, groups.values())]),
             np.ascontiguousarray(ratios[:, first]),
             *(np.array([getattr(part, name) for part in parts]) for name in ("variance", "alpha")),

@@ -64,7 +64,7 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
         If there is an object of another type.
     """
     refuse_what_is_no_table(table, name)
-    table = _with_columns(table)
+    table = with_columns(table)
     numbers = table.to_numpy() if hasattr(table, "iloc") else table
     if getattr(numbers, "dtype", np.dtype(object)).kind in NUMBERS:
         _refuse_not_finite(numbers, table, name)
@@ -200,7 +200,7 @@ def _values(length: int | None) -> str:
     return f"{length} value{'s' * (length != 1)}"
 
 
-def _with_columns(table: Any) -> Any:
+def with_columns(table: Any) -> Any:
     """Return a data frame, a series or an array; None for what is none of these."""
     if table is None or issparse(table) or hasattr(table, "iloc"):
         return None if issparse(table) else table

@@ -422,3 +422,22 @@ def test_intervals_take_no_second_prediction(folder: Path, model: Any, monkeypat
     monkeypatch.setattr(GPRegressor, "_in_batches", lambda self, *args: calls.append(1) or predict(self, *args))
     predicted("test.csv")
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_dates_are_read_at_fit_and_at_predict(folder: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
+    when = pd.date_range("2015-01-01", periods=96, freq="MS")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"sold": when, "size": rng.normal(size=96)})
+    table["price"] = 3.0 * np.sin(2.0 * np.pi * when.day_of_year / 365.25) + table["size"] + 0.1 * rng.normal(size=96)
+    for name, rows in (("train", table[:80]), ("test", table[80:]), ("days", table[80:].assign(sold=range(16)))):
+        path = folder / f"{name}.{ending}"
+        rows.to_csv(path, index=False) if ending == "csv" else rows.to_parquet(path)
+    assert main(["fit", f"train.{ending}", "--noise", "normal", "--target", "price", "--out", "model.lmgp"]) == 0
+    assert "sold  dates, as days since 2015-01-01, and the time of the year" in capsys.readouterr().out
+    mean = predicted(f"test.{ending}")["mean"]
+    np.testing.assert_allclose(mean, lmgp.load("model.lmgp").predict(table.loc[80:, ["sold", "size"]]))
+    assert np.sqrt(np.mean(np.square(mean.to_numpy() - table["price"].to_numpy()[80:]))) < 0.4
+    assert main(["fit", f"days.{ending}", "--noise", "normal", "--target", "price", "--out", "days.lmgp"]) == 0
+    assert main(["predict", "days.lmgp", f"test.{ending}", "--out", "out.csv"]) == 2
+    assert f"Column 'sold' of test.{ending} has dates, where the model has numbers." in capsys.readouterr().err

@@ -77,7 +77,7 @@ def test_columns_of_every_numeric_type_are_those_of_floats(name: str) -> None:
         "nullable": df.astype({"size": "Float64", "rooms": "Int64", "new": "boolean"}),
         "text": floats.astype(str),
         "objects": df.astype(object),
-        "a category": df.astype({"rooms": "category"}),
+        **({} if name == "GPRegressor" else {"a category": df.astype({"rooms": "category"})}),
     }
     for other in others.values():
         np.testing.assert_allclose(applied(make(name).fit(other, y), other), expected, rtol=1e-12)
@@ -96,8 +96,9 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_column(name: str) -> No
         r"Input X contains NaN .*in 40 of 40 rows .*column 'age' \(40\)": df.assign(age=np.nan),
     }
     for message, frame in bad.items():
-        with pytest.raises(InputError, match=message):
-            make(name).fit(frame, y)
+        if name != "GPRegressor":  # which takes dates, text and gaps: see test_columns
+            with pytest.raises(InputError, match=message):
+                make(name).fit(frame, y)
         last = list(frame)[-1]
         fitted = make(name).fit(frame.assign(**{last: 1.0}), y)
         with pytest.raises(InputError, match=message):
@@ -108,6 +109,9 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_column(name: str) -> No
 def test_frames_and_arrays_of_nothing_but_dates_are_refused(name: str) -> None:
     _, y = table()
     dates = pd.DataFrame({"built": pd.date_range("2020", periods=40), "sold": pd.date_range("2021", periods=40)})
+    if name == "GPRegressor":
+        assert np.isfinite(applied(make(name).fit(dates, y), dates)).all()
+        return
     with pytest.raises(InputError, match="Column 'built' of X, column 'sold' of X have dates"):
         make(name).fit(dates, y)
     with pytest.raises(InputError, match="Column 0 of X, column 1 of X have dates"):

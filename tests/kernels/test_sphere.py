@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import check_transformer_general
 
 from lmgp import ExactGPRegressor, GaussianKernel, SphericalCoordinates
 from lmgp.errors import InputError
-from lmgp.kernels.sphere import OnSphere, lengthscale_groups
+from lmgp.kernels.sphere import OnSphere
 
 RADIUS = 6371.0088
 
@@ -123,6 +123,6 @@ def test_it_is_a_transformer_as_scikit_learn_has_them() -> None:
 
 
 def test_groups_tie_the_three_columns() -> None:
-    np.testing.assert_array_equal(lengthscale_groups("sphere", 3), [0, 0, 0])
-    np.testing.assert_array_equal(lengthscale_groups("sphere", 6), [0, 0, 0, 1, 2, 3])
-    np.testing.assert_array_equal(lengthscale_groups(None, 3), [0, 1, 2])
+    np.testing.assert_array_equal(OnSphere.of(2, None).groups(np.arange(2)), [-1, -1, -1])
+    named = OnSphere.of(5, ["a", "lat", "b", "lon", "c"])
+    np.testing.assert_array_equal(named.groups(np.array([0, 1, 2, 3, 0])), [-1, -1, -1, 0, 2, 0])

@@ -7,7 +7,7 @@ from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.kernels.composite import SumKernel
-from lmgp.learning.forms import AUTO, PARTS, SEASONAL, declared_free, forms, make_form
+from lmgp.learning.forms import AUTO, PARTS, SEASONAL, WITH_CATEGORIES, declared_free, forms, make_form
 
 
 class TestNames:
@@ -51,6 +51,18 @@ class TestNames:
         assert form.parts == ("linear", "matern32*periodic")
         np.testing.assert_array_equal(form.ties, [0, 0, 1, 1, 2, 3, 3, 4, 4])
         np.testing.assert_array_equal(make_form("matern32*periodic", True, 2).ties, np.arange(7))
+
+    def test_categories_have_a_part_of_their_own_and_share_lengthscales_by_column(self) -> None:
+        (form,) = forms("auto", "auto", 6, [0, 1, 1, 2, 3, 3], categories=[1, 2, 4, 5])
+        assert form.name == WITH_CATEGORIES
+        np.testing.assert_array_equal(form.ties[:7], [0, 1, 1, 2, 3, 3, 4])
+        np.testing.assert_array_equal(form.ties[-5:] - form.ties[-5], [0, 0, 1, 1, 2])
+        own = form.kernel.right
+        np.testing.assert_array_equal(own.metric(6)[[0, 3]], np.inf)
+        assert np.isfinite(own.metric(6)[[1, 2, 4, 5]]).all()
+        assert forms("auto", "auto", 6)[0].name == AUTO
+        with pytest.raises(InputError, match="has a part for categories, but no column of X is one"):
+            forms("matern12+categories", True, 6)
 
     def test_linear_functions_are_zero_at_the_mean_of_the_rows(self) -> None:
         X = np.array([[1990.0, 5.0], [1994.0, 5.0], [1994.0, 5.0]])

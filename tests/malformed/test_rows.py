@@ -31,6 +31,8 @@ HOOKS = {
 }  # fmt: skip
 ESTIMATORS = estimators()
 KERNELS = list(public(Kernel))
+# What GPRegressor takes: see tests/estimators/test_columns.py.
+TABLES = {"nan", "a missing value", "dates", "a frame with text", "frame of missing"}
 FITTED: dict[type, Any] = {}
 
 
@@ -86,6 +88,8 @@ def test_rows(cls: type, name: str) -> None:
     for case, (rows, told) in ROWS.items():
         estimator = clone(fitted(cls)) if name.startswith("fit") else fitted(cls)
         if case == "sparse" and (accepts_sparse(estimator) or name == "operation_count"):
+            continue
+        if cls is lmgp.GPRegressor and name == "fit" and case in TABLES:
             continue
         if case in ("a path", "a parquet file") and "RBF" in cls.__name__ and name == "fit":
             told = "fit takes rows X and targets y; got str"

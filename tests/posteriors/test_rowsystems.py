@@ -27,6 +27,8 @@ RADIAL: dict[str, Kernel] = {
     "scaled": 0.3 * (RationalQuadraticKernel(LONG) + 2.0 * MaternKernel(0.9)) + GaussianKernel(SHORT, 0.2),
     "fixed": MaternKernel(LONG, 1.3, lengthscale_bounds="fixed")
     + RationalQuadraticKernel(SHORT, 0.6, variance_bounds="fixed", alpha_bounds="fixed"),
+    "of_some_columns": MaternKernel(SHORT, 0.7) + GaussianKernel([1.2, 0.6]).on([2, 0]) + MaternKernel(0.8).on(1),
+    "some_columns_alone": 0.5 * (GaussianKernel(0.7).on([1]) + RationalQuadraticKernel([1.1]).on([1]).on([0, 2])),
 }
 
 

@@ -1,0 +1,106 @@
+"""Columns of many categories: the effect of each category on the target, as one coordinate, and how sure it is."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from lmgp.data import Floats, Indices, Noise, Rows
+from lmgp.learning.engine import Settings, learn_rows
+from lmgp.neighbours.duplicates import steady_order
+from lmgp.posteriors.nearest import NearestPosterior
+
+# The function of the other columns is learned from this number of rows, and each row predicted from that of others.
+SAMPLE, NEIGHBORS, KERNEL = 1000, 64, "matern32"
+# The effect of a training row's category is that of the rows of the other folds.
+N_FOLDS = 5
+
+
+class Effects(NamedTuple):
+    """The effects of categories, of a random-effects model: their means given the rows, and standard deviations.
+
+    Attributes
+    ----------
+    means, deviations : ndarray of shape (n_levels + 1,)
+        In units of y, the last one of a category without rows.
+    of_rows : ndarray of shape (n, 2)
+        Of the category of each training row, by the rows of other folds.
+    """
+
+    means: Floats
+    deviations: Floats
+    of_rows: Floats
+
+
+def residuals(rows: Rows, others: Indices, settings: Settings, rng: np.random.Generator) -> Floats:
+    """Return what the function of the other columns leaves of y, each row predicted from its nearest others.
+
+    Parameters
+    ----------
+    rows : Rows
+        With one centred target.
+    others : ndarray of int
+        The columns of the kernel.
+    settings : Settings
+        For all columns.
+    rng : numpy.random.Generator
+        Draws the rows from which the kernel is learned.
+    """
+    y: Floats = rows.Y[:, 0]
+    varying = others[np.ptp(rows.X[:, others], axis=0) > 0.0]
+    if not len(varying):
+        return y
+    rest = replace(rows, X=rows.X[:, others])
+    some = rest.take(np.sort(steady_order(rows)[rng.permutation(len(rows))[:SAMPLE]]))
+    groups = None if settings.groups is None else np.asarray(settings.groups)[others].tolist()
+    settings = replace(
+        settings, kernel=KERNEL, noise_variance=None, likelihood="exact", average=False, groups=groups, categories=()
+    )
+    learned = learn_rows(some, settings, rng)
+    posterior = NearestPosterior(learned.kernel, rest, Noise(learned.noise_variance), NEIGHBORS, share=False)
+    left: Floats = y - posterior.leave_one_out()[0][:, 0]
+    return left
+
+
+def effects(left: Floats, codes: Indices, n_levels: int, order: Indices, rng: np.random.Generator) -> Effects:
+    """Estimate the effect of each category on what other columns leave of y.
+
+    y = b + e with a random effect b of each category, of variance τ², and errors e of variance σ², which are estimated
+    by the analysis of variance. The effect of a category of k rows with the mean m is m·k/(k + σ²/τ²), and what is left
+    of its variance σ²/(k + σ²/τ²).
+
+    Parameters
+    ----------
+    left : ndarray of shape (n,)
+    codes : ndarray of int of shape (n,)
+        The category of each row.
+    n_levels : int
+    order : ndarray of int of shape (n,)
+        In which rows are put into folds.
+    rng : numpy.random.Generator
+        Draws the folds.
+
+    References
+    ----------
+    S. R. Searle, G. Casella and C. E. McCulloch, *Variance Components*, Wiley, 1992, section 3.6.
+    """
+    n, folds = len(left), np.empty(len(left), dtype=np.intp)
+    folds[order] = rng.permutation(n) % N_FOLDS
+    left = left - left.mean()
+    sums = np.zeros((N_FOLDS, n_levels))
+    counts = np.zeros_like(sums)
+    np.add.at(sums, (folds, codes), left)
+    np.add.at(counts, (folds, codes), 1.0)
+    total, count = sums.sum(axis=0), counts.sum(axis=0)
+    between, n_seen = float(np.sum(np.square(total) / np.maximum(count, 1.0))), int(np.count_nonzero(count))
+    error = (float(left @ left) - between) / max(n - n_seen, 1)
+    typical = (n - float(np.square(count).sum()) / n) / max(n_seen - 1, 1)
+    variance = max((between / max(n_seen - 1, 1) - error) / (typical or 1.0), 0.0)
+
+    def estimated(sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        shares = variance * counts / np.maximum(variance * counts + error, np.finfo(np.float64).tiny)
+        return shares * sums / np.maximum(counts, 1.0), np.sqrt(variance * (1.0 - shares))
+
+    without = estimated(total - sums, count - counts)
+    means, deviations = estimated(np.append(total, 0.0), np.append(count, 0.0))
+    return Effects(means, deviations, np.column_stack([of[folds, codes] for of in without]))

@@ -1,0 +1,361 @@
+"""Tables as they come: categories, dates, and missing values of `GPRegressor`."""
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, load
+from lmgp.errors import ColumnWarning, InputError
+from lmgp.estimators import MultiTargetGPRegressor
+from lmgp.estimators.columns import MOST_LEVELS, Columns
+from lmgp.estimators.effects import N_FOLDS, effects
+from lmgp.learning.forms import WITH_CATEGORIES
+
+GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.5), "noise_variance": 0.1, "noise": "normal"}
+
+
+def table(n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    color = rng.choice(["blue", "green", "red"], n)
+    days = rng.integers(0, 1000, n)
+    df = pd.DataFrame({"size": rng.normal(size=n), "color": color, "sold": pd.Timestamp("2020-01-01")})
+    df["sold"] += pd.to_timedelta(days, unit="D")
+    y = df["size"] + np.where(color == "red", 2.0, -1.0) + np.sin(2.0 * np.pi * days / 365.2425)
+    return df, (y + 0.1 * rng.normal(size=n)).to_numpy()
+
+
+def read(X: Any, **given: Any) -> Columns:
+    found = Columns.of(X, given or None, "impute", 1)
+    assert found is not None
+    return found
+
+
+def values(columns: Columns, X: Any) -> np.ndarray:
+    return columns.checked(X, np.asarray, 1)
+
+
+def squared_distances(coordinates: np.ndarray) -> np.ndarray:
+    return np.square(coordinates[:, None] - coordinates).sum(axis=2)
+
+
+# ---------------------------------------------------------------------------------------------------------- categories
+
+
+@pytest.mark.parametrize("n_levels", [2, 3, 7])
+def test_categories_are_equally_far_from_each_other_and_from_a_new_one(n_levels: int) -> None:
+    known = pd.DataFrame({"c": [f"level {j}" for j in range(n_levels)] * 2})
+    columns = read(known)
+    some = pd.concat([known[:n_levels], pd.DataFrame({"c": ["another"]})])
+    distances = squared_distances(columns.coordinates(values(columns, some)))
+    np.testing.assert_allclose(distances, n_levels * (1.0 - np.eye(n_levels + 1)), atol=1e-12)
+
+
+def test_a_missing_category_is_a_level_where_training_rows_lack_it_and_new_elsewhere() -> None:
+    complete = pd.DataFrame({"c": ["a", "b", "a", "b"]})
+    lacking = pd.DataFrame({"c": ["a", "b", None, "b", None]})
+    columns = read(lacking)
+    coordinates = columns.coordinates(values(columns, lacking))
+    assert coordinates.shape == (5, 3)
+    np.testing.assert_array_equal(coordinates[2], coordinates[4])
+    assert columns.coordinate_names == ("c: b against those before", "c: missing against those before", "c is new")
+    of_complete = read(complete)
+    unknown = of_complete.coordinates(values(of_complete, pd.DataFrame({"c": [None, "z"]})))
+    np.testing.assert_array_equal(unknown[0], unknown[1])
+
+
+def test_predictions_are_those_of_dense_algebra() -> None:
+    """One correlation for any two categories, times that of the numbers; a new category has it with all others."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"size": rng.normal(size=40), "color": rng.choice(["a", "b", "c"], 40)})
+    y = rng.normal(size=40)
+    model = GPRegressor(**GIVEN).fit(X, y)
+    new = pd.DataFrame({"size": [0.3, -0.2], "color": ["b", "never seen"]})
+
+    def kernel(left: pd.DataFrame, right: pd.DataFrame) -> np.ndarray:
+        square = np.square(left["size"].to_numpy()[:, None] - right["size"].to_numpy())
+        unlike = left["color"].to_numpy()[:, None] != right["color"].to_numpy()
+        return np.asarray(np.exp(-0.5 * (square + 3.0 * unlike) / 1.5**2))
+
+    solved = np.linalg.solve(kernel(X, X) + 0.1 * np.eye(40), np.column_stack((y - y.mean(), kernel(X, new))))
+    mean, std = model.predict(new, return_std=True)
+    np.testing.assert_allclose(mean, y.mean() + kernel(new, X) @ solved[:, 0], rtol=1e-10)
+    variance = 1.0 - np.einsum("ij,ji->i", kernel(new, X), solved[:, 1:])
+    np.testing.assert_allclose(std, np.sqrt(variance), rtol=1e-8)
+
+
+def test_numbers_may_be_categories_and_text_numbers() -> None:
+    df = pd.DataFrame({"zip": [101.0, 202.0, 303.0] * 10, "size": np.linspace(0.0, 1.0, 30).astype(str)})
+    y = np.arange(30.0)
+    assert GPRegressor(**GIVEN).fit(df, y).columns_ is None
+    model = GPRegressor(columns={"zip": "category"}, **GIVEN).fit(df, y)
+    assert str(model.columns_).splitlines() == ["zip   3 categories", "size  numbers"]
+    by_place = GPRegressor(columns={0: "category"}, **GIVEN).fit(df.to_numpy(), y)
+    np.testing.assert_allclose(by_place.predict(df.to_numpy()), model.predict(df))
+
+
+def test_learned_categories_share_one_lengthscale_and_predict_rows_to_come() -> None:
+    X, y = table(260)
+    model = GPRegressor(random_state=0, noise="normal").fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > 0.9
+    lengthscales = model.kernel_.metric(len(model._names()))
+    of_colors = [str(name).startswith("color") for name in model._names()]
+    assert sum(of_colors) == 3
+    np.testing.assert_allclose(lengthscales[of_colors], lengthscales[of_colors][0])
+    assert model.learning_.chosen.kernel == WITH_CATEGORIES
+    assert model.importance_.shape == (3,)
+    assert model.importance_[1] > 0.5
+    elsewhere = X[200:].assign(color="black")
+    known, unknown = (model.predict(rows, return_std=True)[1].mean() for rows in (X[200:], elsewhere))
+    assert unknown > 2.0 * known
+
+
+def test_files_and_clones_read_columns_as_the_model_does(tmp_path: Path) -> None:
+    X, y = table()
+    X.loc[::7, "size"] = np.nan
+    model = GPRegressor(missing="impute", random_state=0, **GIVEN).fit(X, y)
+    model.save(tmp_path / "model.lmgp")
+    again = load(tmp_path / "model.lmgp")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert str(again.columns_) == str(model.columns_)
+    np.testing.assert_allclose(clone(model).fit(X, y).predict(X), model.predict(X))
+
+
+def test_robust_fits_and_folds_keep_the_columns_of_all_rows() -> None:
+    X, y = table(150)
+    X.loc[0, "color"] = "black"  # which is in one fold alone
+    y = np.where(np.arange(150) % 15 == 0, y + 8.0, y)
+    model = GPRegressor(noise="robust", random_state=0).fit(X, y)
+    assert model.n_features_in_ == 3
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_places_on_the_sphere_stand_beside_categories() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"kind": rng.choice(["a", "b"], 50), "lat": rng.uniform(-60, 60, 50)})
+    X["lon"] = rng.uniform(-180, 180, 50)
+    y = rng.normal(size=50)
+    kernel = GaussianKernel(1000.0)
+    model = GPRegressor(kernel=kernel, noise_variance=0.1, noise="normal", metric="sphere").fit(X, y)
+    assert tuple(model._names()) == ("x_km", "y_km", "z_km", "kind: b against those before", "kind is new")
+    turned = X.assign(lon=X["lon"] + np.where(X["lon"] < 0.0, 360.0, 0.0))
+    np.testing.assert_allclose(model.predict(turned), model.predict(X), rtol=1e-8)
+
+
+# ----------------------------------------------------------------------------------------------------- many categories
+
+
+def grouped(n: int, n_levels: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    codes = np.append(np.arange(n_levels), rng.integers(n_levels, size=n - n_levels))
+    effect = 1.5 * rng.normal(size=n_levels)
+    return codes, effect[codes] + 0.5 * rng.normal(size=n), effect
+
+
+def test_effects_are_the_posterior_means_of_a_random_effects_model() -> None:
+    codes, y, truth = grouped(400, 50, 0)
+    found = effects(y, codes, 50, np.arange(400), np.random.default_rng(0))
+    groups = pd.Series(y).groupby(codes)
+    error = float(((y - groups.mean()[codes]) ** 2).sum() / 350)
+    variance = found.deviations[-1] ** 2  # of a category without rows
+    assert variance == pytest.approx(np.var(truth), rel=0.2)
+    assert error == pytest.approx(0.25, rel=0.2)
+    Z = np.eye(50)[codes]
+    dense = np.linalg.solve(variance * Z @ Z.T + error * np.eye(400), np.column_stack((y - y.mean(), variance * Z)))
+    np.testing.assert_allclose(found.means[:-1], variance * Z.T @ dense[:, 0], rtol=1e-8)
+    left = variance - variance * np.einsum("ij,ij->j", Z, dense[:, 1:])
+    np.testing.assert_allclose(found.deviations[:-1] ** 2, left, rtol=1e-8)
+    assert found.means[-1] == 0.0
+
+
+def test_the_effect_of_a_training_row_does_not_know_its_target() -> None:
+    rng = np.random.default_rng(0)
+    codes, noise = np.repeat(np.arange(1000), 3), rng.normal(size=3000)
+    y = noise + rng.normal(size=1000)[codes]
+    changed = y.copy()
+    changed[5] += 1e-3
+    before, after = (effects(of, codes, 1000, np.arange(3000), np.random.default_rng(0)) for of in (y, changed))
+    # Rows of the same category in other folds know it; it moves the row itself by the estimated variances alone.
+    assert abs(after.of_rows[5, 0] - before.of_rows[5, 0]) < 1e-5
+    assert after.means[codes[5]] - before.means[codes[5]] > 1e-4
+    assert np.corrcoef(before.of_rows[:, 0], noise)[0, 1] < 0.05 < np.corrcoef(before.means[codes], noise)[0, 1]
+    assert N_FOLDS > 1
+
+
+def test_thousands_of_categories_are_predicted_nearly_as_well_as_their_rows_allow() -> None:
+    rng = np.random.default_rng(0)
+    codes, _, effect = grouped(2400, 400, 1)
+    x = rng.uniform(0.0, 6.0, 2400)
+    mean = np.sin(x) + effect[codes]
+    y = mean + 0.3 * rng.normal(size=2400)
+    X = pd.DataFrame({"x": x, "id": np.char.add("id ", codes.astype(str))})
+    model = GPRegressor(random_state=0, noise="normal", ard=True).fit(X[:2000], y[:2000])
+    assert str(model.columns_).splitlines()[1].startswith("id  400 categories: the effect of each")
+    error = np.sqrt(np.mean(np.square(model.predict(X[2000:]) - mean[2000:])))
+    assert error < 1.3 * np.sqrt(np.mean(0.09 / (np.bincount(codes[:2000], minlength=400)[codes[2000:]] + 0.04)))
+    known, unknown = (
+        model.predict(rows, return_std=True, include_noise=True)[1].mean() for rows in (X[:5], X[:5].assign(id="new"))
+    )
+    assert unknown > known
+
+
+def test_many_categories_are_of_one_target() -> None:
+    codes, y, _ = grouped(100, MOST_LEVELS + 1, 0)
+    X = pd.DataFrame({"x": np.linspace(0.0, 1.0, 100), "id": np.char.add("id ", codes.astype(str))})
+    with pytest.raises(InputError, match=r"for one target; got 2\. Use lmgp\.estimators\.MultiTargetGPRegressor"):
+        GPRegressor(**GIVEN).fit(X, np.column_stack((y, y)))
+    model = MultiTargetGPRegressor(GPRegressor(**GIVEN)).fit(X, np.column_stack((y, y**2)))
+    np.testing.assert_allclose(model.predict(X)[:, 1], GPRegressor(**GIVEN).fit(X, y**2).predict(X))
+
+
+# --------------------------------------------------------------------------------------------------------------- dates
+
+
+def test_dates_are_days_and_places_in_the_periods_that_they_show() -> None:
+    daily = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=1000)})
+    assert read(daily).coordinate_names == (
+        "when", "when in the week, cos", "when in the week, sin", "when in the year, cos", "when in the year, sin",
+    )  # fmt: skip
+    hourly = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=100, freq="h")})
+    assert read(hourly).coordinate_names == ("when", "when in the day, cos", "when in the day, sin")
+    monthly = pd.DataFrame({"when": pd.date_range("2000-01-01", periods=100, freq="MS")})
+    assert read(monthly).coordinate_names == ("when", "when in the year, cos", "when in the year, sin")
+    columns = read(daily)
+    coordinates = columns.coordinates(values(columns, daily))
+    np.testing.assert_array_equal(coordinates[:, 0], np.arange(1000.0))
+    np.testing.assert_allclose(coordinates[7, 1:3], coordinates[0, 1:3], atol=1e-12)
+    np.testing.assert_allclose(coordinates[:, 3], np.cos(2.0 * np.pi * np.arange(1000) / 365.2425))
+    assert str(columns) == "when  dates, as days since 2020-01-01, and the time of the week and of the year"
+
+
+@pytest.mark.parametrize("kind", ["text", "objects", "periods", "zone"])
+def test_dates_of_every_type_are_those_of_times(kind: str) -> None:
+    times = pd.Series(pd.date_range("2020-01-01", periods=60))
+    others = {
+        "text": times.astype(str),
+        "objects": times.dt.date,
+        "periods": times.dt.to_period("D"),
+        "zone": times.dt.tz_localize("UTC"),
+    }
+    y = np.arange(60.0) % 7
+    expected = GPRegressor(**GIVEN).fit(pd.DataFrame({"when": times}), y).predict(pd.DataFrame({"when": times}))
+    other = pd.DataFrame({"when": others[kind]})
+    np.testing.assert_allclose(GPRegressor(**GIVEN).fit(other, y).predict(other), expected)
+
+
+def test_a_season_of_dates_goes_on_after_the_last_one() -> None:
+    when = pd.DataFrame({"when": pd.date_range("2010-01-01", periods=140, freq="MS")})
+    rng = np.random.default_rng(0)
+    mean = 3.0 * np.sin(2.0 * np.pi * (when["when"].dt.day_of_year / 365.25)).to_numpy()
+    y = mean + 0.3 * rng.normal(size=140)
+    model = GPRegressor(random_state=0).fit(when[:100], y[:100])
+    assert np.sqrt(np.mean(np.square(model.predict(when[100:]) - mean[100:]))) < 0.6
+
+
+# ------------------------------------------------------------------------------------------------------ missing values
+
+
+def test_a_missing_number_is_as_far_as_it_is_on_the_average() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(2.0, 3.0, 4001)
+    X = np.append(x, np.nan)[:, None]
+    columns = read(X)
+    coordinates = columns.coordinates(values(columns, X))
+    assert coordinates[-1, 0] == np.median(x)
+    distances = np.square(coordinates[:-1] - coordinates[-1]).sum(axis=1)
+    expected = np.square(x[:, None] - (x - x.mean() + np.median(x))).mean(axis=1)
+    np.testing.assert_allclose(distances, expected, rtol=1e-8)
+
+
+def test_rows_with_gaps_are_learned_and_less_certain() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.05 * rng.normal(size=300)
+    X[rng.random(X.shape) < 0.15] = np.nan
+    with pytest.warns(ColumnWarning, match=r"missing in column 0 of X, column 1 of X.*missing='impute'"):
+        model = GPRegressor(random_state=0).fit(X[:250], y[:250])
+    complete, gap = np.array([[0.5, 0.5]]), np.array([[np.nan, 0.5]])
+    of_gap, of_complete = (model.predict(row, return_std=True, include_noise=True)[1][0] for row in (gap, complete))
+    assert of_gap > 2.0 * of_complete
+    assert "missing in" in str(model.columns_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ColumnWarning)
+        GPRegressor(missing="impute", **GIVEN).fit(X, y)
+    with pytest.raises(InputError, match=r"contains NaN \(missing values\) in \d+ of 300 rows of column 0 of X"):
+        GPRegressor(missing="error", **GIVEN).fit(X, y)
+
+
+def test_gaps_where_none_was_in_training_rows_are_told() -> None:
+    X, y = table()
+    model = GPRegressor(**GIVEN).fit(X, y)
+    new = X[:3].assign(size=[0.0, np.nan, 1.0])
+    with pytest.warns(ColumnWarning, match="missing in column 'size' of X, where none was missing when"):
+        filled = model.predict(new)
+    np.testing.assert_allclose(filled, model.predict(new.fillna({"size": X["size"].median()})))
+
+
+# ----------------------------------------------------------------------------------------------------------- bad input
+
+
+BAD = {
+    "All 60 values of column 'size' of X are missing: leave": lambda df: df.assign(size=np.nan),
+    "column 'color' of X has another category in each of 60 rows": lambda df: df.assign(
+        color=[f"name {i}" for i in range(60)]
+    ),
+    "column 'sold' of X has no date in 1 of 60 rows": lambda df: df.assign(sold=df["sold"].mask(df.index == 2)),
+    "Column 'size' of X is not numeric: could not convert string to float: 'x'": lambda df: df.assign(
+        size=["x", *map(str, range(59))]
+    ),
+    "contains infinity in 1 of 60 rows": lambda df: df.assign(size=df["size"].mask(df.index == 2, np.inf)),
+    "Column 'size' of X has durations": lambda df: df.assign(size=df["sold"] - df["sold"].min()),
+}
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_what_is_no_column_is_refused(message: str) -> None:
+    X, y = table()
+    with pytest.raises(InputError, match=re.escape(message)):
+        GPRegressor(**GIVEN).fit(BAD[message](X), y)
+
+
+def test_one_category_and_one_day_are_told_or_taken() -> None:
+    X, y = table()
+    with pytest.warns(ColumnWarning, match=r"column 'color' of X has one category, 'red': it tells no rows apart"):
+        one = GPRegressor(**GIVEN).fit(X.assign(color="red"), y)
+    assert np.isfinite(one.predict(X.assign(color="red"))).all()
+    day = GPRegressor(**GIVEN).fit(X.assign(sold=pd.Timestamp("2020-01-01")), y)
+    assert "as days since 2020-01-01" in str(day.columns_)
+
+
+def test_parameters_of_columns_are_checked() -> None:
+    X, y = table()
+    with pytest.raises(InputError, match="columns must say 'number', 'category' or 'date' of each; got 'text'"):
+        GPRegressor(columns={"color": "text"}, **GIVEN).fit(X, y)
+    with pytest.raises(InputError, match=r"columns: X has no column 'colour', .*color"):
+        GPRegressor(columns={"colour": "category"}, **GIVEN).fit(X, y)
+    with pytest.raises(InputError, match="Column 'color' of X is not numeric"):
+        GPRegressor(columns={"color": "number"}, **GIVEN).fit(X, y)
+    with pytest.raises(InputError, match="trend has the column 'color', which is one of categories"):
+        GPRegressor(trend=["color"], **GIVEN).fit(X, y)
+    with pytest.raises(InputError, match="has a part for categories, but no column of X is one"):
+        GPRegressor(kernel="matern32+categories").fit(X[["size"]], y)
+    with pytest.raises(InputError, match="Column 'sold' of X has dates; got something else"):
+        GPRegressor(**GIVEN).fit(X, y).predict(X.assign(sold="yesterday"))
+
+
+def test_a_slope_may_be_that_of_a_number_or_of_a_date() -> None:
+    X, y = table()
+    model = GPRegressor(trend=["size", "sold"], **GIVEN).fit(X, y)
+    assert model.trend_ is not None
+    assert list(model.trend_.names) == ["size", "sold"]
+
+
+def test_exact_models_by_hand_refuse_text() -> None:
+    X, y = table()
+    with pytest.raises(InputError, match="Column 'sold' of X has dates"):
+        ExactGPRegressor(GaussianKernel(), 0.1).fit(X, y)
