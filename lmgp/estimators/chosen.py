@@ -98,7 +98,8 @@ class GPRegressor(GaussianProcess):
         of columns for `trend`, longitude stands for x and y, and latitude for z.
     columns : mapping of str or int to {"number", "category", "date"}, optional
         What columns are, by name or index, where their values do not say so, such as ``{"zip": "category"}``.
-        Otherwise text, and pandas' categories, are categories, and dates are dates.
+        Otherwise text, and pandas' categories, are categories, and dates are dates. Numbers that are dates are days
+        since 1970-01-01.
     missing : {"auto", "impute", "error"}, default="auto"
         What becomes of missing values of X. "impute": a number is replaced by the median of its column, and the row is
         marked, by a column of its own; a missing category is one more level. "auto" does so with a `ColumnWarning`.

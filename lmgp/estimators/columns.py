@@ -158,8 +158,8 @@ class _Categories(_Column):
     @classmethod
     def of(cls, column: "pandas.Series") -> Self:
         """Look at the training rows."""
-        known = column.notna()
-        return cls(tuple(sorted(column[known].astype(str).unique())), int((~known).sum()))
+        texts = _texts(column)
+        return cls(tuple(sorted(texts.dropna().unique())), int(texts.isna().sum()))
 
     @property
     def n_coordinates(self) -> int:
@@ -167,7 +167,7 @@ class _Categories(_Column):
 
     def read(self, column: "pandas.Series") -> Floats:
         places = {level: float(place) for place, level in enumerate(self.levels)}
-        texts = column.astype(str).where(column.notna())
+        texts = _texts(column)
         return texts.map(places).fillna(texts.isna().map({True: np.nan, False: -1.0})).to_numpy(dtype=np.float64)
 
     def coordinates(self, values: Floats) -> Floats:
@@ -365,7 +365,7 @@ class Columns:
         """
         if isinstance(given, Columns):
             return given
-        frame = _frame(X)
+        frame = None if given is None and _has_numbers_alone(X) else _frame(X)
         if frame is None:
             return None
         names = [str(name) for name in frame.columns]
@@ -535,7 +535,7 @@ class Columns:
 
 
 def _frame(X: Any) -> "pandas.DataFrame | None":
-    """Return a table as a data frame; None of what is none, or numbers alone without gaps."""
+    """Return a table as a data frame; None of what is none."""
     if issparse(X) or dask_kind(X) is not None or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list | tuple)):
         return None
     table = with_columns(X)
@@ -544,6 +544,11 @@ def _frame(X: Any) -> "pandas.DataFrame | None":
     import pandas
 
     return table if hasattr(table, "iloc") else pandas.DataFrame(table)
+
+
+def _has_numbers_alone(X: Any) -> bool:
+    """Say of an array whether it has nothing but numbers, without gaps."""
+    return isinstance(X, np.ndarray) and X.dtype.kind in NUMBERS and not (X.dtype.kind == "f" and np.isnan(X).any())
 
 
 def _shows(days: Floats, period: float) -> bool:
@@ -607,6 +612,13 @@ def _kind(column: "pandas.Series") -> str:
     if any(reads_as_number(word.replace(",", "")) for word in words):
         return "number"
     return "date" if all(map(reads_as_date, words)) else "category"
+
+
+def _texts(column: "pandas.Series") -> "pandas.Series":
+    """Return the names of categories; a number has one name, of whatever type its column is."""
+    if column.dtype.kind in NUMBERS:
+        return column.astype("Float64").map("{:.15g}".format, na_action="ignore").astype(object)
+    return column.astype(object).map(str, na_action="ignore")
 
 
 def _numbers(column: "pandas.Series") -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, clone
-from sklearn.utils import Tags, get_tags
+from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
@@ -29,6 +29,14 @@ class TargetFits:
 
     estimators: tuple[Any, ...]
     target_names: NDArray[Any]
+
+
+def _gaps(y: Any) -> NDArray[np.bool_] | None:
+    """Say which targets are missing, shape (n, t); None where none is, and of what is no table of numbers."""
+    if not hasattr(y, "isna") and not (isinstance(y, np.ndarray) and y.dtype.kind == "f"):
+        return None
+    missing = np.asarray(y.isna() if hasattr(y, "isna") else np.isnan(y))
+    return missing if missing.ndim == 2 and missing.any() else None
 
 
 @contextmanager
@@ -101,7 +109,8 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         ----------
         X : array-like of shape (n, d)
         y : array-like of shape (n, t)
-            All targets of each row: none may be missing. For one target, of shape (n,), use `GPRegressor`.
+            All targets of each row; a row has no part in the fit to a target that it lacks. For one target, of shape
+            (n,), use `GPRegressor`.
         sample_weight : array-like of shape (n,), optional
             For all targets.
         noise_variances : array-like of shape (n,) or (n, t), optional
@@ -116,16 +125,24 @@ class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEst
         Raises
         ------
         InputError
-            If a target is missing or no finite number, or as the regressor, with the name of the target.
+            If a target is infinite or no number, or as the regressor, with the name of the target.
         """
         with unchanged_on_failure(self):
             self._validate_params()
-            names, given = self._of_rows(X, y, sample_weight, noise_variances)
+            missing = _gaps(y)
+            complete: Any = y
+            if missing is not None:
+                complete = complete.mask(missing, 0.0) if hasattr(y, "mask") else np.where(missing, 0.0, complete)
+            names, given = self._of_rows(X, complete, sample_weight, noise_variances)
             estimators = []
-            for name, (target, of_rows) in zip(names, given, strict=True):
+            for j, (name, (target, of_rows)) in enumerate(zip(names, given, strict=True)):
                 regressor = GPRegressor() if self.regressor is None else clone(self.regressor)
+                arguments = {"X": X, "y": target, **of_rows}
+                if missing is not None and missing[:, j].any():
+                    rows = np.flatnonzero(~missing[:, j])
+                    arguments = {key: _safe_indexing(values, rows) for key, values in arguments.items()}
                 with _naming(name):
-                    estimators.append(regressor.fit(X, target, **of_rows, **options))
+                    estimators.append(regressor.fit(**arguments, **options))
             self._fitted = TargetFits(tuple(estimators), names)
         return self
 

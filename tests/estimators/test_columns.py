@@ -99,6 +99,16 @@ def test_numbers_may_be_categories_and_text_numbers() -> None:
     np.testing.assert_allclose(by_place.predict(df.to_numpy()), model.predict(df))
 
 
+@pytest.mark.parametrize("kind", ["int64", "float64", "Int64", "float32", "category", "int8"])
+def test_a_number_is_one_category_of_whatever_type_its_column_is(kind: str) -> None:
+    df = pd.DataFrame({"zip": [1, 20, 3] * 10})
+    y = np.arange(30.0) % 7.3
+    model = GPRegressor(columns={"zip": "category"}, **GIVEN).fit(df, y)
+    np.testing.assert_array_equal(model.predict(df.astype({"zip": kind})), model.predict(df))
+    again = GPRegressor(columns={"zip": "category"}, **GIVEN).fit(df.astype({"zip": kind}), y)
+    np.testing.assert_array_equal(again.predict(df), model.predict(df))
+
+
 def test_learned_categories_share_one_lengthscale_and_predict_rows_to_come() -> None:
     X, y = table(260)
     model = GPRegressor(random_state=0, noise="normal").fit(X[:200], y[:200])

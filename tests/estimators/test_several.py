@@ -340,6 +340,22 @@ def test_what_is_saved_predicts_the_same(name: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_rows_have_no_part_in_the_fit_to_a_target_that_they_lack(kind: str) -> None:
+    y, rng = Y.copy(), np.random.default_rng(0)
+    y[rng.random(Y.shape) < 0.2] = np.nan
+    weights, noises = rng.uniform(0.5, 2.0, N), rng.uniform(0.01, 0.1, Y.shape)
+    targets = pd.DataFrame(y, columns=["a", "b", "c"]) if kind == "frame" else y
+    each = MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, targets, weights, noises)
+    for j in range(T):
+        has = ~np.isnan(y[:, j])
+        alone = ExactGPRegressor(**GAUSSIAN).fit(X[has], y[has, j], weights[has], noises[has, j])
+        np.testing.assert_array_equal(each.predict(NEW)[:, j], alone.predict(NEW))
+    y[1:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"Target '1'.*minimum of 2|minimum of 2"):
+        MultiTargetGPRegressor(ExactGPRegressor(**GAUSSIAN)).fit(X, y)
+
+
 def test_it_works_in_searches_and_pipelines() -> None:
     y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     model = FeaturizedGPRegressor(kernel=GaussianKernel(1.0), noise_variance=0.05, random_state=0)
