@@ -74,6 +74,7 @@ TARGETS = [
     ("learning", "learning/heldout", ["learning/test_heldout.py"]),
     ("learning", "learning/choice", ["learning/test_choice.py"]),
     ("learning", "learning/plausible", ["learning/test_plausible.py"]),
+    ("learning", "learning/screening", ["learning/test_screening.py"]),
     ("selection", "selection/probes", ["selection/test_probes.py"]),
     ("selection", "selection/search", ["selection/test_search.py", "selection/test_selection.py"]),
     ("selection", "selection/candidates", ["selection/test_candidates.py", "selection/test_costs.py::TestSeconds"]),

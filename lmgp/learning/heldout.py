@@ -48,12 +48,7 @@ class HeldOut:
             The unit of each column, in which a neighbourhood is measured.
         rng : numpy.random.Generator
         """
-        n = len(rows)
-        least = np.sqrt(n)
-        sizes = np.geomspace(least, max(least, LARGEST * n), N_REGIONS)
-        # Every other one until the share is used up, so that all sizes come.
-        sizes = np.concatenate((sizes[::-2], sizes[-2::-2])).astype(int)
-        sizes = sizes[np.cumsum(sizes) <= SHARE * n]
+        n, sizes = len(rows), sizes_of_regions(len(rows))
         centres = rng.permutation(n)[: len(sizes)]
         scaled = rows.X / scales
         tree = KDTree(scaled, balanced_tree=False, compact_nodes=False)
@@ -91,6 +86,15 @@ class HeldOut:
         """Return the mean of each neighbourhood of a number of each row."""
         counts = np.bincount(self.region)
         return np.bincount(self.region, densities)[counts > 0] / counts[counts > 0]
+
+
+def sizes_of_regions(n: int) -> Indices:
+    """Return how many of n rows each neighbourhood has that is left out."""
+    least = np.sqrt(n)
+    sizes = np.geomspace(least, max(least, LARGEST * n), N_REGIONS)
+    # Every other one, from the largest down, and then those between them, until the share is used up.
+    sizes = np.concatenate((sizes[::-2], sizes[-2::-2])).astype(np.intp)
+    return sizes[np.cumsum(sizes) <= SHARE * n]
 
 
 def log_density(rows: Rows, means: Floats, variances: Floats, noise_variance: float) -> Floats:

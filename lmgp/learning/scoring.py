@@ -136,7 +136,7 @@ class ExactObjective:
             with single_threaded():
                 value, gradient = self.likelihood(self.space.form.kernel, self.space.logarithms(free))
         except NumericalError:
-            value, gradient = np.nan, np.zeros(len(self.space.index) + 1)
+            value, gradient = np.nan, np.zeros(len(self.space.index))
         prior, slope = self.space.log_prior(free)
         return Point(
             value + prior,

@@ -133,6 +133,18 @@ def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypat
     assert weights[0] == pytest.approx(best, abs=0.02)
 
 
+def test_a_thousand_rows_are_left_out_and_neighbourhoods_four_times(
+    draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rough(draw_from, 1100)
+    given = optima(rows.take(np.arange(60)))
+    counts: list[int] = []
+    monkeypatch.setattr(choice, "log_density", lambda some, *_: counts.append(len(some)) or np.zeros(len(some)))
+    monkeypatch.setattr(HeldOut, "densities", lambda *_: counts.append(0) or np.zeros(3))
+    compared(rows, np.ones(2), given, False, np.random.default_rng(0))
+    assert counts == [1000, 0, 0, 0, 0] * 2
+
+
 def test_weights_of_rows_count(draw_from: Draw) -> None:
     X, y = draw_from(MaternKernel(2.0, smoothness=0.5), 100, noise=0.1)
     counts = np.random.default_rng(1).integers(1, 6, 100).astype(float)
@@ -148,7 +160,7 @@ def _first(X: Floats) -> Floats:
 
 
 def test_kernels_without_lengthscales_are_compared_by_all_rows(draw_from: Draw) -> None:
-    X, y = draw_from(GaussianKernel(0.7), 50)
+    X, y = draw_from(GaussianKernel(0.7), 150)  # of which neighbourhoods could be left out
     rows = Rows(X, y - y.mean())
     form = declared_free(ModulatedKernel(GaussianKernel(1.5, variance_bounds=(1e-3, 1e3)), _first))
     assert form is not None

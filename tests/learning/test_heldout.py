@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from lmgp.data import Rows
 from lmgp.learning import heldout
-from lmgp.learning.heldout import HeldOut
+from lmgp.learning.heldout import HeldOut, sizes_of_regions
 from tests.conftest import KERNELS, NOISE, counts_and_noises
 
 Floats = NDArray[np.float64]
@@ -51,6 +51,24 @@ class TestRows:
         assert len(gaps) >= 4
         assert min(gaps) > alone
         assert max(gaps) > 3.0 * alone
+
+    @pytest.mark.parametrize(("n", "sizes"), [(63, []), (80, [8]), (100, [10]), (150, [12]), (400, [20, 20])])
+    def test_few_rows_leave_out_neighbourhoods_of_their_root(self, n: int, sizes: list[int]) -> None:
+        assert sizes_of_regions(n).tolist() == sizes
+        if len(sizes) == 1:
+            assert n - len(left_out(n).rest) == sizes[0]
+
+    def test_many_rows_leave_out_neighbourhoods_of_all_sizes_up_to_a_fiftieth(self) -> None:
+        sizes = sizes_of_regions(60_000)
+        assert sizes[0] == 1200
+        assert sizes.sum() <= 6000
+        # Twelve of 24 sizes have a constant ratio, from the largest down: the share allows for the first few of these.
+        ratio = (60_000**0.5 / 1200.0) ** (2.0 / 23.0)
+        np.testing.assert_allclose(sizes, 1200.0 * ratio ** np.arange(len(sizes)), atol=1.0)
+        assert sizes.sum() + sizes[-1] * ratio > 6000
+        several = sizes_of_regions(4000)
+        assert 5 <= len(several) < 24
+        assert np.all(np.diff(several) <= 0)
 
     def test_neighbourhoods_are_measured_in_units_of_the_columns(self) -> None:
         given = rows(2000)

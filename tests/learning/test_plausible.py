@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
 
 from lmgp import MaternKernel
 from lmgp.data import Rows
@@ -63,6 +64,34 @@ def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: p
     expected, _ = posterior_on_a_grid(rows, one)
     np.testing.assert_allclose(mean, expected[:2], atol=0.15)
     np.testing.assert_allclose(spread, expected[2:], rtol=0.15)
+
+
+def test_a_draw_has_the_posterior_density_over_that_of_its_proposal(draw_from: Draw) -> None:
+    rows = problem(draw_from)
+    one = optimum(rows, "matern12+gaussian")
+    proposal = multivariate_normal(one.free, np.linalg.inv(one.information))
+    root = np.linalg.cholesky(one.information)
+    for offset in 0.3 * np.random.default_rng(0).normal(size=(3, len(one.free))):
+        moved, logarithm = plausible._weighed(rows, one, root, offset)
+        np.testing.assert_allclose(root.T @ (moved.free - one.free), offset, atol=1e-10)
+        covariance = moved.hyperparameters[0](rows.X) + moved.hyperparameters[1] * np.eye(len(rows))
+        density = multivariate_normal(np.zeros(len(rows)), covariance).logpdf(rows.Y[:, 0])
+        expected = density + one.space.log_prior(moved.free)[0] - proposal.logpdf(moved.free)
+        assert logarithm == pytest.approx(expected, rel=1e-8)
+
+
+def test_the_first_is_the_optimum_of_the_best_form_and_others_follow_by_weight(
+    draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    rows = problem(draw_from, 30)
+    forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
+    for order in (forms, forms[::-1]):
+        chosen, kernels = plausible_kernels(order, rows, np.random.default_rng(0))
+        np.testing.assert_array_equal(kernels[0].kernel.theta, chosen.hyperparameters[0].theta)
+        assert len(kernels) == 2 * (2 * (plausible.DRAWS // 4) + 1)
+        assert len({tuple(one.kernel.theta) for one in kernels}) == len(kernels)
+        assert np.all(np.diff([one.weight for one in kernels[1:]]) <= 0.0)
 
 
 def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,3 +224,125 @@ def test_a_step_that_gains_little_because_it_is_too_long_is_no_end() -> None:
     found.go_on(20, 1e-2)
     assert found.converged
     assert abs(found.free[0]) < 0.1
+
+
+class Scripted:
+    """An objective whose values are given one after the other, with the slope 1 and the information 1 in one number."""
+
+    space = SimpleNamespace(bounds=np.array([[-100.0, 100.0]]))
+    n_rows = 1
+
+    def __init__(self, *values: float, renewed: int = 0) -> None:
+        self.values, self.renewed, self.moves, self.calls, self.slope = list(values), renewed, 0, 0, 1.0
+
+    def moved_to(self, _: Floats) -> bool:
+        self.moves += 1
+        return 0 < self.moves - 1 <= self.renewed
+
+    def __call__(self, free: Floats) -> Point:
+        self.calls += 1
+        value = self.values.pop(0) if self.values else self.last + 1.0
+        self.last = value
+        return Point(value, np.full(1, self.slope), np.array([value]), lambda: np.eye(1))
+
+
+class TestSteps:
+    """Of a climb, with the rules that its docstring and the constants state."""
+
+    def test_are_damped_and_shortened_as_a_whole(self) -> None:
+        free, low, high = np.zeros(3), np.full(3, -50.0), np.full(3, 50.0)
+        matrix, slope = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 0.5]]), np.array([0.7, -0.4, 0.2])
+        at = Point(0.0, slope, np.zeros(1), lambda: matrix)
+        step, promised = scoring._step(at, 0.5, free, low, high)
+        expected = np.linalg.solve(matrix + 0.5 * np.diag(np.diag(matrix)) + np.diag(np.abs(slope)), slope)
+        np.testing.assert_allclose(step, expected)
+        assert promised == pytest.approx(0.5 * slope @ expected)
+        flat = 1e-3 * matrix - np.diag(np.abs(slope) - 1e-2)
+        far, of_far = scoring._step(Point(0.0, slope, np.zeros(1), lambda: flat), 0.0, free, low, high)
+        assert np.abs(far).max() == pytest.approx(2.0)
+        assert of_far > 0.5 * slope @ far
+
+    @pytest.mark.parametrize("side", [-1.0, 1.0])
+    def test_leave_numbers_at_a_bound_that_is_pressed_against(self, side: float) -> None:
+        free, low, high = np.array([side, 0.0]), np.full(2, -1.0), np.full(2, 1.0)
+        matrix, slope = np.array([[1.0, 0.5], [0.5, 1.0]]), np.array([0.6 * side, 0.1])
+        step, promised = scoring._step(Point(0.0, slope, np.zeros(1), lambda: matrix), 0.0, free, low, high)
+        np.testing.assert_allclose(step, [0.0, 0.1 / 1.1])
+        assert promised == pytest.approx(0.5 * 0.01 / 1.1)
+        inward, _ = scoring._step(Point(0.0, -slope, np.zeros(1), lambda: matrix), 0.0, free, low, high)
+        assert inward[0] * side < 0.0
+        cut, _ = scoring._step(Point(0.0, np.array([0.0, 2.0]), np.zeros(1), lambda: matrix), 0.0, free, low, high / 10)
+        assert free[1] + cut[1] == pytest.approx(0.1)
+
+    def test_that_do_not_gain_are_not_taken_and_damp_the_next_one(self) -> None:
+        for value in (0.0, -1.0, np.nan):
+            found = Climb(Scripted(0.0, value), np.zeros(1)).go_on(1, 1e-9)
+            assert found.free[0] == 0.0
+            assert found._damping == pytest.approx(0.08)
+
+    def test_that_gain_are_taken_and_raise_no_damping(self) -> None:
+        found = Climb(Scripted(0.0, 0.3), np.zeros(1)).go_on(1, 1e-9)
+        assert found.free[0] == pytest.approx(1.0 / 2.01)
+        assert found._damping == pytest.approx(0.002)
+        assert found.go_on(3, 1e-9)._damping == scoring.LEAST
+        short = Climb(Scripted(0.0, 0.1), np.zeros(1)).go_on(1, 1e-9)  # less than half of what was expected
+        assert short.free[0] > 0.0
+        assert short._damping == pytest.approx(0.01)
+
+    def test_that_gain_little_are_the_end_unless_they_were_damped(self) -> None:
+        # Promised are .249 and .240 nats, and gained .2.
+        assert Climb(Scripted(0.0, 0.2), np.zeros(1)).go_on(1, 0.22).converged
+        damped = Climb(Scripted(0.0, -1.0, 0.2), np.zeros(1)).go_on(2, 0.22)
+        assert damped.free[0] > 0.0
+        assert not damped.converged
+        assert not Climb(Scripted(0.0, 0.2), np.zeros(1)).go_on(1, 0.2).converged
+        assert Climb(Scripted(0.0, 0.2), np.zeros(1)).go_on(1, 0.25).free[0] == 0.0  # so little is not tried
+
+    def test_are_thirty_and_renew_the_neighbours_three_times(self) -> None:
+        objective = Scripted(0.0, renewed=99)
+        found = Climb(objective, np.zeros(1)).go_on()
+        assert not found.converged
+        # At the start, after each step, and again after the first three.
+        assert (objective.moves, objective.calls) == (4, 1 + 30 + 3)
+        # A gain of 0.02 nats is the end, if no other is stated.
+        for gain, ends in ((0.019, True), (0.021, False)):
+            flat = Scripted(0.0, gain)
+            flat.slope = 0.27  # which promises 0.0285 nats
+            assert Climb(flat, np.zeros(1)).go_on(1).converged is ends
+
+
+def test_an_exact_line_has_no_neighbours() -> None:
+    rows = drawn(TRUTHS["gaussian"], 30)
+    objective = ExactObjective(rows, Space(make_form("gaussian", False, 2), Units.of(rows, True)))
+    assert (objective.name, objective.n_neighbors, objective.n_rows) == ("exact", 0, 30)
+    assert objective.standard_error(np.zeros(30)) == 0.0
+    assert not objective.moved_to(np.zeros(3))
+
+
+def test_information_without_neighbours_is_that_of_dense_algebra() -> None:
+    rows = drawn(TRUTHS["gaussian"], 40)
+    two = Rows(rows.X, np.column_stack((rows.Y, rows.Y[::-1])))
+    for of, n_targets in ((rows, 1), (two, 2)):
+        space = Space(make_form("gaussian", False, 2), Units.of(of, True))
+        free, step = space.median + 0.2, 1e-5
+
+        def covariance(free: Floats, space: Space = space, of: Rows = of) -> Floats:
+            return space.kernel(free)(of.X) + space.noise_variance(free) * np.eye(40)
+
+        inverse = np.linalg.inv(covariance(free))
+        changes = [
+            inverse @ (covariance(free + unit) - covariance(free - unit)) / (2.0 * step) for unit in step * np.eye(3)
+        ]
+        traces = np.array([[np.trace(left @ right) for right in changes] for left in changes])
+        expected = 0.5 * n_targets * traces + space.prior_information
+        np.testing.assert_allclose(ExactObjective(of, space)(free).information, expected, rtol=1e-5)
+
+
+def test_where_float64_has_no_factor_the_value_is_none_and_the_climb_goes_around() -> None:
+    X = np.zeros((6, 1))
+    X[:3] = 1.0
+    rows = Rows(X, np.arange(6.0) - 2.5)
+    space = Space(make_form("gaussian", False, 1), Units.of(rows, True), 1e-300)
+    at = ExactObjective(rows, space)(space.median)
+    assert np.isnan(at.value)
+    np.testing.assert_allclose(at.gradient, space.log_prior(space.median)[1])
