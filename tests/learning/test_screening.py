@@ -50,6 +50,14 @@ class TestSpace:
         assert space.form.n_free == 2 * (OWN_COLUMNS + 2)
         assert len(start) == space.form.n_free + 1
 
+    def test_twenty_columns_have_lengthscales_of_their_own_and_kinds_stay(self) -> None:
+        one = objective(40)
+        space, _ = screened(one, one.space.median)
+        assert space.form.n_free == 2 * (20 + 1 + 1)
+        assert np.count_nonzero(space.kinds == "lengthscale") == 2 * 21
+        assert np.count_nonzero(space.kinds == "variance") == 2
+        assert screened(objective(20), one.space.median)[0].form.n_free == 2 * (20 + 1)
+
     def test_the_start_is_the_same_point(self) -> None:
         one = objective(60)
         space, start = screened(one, one.space.median + 0.3)

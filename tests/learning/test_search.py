@@ -1,5 +1,7 @@
 """The search for the optimum of a form."""
 
+import math
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
 from lmgp.learning.scoring import Climb
 from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
-from lmgp.learning.space import Units
+from lmgp.learning.space import MEDIAN_NOISE, Units
 from tests.learning.conftest import Draw
 
 Floats = NDArray[np.float64]
@@ -133,6 +135,17 @@ class TestVecchiaLikelihood:
         first, again, other = (values(search(X, y, seed=seed).optimum(form)) for seed in (0, 0, 3))
         np.testing.assert_array_equal(first, again)
         assert not np.array_equal(first, other)
+
+
+def test_sizes_are_those_that_learn_states() -> None:
+    """Ten starting points, by 500 rows; 44 neighbours of 20,000 rows, and 141 of 2,000; a few nats in all."""
+    assert len(LENGTHSCALES) * len(NOISES) == 10
+    assert LENGTHSCALES[0] * 100 == LENGTHSCALES[-1] == 3.0
+    assert sorted(LENGTHSCALES) == list(LENGTHSCALES)
+    assert NOISES[0] < MEDIAN_NOISE < NOISES[1] < 1.0
+    assert (searching.FIRST_ROWS, searching.MOST_POSITIONS) == (500, 20_000)
+    assert [math.isqrt(searching.MOST_SQUARES // n) for n in (20_000, 2000)] == [44, 141]
+    assert searching.MOST_POSITIONS * searching.GAIN == 1.0
 
 
 class TestStarts:

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.spatial.distance import cdist
+from scipy.special import gammainccinv
 
 from lmgp import (
     GaussianKernel,
@@ -25,6 +28,7 @@ from tests.selection.machine import (
     OPEN,
     ROWS_ONLY,
     SEARCHED,
+    SHARE,
     draw,
     features_of,
     listed,
@@ -217,6 +221,28 @@ class TestMemory:
     def test_nothing_fits(self) -> None:
         with pytest.raises(InputError, match=r"max_memory_gib=1e-08\. Allow more of these"):
             listed(draw(), replace(OPEN, methods=("orf", "exact"), max_memory_gib=1e-8))
+
+    @pytest.mark.parametrize(("gib", "n_found"), [(0.09, 0), (0.1, 2)])
+    def test_residuals_keep_the_features_of_all_rows(self, gib: float, n_found: int) -> None:
+        """10,000 × (1,024 + 256) numbers: 0.095 GiB."""
+        allowed = replace(OPEN, methods=("residual", "orf"), max_features=2048, max_memory_gib=gib)
+        found = listed(draw(10_000), allowed)
+        assert len([one for one in found if one.method == "residual"]) == n_found
+
+
+def test_the_price_of_localized_maps_counts_the_rows_within_reach() -> None:
+    rows = draw(300)
+    found = [one for one in listed(rows) if one.method == "local_taylor" and threshold_of(one) == 1.0]
+    assert len(found) == 2
+    centroids = farthest_point_clustering(rows.X, 1.0)
+    distances = cdist(centroids, rows.X)
+    for one in found:
+        work = features_of(one).work(2)
+        reach = work.stretch * np.sqrt(gammainccinv(work.degree + 1, SHARE))
+        share = float(np.mean(distances <= reach))
+        assert 0.0 < share < 1.0
+        expected = one.recipe.cost(300, 2, 1000, KERNEL, n_centroids=len(centroids), share=share)
+        assert one.seconds == pytest.approx(expected.seconds, rel=0.05)
 
 
 class TestNames:

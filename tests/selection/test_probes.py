@@ -72,6 +72,13 @@ class TestFewRows:
         np.testing.assert_allclose(probes.mean, mean, rtol=0, atol=1e-10)
         np.testing.assert_allclose(probes.variance, std**2, rtol=0, atol=1e-10)
 
+    @pytest.mark.parametrize(("n", "few"), [(4096, True), (4097, False)])
+    def test_are_4096_rows_at_most(self, n: int, few: bool) -> None:
+        probes = hold_out(draw(n))
+        assert (probes.share == 1.0) == few
+        assert (probes.most_neighbours == len(probes.rest)) == few
+        assert len(probes.X) == N_PROBES if few else len(probes.X) <= N_PROBES
+
     def test_depend_on_the_generator_alone(self) -> None:
         rows = draw(300)
         first, again, other = hold_out(rows, seed=1), hold_out(rows, seed=1), hold_out(rows, seed=2)
@@ -116,6 +123,27 @@ class TestManyRows:
         gaps = np.array(found) < 0.3
         np.testing.assert_array_equal(np.flatnonzero(gaps), np.arange(0, N_PLACES, module.GAP_EVERY))
         assert np.median(np.array(found)[~gaps]) > 0.8
+
+    def test_a_quarter_of_the_rows_around_every_fourth_place_is_left_out(self) -> None:
+        scaled = np.random.default_rng(0).uniform(0.0, 40.0, (20_000, 2))
+        held, place, around = module._around_places(scaled, 100, np.random.default_rng(1))
+        centres = np.random.default_rng(1).choice(20_000, N_PLACES, replace=False)
+        assert len(set(centres.tolist())) == N_PLACES
+        nearest = np.argsort(np.linalg.norm(scaled[centres][:, None] - scaled, axis=2), axis=1)[:, :100]
+        expected = np.setdiff1d(nearest.ravel(), nearest[[0, 4], :25].ravel())
+        np.testing.assert_array_equal(around, expected)
+        for number in range(N_PLACES):
+            of_place = held[place == number]
+            assert len(of_place) == SIZE
+            assert set(of_place.tolist()) <= set(nearest[number, : 5 * SIZE].tolist())
+
+    def test_places_are_different_rows(self) -> None:
+        scaled = 100.0 * np.repeat(np.arange(2.0 * N_PLACES), 2)[:, None] + [[0.0, 0.0]]
+        for seed in range(5):
+            centres = np.random.default_rng(seed).choice(len(scaled), N_PLACES, replace=False)
+            _, place, around = module._around_places(scaled, 2, np.random.default_rng(seed))
+            assert set(np.unique(place)) <= set(range(N_PLACES))
+            assert set(around.tolist()) == {2 * (row // 2) + one for row in centres.tolist() for one in (0, 1)}
 
     def test_predictions_are_those_of_the_rows_around(self) -> None:
         kernel = MaternKernel([0.7, 1.9], 2.0, smoothness=1.5)
