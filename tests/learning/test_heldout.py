@@ -66,6 +66,10 @@ class TestRows:
         ratio = (60_000**0.5 / 1200.0) ** (2.0 / 23.0)
         np.testing.assert_allclose(sizes, 1200.0 * ratio ** np.arange(len(sizes)), atol=1.0)
         assert sizes.sum() + sizes[-1] * ratio > 6000
+        most = sizes_of_regions(10**8)
+        grid = np.geomspace(1e4, 2e6, 24)[::-1]
+        np.testing.assert_allclose(most, [*grid[::2], *grid[1::2]][: len(most)], atol=1.0)
+        assert len(most) > 12
         several = sizes_of_regions(4000)
         assert 5 <= len(several) < 24
         assert np.all(np.diff(several) <= 0)

@@ -85,6 +85,7 @@ def test_of_all_positions_and_neighbours_it_is_the_same_optimum(name: str) -> No
     assert first.converged
     assert first.value == pytest.approx(second.value, abs=0.02)
     assert first.at.terms.sum() == pytest.approx(first.value)
+    assert first.at.value == pytest.approx(first.value + space.log_prior(first.free)[0])
 
 
 @pytest.mark.parametrize("start", [-4.0, 0.0, 4.0])
