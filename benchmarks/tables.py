@@ -129,11 +129,11 @@ def write_pages():
     """Put the tables into the page, between their marks."""
     results = json.loads((RESULTS / "tables.json").read_text())
     if "categories" in results:
-        lines = ["| categories, rows | | RMSE of the function | NLPD | fit, s |", "|---|---|---:|---:|---:|"]
+        lines = ["| categories, rows | | RMSE of the function | NLPD |", "|---|---|---:|---:|"]
         groups = product((f"{levels:,}, {n:,}" for levels, n in LEVELS.items()), NAMES)
         write_table("inputs.md", "categories", lines + list(_lines(results["categories"], groups, _case_of_categories)))
     if "missing" in results:
-        lines = ["| set, missing | | RMSE | NLPD | fit, s |", "|---|---|---:|---:|---:|"]
+        lines = ["| set, missing | | RMSE | NLPD |", "|---|---|---:|---:|"]
         groups = product((f"{name}, {share:.0%}" for name, share in product(GAPS, SHARES)), NAMES)
         write_table("inputs.md", "missing", lines + list(_lines(results["missing"], groups, _case_of_gaps)))
 
@@ -150,14 +150,13 @@ def _lines(runs, groups, case_of):
     for case, method in groups:
         some = [run for run in runs if (case_of(run), run["method"]) == (case, method)]
         if some:
-            told = [_mean(some, "rmse"), _mean(some, "nlpd") if "nlpd" in some[0] else "-", _mean(some, "fit_s", 0)]
+            told = [_mean(some, "rmse"), _mean(some, "nlpd") if "nlpd" in some[0] else "-"]
             yield f"| {case} | {NAMES[method]} | {' | '.join(told)} |"
 
 
-def _mean(runs, name, digits=3):
+def _mean(runs, name):
     values = [run[name] for run in runs]
-    spread = f" ± {np.std(values, ddof=1):.{digits}f}" if len(values) > 1 and digits else ""
-    return f"{np.mean(values):.{digits}f}{spread}"
+    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
 
 
 def main():

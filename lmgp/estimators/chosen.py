@@ -101,8 +101,9 @@ class GPRegressor(GaussianProcess):
         Otherwise text, and pandas' categories, are categories, and dates are dates. Numbers that are dates are days
         since 1970-01-01.
     missing : {"auto", "impute", "error"}, default="auto"
-        What becomes of missing values of X. "impute": a number is replaced by the median of its column, and the row is
-        marked, by a column of its own; a missing category is one more level. "auto" does so with a `ColumnWarning`.
+        What becomes of missing values of X. "impute": a number is filled by what the other numbers of the row let
+        expect, and marked by how sure that is, in a column of its own; a missing category is one more level. "auto"
+        does so with a `ColumnWarning`.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"

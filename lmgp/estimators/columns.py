@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 
 from lmgp.data import Floats, Indices
 from lmgp.errors import ColumnWarning, InputError
+from lmgp.estimators.gaps import Gaps
 from lmgp.utils.columns import (
     NUMBERS,
     column_index,
@@ -82,30 +83,23 @@ class _Column(ABC):
 class _Numbers(_Column):
     """A column of numbers. Where some of the training rows lack it, a second coordinate marks these rows.
 
-    The mark is the standard deviation of the column, and shares its lengthscale: the squared distance of a row that
-    lacks the value is what it is on the average over all values, those of the median as the mean.
+    A missing number is what the other numbers of the row let expect, see `lmgp.estimators.gaps`, and the mark is its
+    standard deviation, which shares the lengthscale of the column: squared distances to this row are what they are on
+    the average over all values that it may have.
 
     Attributes
     ----------
-    median : float
-        What a missing value becomes.
-    mark : float
     n_missing : int
         Of the training rows.
     """
 
     kind: ClassVar = "numbers"
-    median: float
-    mark: float = 1.0
     n_missing: int = 0
 
     @classmethod
     def of(cls, column: "pandas.Series") -> Self:
         """Look at the training rows."""
-        values = _numbers(column)
-        missing = np.isnan(values)
-        known = values[~missing]
-        return cls(float(np.median(known)), float(known.std()) or 1.0, int(missing.sum()))
+        return cls(int(np.isnan(_numbers(column)).sum()))
 
     @property
     def n_coordinates(self) -> int:
@@ -115,9 +109,11 @@ class _Numbers(_Column):
         return _numbers(column)
 
     def coordinates(self, values: Floats) -> Floats:
-        missing = np.isnan(values)
-        filled = np.where(missing, self.median, values)
-        return np.column_stack((filled, self.mark * missing) if self.n_missing else (filled,))
+        return self.marked(values, np.zeros(len(values)))
+
+    def marked(self, values: Floats, deviations: Floats) -> Floats:
+        """Return the coordinates of values without gaps, with the standard deviations of those that were missing."""
+        return np.column_stack((values, deviations) if self.n_missing else (values,))
 
     def values(self, coordinates: Floats) -> Floats:
         missing = coordinates[:, 1:].any(axis=1)
@@ -133,7 +129,9 @@ class _Numbers(_Column):
 
     @property
     def told(self) -> str:
-        lacked = f", missing in {self.n_missing:,} rows: {self.median:.4g} there, and marked" if self.n_missing else ""
+        lacked = (
+            f", missing in {self.n_missing:,} rows: filled by the other numbers, and marked" if self.n_missing else ""
+        )
         return f"{self.kind}{lacked}"
 
 
@@ -328,10 +326,13 @@ class Columns:
     ----------
     kinds : tuple of Column
     names : tuple of str
+    gaps : Gaps or None
+        What numbers say of each other; None where all columns are numbers, and none is missing.
     """
 
     kinds: tuple[_Column, ...]
     names: tuple[str, ...]
+    gaps: Gaps | None = None
 
     @classmethod
     def of(
@@ -379,7 +380,7 @@ class Columns:
         lacked = [_label(X, names[j], j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
         if lacked and missing == "auto":
             warnings.warn(
-                f"Values are missing in {', '.join(lacked)}: a number is replaced by the median of its column and "
+                f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, and "
                 "marked, a category is a level of its own (columns_ tells). missing='impute' allows this without a "
                 "word, and missing='error' refuses it.",
                 ColumnWarning,
@@ -393,13 +394,21 @@ class Columns:
                     ColumnWarning,
                     stacklevel=stacklevel + 1,
                 )
-        return found
+        numbers = [_numbers(frame.iloc[:, j]) for j in found._of_numbers]
+        if not numbers:
+            return found
+        values = np.column_stack(numbers)
+        return replace(found, gaps=Gaps.of(np.where(np.isfinite(values), values, np.nan)))
+
+    @property
+    def _of_numbers(self) -> list[int]:
+        return [j for j, one in enumerate(self.kinds) if isinstance(one, _Numbers)]
 
     @classmethod
     def of_numbers(cls, n_inputs: int, names: Iterable[Any] | None) -> Self:
         """Return columns of numbers that stay as they are."""
         listed = (f"x{j}" for j in range(n_inputs)) if names is None else map(str, names)
-        return cls((_Numbers(np.nan),) * n_inputs, tuple(listed))
+        return cls((_Numbers(),) * n_inputs, tuple(listed))
 
     @property
     def is_plain(self) -> bool:
@@ -437,8 +446,8 @@ class Columns:
         if new:
             names = ", ".join(_label(X, self.names[j], j) for j in new)
             warnings.warn(
-                f"Values are missing in {names}, where none was missing when the model was fitted: medians take their "
-                "places, and predictions do not know.",
+                f"Values are missing in {names}, where none was missing when the model was fitted: they are filled by "
+                "what the other numbers let expect, and predictions do not know.",
                 ColumnWarning,
                 stacklevel=stacklevel + 1,
             )
@@ -450,7 +459,22 @@ class Columns:
         """Return what a kernel sees of values of shape (n, d), shape (n, k)."""
         if self.is_plain:
             return values
-        return np.column_stack([one.coordinates(column) for one, column in zip(self.kinds, values.T, strict=True)])
+        filled, deviations = self._filled(values)
+        return np.column_stack(
+            [
+                one.marked(filled[:, j], deviations[:, j])
+                if isinstance(one, _Numbers)
+                else one.coordinates(values[:, j])
+                for j, one in enumerate(self.kinds)
+            ]
+        )
+
+    def _filled(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return values with the expectations of missing numbers, and the standard deviations of these."""
+        filled, deviations, index = values.copy(), np.zeros_like(values), self._of_numbers
+        if self.gaps is not None:
+            filled[:, index], deviations[:, index] = self.gaps.filled(values[:, index])
+        return filled, deviations
 
     def values(self, coordinates: Floats) -> Floats:
         """Return the values that have some coordinates."""
@@ -492,9 +516,8 @@ class Columns:
 
     def numbers(self, values: Floats) -> tuple[Floats, list[str]]:
         """Return the columns of numbers, without gaps, and their names."""
-        taken = [j for j, one in enumerate(self.kinds) if isinstance(one, _Numbers)]
-        filled = [self.kinds[j].coordinates(values[:, j])[:, 0] for j in taken]
-        return np.column_stack(filled) if taken else values[:, :0], [self.names[j] for j in taken]
+        index = self._of_numbers
+        return self._filled(values)[0][:, index], [self.names[j] for j in index]
 
     def places(self, index: Iterable[int]) -> Indices:
         """Say which coordinates have the slopes of some columns in a trend; categories have none."""

@@ -108,6 +108,7 @@ TAGS = {
     "selection": "selection.search.Selection",
     "selection-trial": "selection.search.RecipeTrial",
     "columns": "estimators.columns.Columns",
+    "gaps": "estimators.gaps.Gaps",
     "numbers-column": "estimators.columns._Numbers",
     "categories-column": "estimators.columns._Categories",
     "many-categories-column": "estimators.columns._ManyCategories",
