@@ -19,6 +19,7 @@ from lmgp.utils.columns import (
     NUMBERS,
     column_index,
     dask_kind,
+    label,
     reads_as_date,
     reads_as_number,
     refuse_other_than_numbers,
@@ -45,6 +46,8 @@ class _Column(ABC):
     """
 
     kind: ClassVar[str]
+    # Whether all values are equally far from each other, so that none has a slope.
+    exchangeable: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -150,6 +153,7 @@ class _Categories(_Column):
     """
 
     kind: ClassVar = "categories"
+    exchangeable: ClassVar = True
     levels: tuple[str, ...]
     n_missing: int = 0
 
@@ -160,21 +164,29 @@ class _Categories(_Column):
         return cls(tuple(sorted(texts.dropna().unique())), int(texts.isna().sum()))
 
     @property
-    def n_coordinates(self) -> int:
+    def n_levels(self) -> int:
+        """The number of levels, with that of a missing value."""
         return len(self.levels) + bool(self.n_missing)
+
+    @property
+    def n_coordinates(self) -> int:
+        return self.n_levels
 
     def read(self, column: "pandas.Series") -> Floats:
         places = {level: float(place) for place, level in enumerate(self.levels)}
         texts = _texts(column)
         return texts.map(places).fillna(texts.isna().map({True: np.nan, False: -1.0})).to_numpy(dtype=np.float64)
 
+    def places(self, values: Floats) -> Indices:
+        """Return the level of each value; −1 of a new one."""
+        return np.where(np.isnan(values), len(self.levels) if self.n_missing else -1, values).astype(np.intp)
+
     def coordinates(self, values: Floats) -> Floats:
-        codes = np.where(np.isnan(values), len(self.levels) if self.n_missing else -1, values).astype(np.intp)
-        corners, k = self._corners, len(self._corners)
+        corners, k = self._corners, self.n_levels
         known = np.column_stack((corners, np.zeros(k)))
         # The last coordinate is that of new levels alone, which are √k from each corner, too.
         new = np.append(np.zeros(k - 1), np.sqrt(0.5 * (k + 1)))
-        return np.vstack((known, new))[np.where(codes < 0, k, codes)]
+        return np.vstack((known, new))[self.places(values)]
 
     @property
     def _corners(self) -> Floats:
@@ -183,8 +195,7 @@ class _Categories(_Column):
         So the root of the mean square of the standard deviations, in which lengthscales are learned, is what it is of
         numbers at these distances.
         """
-        k = len(self.levels) + bool(self.n_missing)
-        corners: Floats = np.sqrt(0.5 * k) * helmert(k).T
+        corners: Floats = np.sqrt(0.5 * self.n_levels) * helmert(self.n_levels).T
         return corners
 
     def values(self, coordinates: Floats) -> Floats:
@@ -218,6 +229,7 @@ class _ManyCategories(_Categories):
         then are the number of the level, and 0.
     """
 
+    exchangeable: ClassVar = False
     means: tuple[float, ...] = ()
     deviations: tuple[float, ...] = ()
 
@@ -226,10 +238,10 @@ class _ManyCategories(_Categories):
         return 2
 
     def coordinates(self, values: Floats) -> Floats:
-        codes = np.where(np.isnan(values), len(self.levels) if self.n_missing else -1, values).astype(np.intp)
+        places = self.places(values)
         if not self.means:
-            return np.column_stack((codes, np.zeros(len(codes))))
-        return np.column_stack([np.array(of)[codes] for of in (self.means, self.deviations)])
+            return np.column_stack((places, np.zeros(len(places))))
+        return np.column_stack([np.array(of)[places] for of in (self.means, self.deviations)])
 
     def values(self, coordinates: Floats) -> Floats:
         order = np.argsort(self.means[:-1])
@@ -324,7 +336,8 @@ class Columns:
 
     Attributes
     ----------
-    kinds : tuple of Column
+    kinds : tuple
+        What each column becomes.
     names : tuple of str
     gaps : Gaps or None
         What numbers say of each other; None where all columns are numbers, and none is missing.
@@ -372,12 +385,12 @@ class Columns:
         names = [str(name) for name in frame.columns]
         kinds = _given_kinds({} if given is None else given, names if hasattr(X, "columns") else None, frame.shape[1])
         columns = [
-            _column(frame.iloc[:, j], _label(X, names[j], j), kinds.get(j), missing) for j in range(frame.shape[1])
+            _column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), missing) for j in range(frame.shape[1])
         ]
         found = cls(tuple(columns), tuple(names))
         if found.is_plain:
             return None
-        lacked = [_label(X, names[j], j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
+        lacked = [label(frame, "X", j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
         if lacked and missing == "auto":
             warnings.warn(
                 f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, and "
@@ -387,9 +400,9 @@ class Columns:
                 stacklevel=stacklevel + 1,
             )
         for j, one in enumerate(columns):
-            if isinstance(one, _Categories) and one.n_coordinates == 1:
+            if isinstance(one, _Categories) and one.n_levels == 1:
                 warnings.warn(
-                    f"{_label(X, names[j], j)} has one category, {one.levels[0]!r}: it tells no rows apart, and has no "
+                    f"{label(frame, 'X', j)} has one category, {one.levels[0]!r}: it tells no rows apart, and has no "
                     "part in the model.",
                     ColumnWarning,
                     stacklevel=stacklevel + 1,
@@ -444,7 +457,7 @@ class Columns:
         new = [j for j, one in enumerate(self.kinds) if isinstance(one, _Numbers) and not one.n_missing]
         new = [j for j in new if missing[:, j].any()]
         if new:
-            names = ", ".join(_label(X, self.names[j], j) for j in new)
+            names = ", ".join(label(frame, "X", j) for j in new)
             warnings.warn(
                 f"Values are missing in {names}, where none was missing when the model was fitted: they are filled by "
                 "what the other numbers let expect, and predictions do not know.",
@@ -493,7 +506,7 @@ class Columns:
         """The columns whose effects are to be estimated, with the first coordinate of each and its number of levels."""
         starts = [0, *self._ends]
         return [
-            (j, starts[j], len(one.levels) + bool(one.n_missing))
+            (j, starts[j], one.n_levels)
             for j, one in enumerate(self.kinds)
             if isinstance(one, _ManyCategories) and not one.means
         ]
@@ -522,19 +535,19 @@ class Columns:
     def places(self, index: Iterable[int]) -> Indices:
         """Say which coordinates have the slopes of some columns in a trend; categories have none."""
         starts = [0, *self._ends]
-        return np.array([starts[j] for j in index if type(self.kinds[j]) is not _Categories], dtype=np.intp)
+        return np.array([starts[j] for j in index if not self.kinds[j].exchangeable], dtype=np.intp)
 
     @property
     def categories(self) -> Indices:
         """The coordinates of all categories."""
         starts, all_of = [0, *self._ends], np.arange(self._ends[-1])
-        parts = [all_of[starts[j] : starts[j + 1]] for j, one in enumerate(self.kinds) if type(one) is _Categories]
+        parts = [all_of[starts[j] : starts[j + 1]] for j, one in enumerate(self.kinds) if one.exchangeable]
         return np.concatenate([np.empty(0, dtype=np.intp), *parts])
 
     def check_slopes(self, trend: Iterable[int | str]) -> None:
         """Refuse a trend in columns of categories."""
         for j in column_index(trend, self.names, len(self.kinds), "trend"):
-            if type(self.kinds[j]) is _Categories:
+            if self.kinds[j].exchangeable:
                 raise InputError(
                     f"trend has the column {self.names[j]!r}, which is one of categories: slopes are of numbers and "
                     "dates. Leave it out of trend; the kernel knows it."
@@ -579,10 +592,6 @@ def _shows(days: Floats, period: float) -> bool:
     return bool(days[-1] >= 2.0 * period and 2.0 * np.median(np.diff(days)) <= period)
 
 
-def _label(X: Any, name: str, j: int) -> str:
-    return f"column {name!r} of X" if hasattr(X, "columns") else f"column {j} of X"
-
-
 def _given_kinds(given: Mapping[Any, str], names: Sequence[str] | None, n_inputs: int) -> dict[int, str]:
     for name, kind in given.items():
         if kind not in KINDS:
@@ -591,28 +600,28 @@ def _given_kinds(given: Mapping[Any, str], names: Sequence[str] | None, n_inputs
     return dict(zip(index.tolist(), given.values(), strict=True))
 
 
-def _column(column: "pandas.Series", label: str, kind: str | None, missing: Missing) -> _Column:
+def _column(column: "pandas.Series", which: str, kind: str | None, missing: Missing) -> _Column:
     """Make the column of a kind, or of the kind that its values have."""
     lacked = int(column.isna().sum())
     if lacked == len(column):
-        raise InputError(f"All {lacked:,} values of {label} are missing: leave the column out.")
+        raise InputError(f"All {lacked:,} values of {which} are missing: leave the column out.")
     if lacked and missing == "error":
         raise InputError(
-            f"Input X contains NaN (missing values) in {lacked:,} of {len(column):,} rows of {label}. Fill them in, "
+            f"Input X contains NaN (missing values) in {lacked:,} of {len(column):,} rows of {which}. Fill them in, "
             "leave these rows out, or give missing='impute'."
         )
     kind = kind or _kind(column)
     if kind == "date":
-        return _Dates.of(column, label)
+        return _Dates.of(column, which)
     if kind == "number":
         return _Numbers.of(column)
     categories = _Categories.of(column)
     if len(categories.levels) == len(column) - lacked > 2:
         raise InputError(
-            f"{label} has another category in each of {len(column) - lacked:,} rows: nothing can be learned from it. "
+            f"{which} has another category in each of {len(column) - lacked:,} rows: nothing can be learned from it. "
             "Leave the column out."
         )
-    if categories.n_coordinates > MOST_LEVELS:
+    if categories.n_levels > MOST_LEVELS:
         return _ManyCategories(categories.levels, categories.n_missing)
     return categories
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from lmgp.data import Floats, Indices
 
-# The distribution is estimated from this number of rows, in this number of rounds of expectation and maximisation.
-MOST_ROWS, ROUNDS = 2000, 20
+# The distribution is estimated from this number of rows, in this number of rounds of expectation and maximisation at
+# most, which end where no correlation changes by more than this.
+MOST_ROWS, ROUNDS, CHANGE = 2000, 20, 1e-3
 # In variances of a column, what no other column says of it.
 LEAST = 1e-6
 
@@ -31,7 +32,10 @@ class Gaps:
 
     @classmethod
     def of(cls, values: Floats) -> Self:
-        """Estimate the likeliest distribution of values with gaps, shape (n, d), by expectation and maximisation.
+        """Estimate the distribution of values with gaps, shape (n, d), by expectation and maximisation.
+
+        Covariances are those of the rows and of d more rows without correlations: few rows of many columns would know
+        each other's numbers to the last digit.
 
         References
         ----------
@@ -40,12 +44,15 @@ class Gaps:
         some = values[np.unique(np.linspace(0, len(values) - 1, MOST_ROWS).astype(np.intp))]
         mean, scale = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
         found = cls(mean, np.where(scale > 0.0, scale, 1.0), np.eye(values.shape[1]))
-        for _ in range(ROUNDS if np.isnan(some).any() else 1):
+        for _ in range(ROUNDS):
             filled, left = found._conditional(some)
             centre = filled.mean(axis=0)
             z = (filled - centre) / found.scale
-            moments = z.T @ z / len(z) + left
-            found = cls(centre, found.scale, moments + LEAST * np.eye(len(centre)))
+            moments, (n, d) = z.T @ z / len(z) + left, z.shape
+            moments = (n * moments + d * np.diag(moments.diagonal())) / (n + d)
+            before, found = found, cls(centre, found.scale, moments + LEAST * np.eye(d))
+            if np.abs(found.correlation - before.correlation).max() < CHANGE:
+                break
         return found
 
     def filled(self, values: Floats) -> tuple[Floats, Floats]:
@@ -66,15 +73,13 @@ class Gaps:
 
     def _patterns(self, values: Floats) -> Iterator[tuple[Indices, Indices, Floats, Floats]]:
         """Go through the sets of columns that rows lack: the rows, the columns, and what is expected of them."""
-        missing = np.isnan(values)
+        missing, precision = np.isnan(values), np.linalg.inv(self.correlation)
         (lacking,) = np.nonzero(missing.any(axis=1))
-        patterns, which = np.unique(missing[lacking], axis=0, return_inverse=True)
-        for number, pattern in enumerate(patterns):
-            rows = lacking[which.ravel() == number]
+        patterns, which, counts = np.unique(missing[lacking], axis=0, return_inverse=True, return_counts=True)
+        of_patterns = np.split(lacking[np.argsort(which.ravel(), kind="stable")], np.cumsum(counts)[:-1])
+        for pattern, rows in zip(patterns, of_patterns, strict=False):  # without patterns, there is one empty part
             gone, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
             z = (values[np.ix_(rows, known)] - self.mean[known]) / self.scale[known]
-            across = self.correlation[np.ix_(known, gone)]
-            weights = np.linalg.solve(self.correlation[np.ix_(known, known)], across)
-            covariance = self.correlation[np.ix_(gone, gone)] - across.T @ weights
-            covariance[np.diag_indices(len(gone))] = np.maximum(covariance.diagonal(), LEAST)
+            covariance = np.linalg.inv(precision[np.ix_(gone, gone)])
+            weights = -precision[np.ix_(known, gone)] @ covariance
             yield rows, gone, self.mean[gone] + self.scale[gone] * (z @ weights), covariance

@@ -78,7 +78,7 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
     kinds = [KINDS.get(pandas.api.types.infer_dtype(column, skipna=True)) for column in columns]
     for kind in ("dates", "durations", "complex numbers"):
         if places := [j for j, of in enumerate(kinds) if of == kind]:
-            which = _listed([_label(table, name, j) for j in places])
+            which = _listed([label(table, name, j) for j in places])
             has = "have" if len(places) > 1 else "has"
             raise InputError(f"{which} {has} {kind}{_instead(kind, columns[places[0]], _code(table, name, places[0]))}")
     numbers = [_converted(column, table, name, j) for j, column in enumerate(columns)]
@@ -214,7 +214,7 @@ def with_columns(table: Any) -> Any:
         return None
 
 
-def _label(table: Any, name: str, j: int) -> str:
+def label(table: Any, name: str, j: int) -> str:
     """Name a column of a table as messages do: column 'age' of X."""
     if table.ndim == 1:
         return name
@@ -259,7 +259,7 @@ def _converted(column: Any, table: Any, name: str, j: int) -> NDArray[np.float64
         try:
             numbers[i] = float(str(value) if isinstance(value, str) else value)
         except (TypeError, ValueError) as error:
-            which = _listed([_label(table, name, j)])
+            which = _listed([label(table, name, j)])
             cure = _numbers_instead(values, name if table.ndim == 1 and name == "y" else "", _code(table, name, j))
             told = f"{which} is not numeric: {error} (row {_row(table, i)}). {cure}"
             # A type that is no number is a TypeError to scikit-learn, and to its checks of estimators.

@@ -280,6 +280,7 @@ def test_gaps_are_filled_by_the_normal_distribution_of_complete_rows() -> None:
     X = correlated(1500)
     gaps = Gaps.of(X)
     mean, covariance = X.mean(axis=0), np.cov(X.T, bias=True)
+    covariance *= np.where(np.eye(3) > 0.0, 1.0, 1500.0 / 1503.0)  # of three more rows without correlations
     np.testing.assert_allclose(gaps.mean, mean)
     np.testing.assert_allclose(gaps.correlation * np.outer(gaps.scale, gaps.scale), covariance, rtol=1e-4)
     row = np.array([[11.0, np.nan, np.nan], [np.nan, -4.0, 3.0], [11.0, -4.0, 3.0], [np.nan] * 3])
@@ -309,6 +310,17 @@ def test_gaps_are_estimated_from_rows_with_gaps() -> None:
     )
 
 
+def test_few_rows_of_many_columns_do_not_know_each_other() -> None:
+    """Columns that say nothing of each other: expectations are near the mean, and as sure as these."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 80))
+    gone = rng.random(X.shape) < 0.1
+    filled, deviations = Gaps.of(np.where(gone, np.nan, X)).filled(np.where(gone, np.nan, X))
+    errors = (filled - X)[gone]
+    assert np.sqrt(np.mean(errors**2)) < 1.3
+    assert 0.7 < np.sqrt(np.mean(np.square(errors / deviations[gone]))) < 1.6
+
+
 def test_a_missing_number_is_as_far_as_it_is_on_the_average() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, 1501)
@@ -336,6 +348,13 @@ def test_rows_with_gaps_are_learned_and_less_certain() -> None:
         GPRegressor(missing="impute", **GIVEN).fit(X, y)
     with pytest.raises(InputError, match=r"contains NaN \(missing values\) in \d+ of 300 rows of column 0 of X"):
         GPRegressor(missing="error", **GIVEN).fit(X, y)
+
+
+def test_lists_are_tables_too() -> None:
+    columns = read([[1.0, "a"], [None, "b"], [2.0, "a"]])
+    assert str(columns).splitlines()[0] == "0  numbers, missing in 1 rows: filled by the other numbers, and marked"
+    with pytest.raises(InputError, match="All 2 values of column 1 of X are missing"):
+        read([[1.0, None], [2.0, None]])
 
 
 def test_gaps_where_none_was_in_training_rows_are_told() -> None:
