@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
+from lmgp.columns.table import Columns
 from lmgp.data import (
     Floats,
     Noise,
@@ -493,9 +494,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                     f"{type(self).__name__} has no {name}: it takes the training rows, and this model has not kept "
                     "them. Fit it in memory, or let fit learn the kernel, which notes what columns matter."
                 ) from error
-            vars(fit)["importance"] = importances(
-                fit, rows, self._columns, self._coordinates
-            )  # kept, for it takes long
+            vars(fit)["importance"] = importances(fit, rows, self._table)  # kept, for it takes long
         if fit.importance is None:
             raise AttributeError(f"{type(self).__name__} has no {name}: it takes {FEWEST} training rows at least.")
         return fit.importance
@@ -590,13 +589,14 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                     "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
                 )
             inputs, target = self._read_pair(X, y)
-            if not isinstance(self.kernel, Kernel):
-                warn_of_outlying_rows(*self._numbers(inputs), stacklevel=self._callers - 1)
             rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
             names = named_targets(y, target)
             self._check_first(rows, names)
             # A copy: what becomes of the caller's arrays later changes no model.
-            rows = self._with_effects((dropped(rows) if duplicates == "drop" else rows).copy())
+            rows = self._adapted((dropped(rows) if duplicates == "drop" else rows).copy())
+            if not isinstance(self.kernel, Kernel):
+                named = getattr(self, "feature_names_in_", None)
+                warn_of_outlying_rows(inputs, named, self._table.as_they_are, stacklevel=self._callers - 1)
             centers, (*rngs, of_noise) = known_centers(center, rows), spawn(generator(self.random_state), 3)
             fit, rows, rng = self._frozen(rows, names, centers, center is not None, rngs)
             rows = averaged(rows) if duplicates == "average" else rows
@@ -612,7 +612,7 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
                 self._fitted = with_noise(self, noise, given, of_noise)
             if not self._all_given:  # a small part of the time that learning takes
                 rows = self._posterior().rows
-                noted = importances(self._fitted, rows, self._columns, self._coordinates)
+                noted = importances(self._fitted, rows, self._table)
                 self._fitted = replace(self._fitted, importance=noted)
         return self
 
@@ -728,53 +728,42 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the columns and the targets of rows as numbers: of training rows with `reset`."""
         return validated_pair(self, X, y, reset=reset, ensure_min_samples=2 if reset else 1)
 
-    def _numbers(self, X: Floats) -> tuple[Floats, Sequence[str] | None]:
-        """Return those of the columns that are numbers by themselves, and their names."""
-        return X, getattr(self, "feature_names_in_", None)
+    @property
+    def _table(self) -> Columns:
+        """What all columns have become."""
+        return Columns.of_numbers(self.n_features_in_, getattr(self, "feature_names_in_", None))
 
     @property
     def _same_columns(self) -> dict[str, Any]:
         """The parameters by which another model reads columns as this one has."""
         return {}
 
-    def _with_effects(self, rows: Rows) -> Rows:
-        """Return training rows with what columns of many categories tell of the target."""
+    def _adapted(self, rows: Rows) -> Rows:
+        """Return training rows with what the target tells of columns."""
         return rows
-
-    @property
-    def _same_in_folds(self) -> bool:
-        """Whether a fold of the rows, fitted by itself, has the columns that it has in a fit to all rows."""
-        return True
 
     def _coordinates(self, X: Floats) -> Floats:
         """Return the columns that the kernel sees, of columns as they come."""
-        return X
-
-    def _columns(self, coordinates: Floats) -> Floats:
-        """Return the columns as they come, of those that the kernel sees."""
-        return coordinates
+        return self._table.coordinates(X)
 
     def _trend_columns(self) -> NDArray[np.intp] | None:
         """Return the columns of the trend, among those that the kernel sees; None of a constant."""
         names = getattr(self, "feature_names_in_", None)
         index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
-        return None if index is None else self._places(index)
+        return None if index is None else self._table.slopes(index)
 
     @property
     def _fitted_trend(self) -> TrendColumns:
         """The parameter `trend` that makes the trend of the fitted state."""
         trend = self._fitted.trend
-        columns = range(self.n_features_in_)
-        taken = [j for j in columns if np.isin(self._places(np.array([j])), trend.index).any()]
+        columns, table = range(self.n_features_in_), self._table
+        taken = [j for j in columns if np.isin(table.slopes([j]), trend.index).any()]
         return taken if trend.estimated else "constant"
-
-    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return where columns of X are among those that the kernel sees."""
-        return index
 
     def _names(self) -> Sequence[str] | None:
         """Return the names of the columns that the kernel sees, if they have names."""
-        return getattr(self, "feature_names_in_", None)
+        named, table = getattr(self, "feature_names_in_", None), self._table
+        return named if table.is_plain else table.coordinate_names
 
     def _one_lengthscale(self) -> bool:
         """Say whether one learned lengthscale serves all columns as they come."""

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from lmgp.columns.adapted import adapted
+from lmgp.columns.table import Columns, Missing, Reading
 from lmgp.data import Floats, Rows, column_scales, generator
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
 from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
-from lmgp.estimators.columns import MOST_LEVELS, Columns, Missing
-from lmgp.estimators.effects import effects, residuals
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
@@ -26,12 +26,11 @@ from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
 from lmgp.estimators.targets import warn_of_targets
 from lmgp.kernels.base import Kernel
-from lmgp.kernels.sphere import Metric, OnSphere
+from lmgp.kernels.sphere import Metric
 from lmgp.learning.engine import Average, Settings, Wanted
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned
 from lmgp.learning.trends import likely_trend, trend_pays
-from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -104,6 +103,9 @@ class GPRegressor(GaussianProcess):
         What becomes of missing values of X. "impute": a number is filled by what the other numbers of the row let
         expect, and marked by how sure that is, in a column of its own; a missing category is one more level. "auto"
         does so with a `ColumnWarning`.
+    rotate : bool, default=False
+        Whether the two columns of X, of one unit, are seen along and across a direction, which is learned: the
+        direction of the longer lengthscale of a field that is not the same in all directions.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"
@@ -122,7 +124,7 @@ class GPRegressor(GaussianProcess):
 
     Attributes
     ----------
-    columns_ : lmgp.estimators.columns.Columns or None
+    columns_ : lmgp.columns.table.Columns or None
         What columns of categories, of dates, and with missing values have become. Printed, it is a table. None where
         all are numbers.
     recipe_ : lmgp.recipes.Recipe
@@ -186,6 +188,7 @@ class GPRegressor(GaussianProcess):
         "columns": [Mapping, Columns, None],
         "missing": [StrOptions({"auto", "impute", "error"})],
         "metric": [StrOptions({"sphere"}), None],
+        "rotate": ["boolean"],
         "average": ["boolean", StrOptions({"auto"})],
     }
 
@@ -203,19 +206,21 @@ class GPRegressor(GaussianProcess):
     columns: Mapping[Any, str] | Columns | None = None
     missing: Missing = "auto"
     metric: Metric = None
+    rotate: bool = False
     ard: Ard = "auto"
     noise: NoiseName = "auto"
     average: Average = "auto"
 
     def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         # In standard deviations: columns come in any units. The coordinates of a place share one lengthscale.
-        groups, categories = self._table.groups, self._table.categories
-        if self.metric is not None:
-            groups, categories = self._sphere.groups(groups), self._sphere.places(categories)
         average = False if trend.estimated else self.average
         settings = super()._settings(n_inputs, trend)
         return replace(
-            settings, standardize=True, groups=groups.tolist(), categories=categories.tolist(), average=average
+            settings,
+            standardize=True,
+            groups=self._table.groups.tolist(),
+            categories=self._table.categories.tolist(),
+            average=average,
         )
 
     def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
@@ -224,7 +229,7 @@ class GPRegressor(GaussianProcess):
         plain = self._detrended(rows, None, rng)
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
             return plain
-        places = [self._places(np.array([j])) for j in range(self.n_features_in_)]
+        places = [self._table.slopes([j]) for j in range(self.n_features_in_)]
         places = [of for of in places if len(of)]
         columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
         if columns is None:
@@ -252,7 +257,9 @@ class GPRegressor(GaussianProcess):
     @property
     def _table(self) -> Columns:
         """What all columns have become."""
-        return self._columns_read or Columns.of_numbers(self.n_features_in_, super()._names())
+        if self._columns_read is not None:
+            return self._columns_read
+        return Columns.of_numbers(self.n_features_in_, getattr(self, "feature_names_in_", None), self.metric)
 
     @property
     def _same_columns(self) -> dict[str, Any]:
@@ -263,7 +270,8 @@ class GPRegressor(GaussianProcess):
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         if reset:
-            self._columns_read = Columns.of(X, self.columns, self.missing, self._callers)
+            reading = Reading(self.columns, self.missing, self.metric, self.rotate)
+            self._columns_read = Columns.of(X, reading, self._callers)
         read, targets = super()._read_pair, list[Floats]()
 
         def inputs(table: Any) -> Floats:
@@ -275,61 +283,23 @@ class GPRegressor(GaussianProcess):
         values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs, self._callers)
         return values, targets[0]
 
-    def _numbers(self, X: Floats) -> tuple[Floats, Sequence[str] | None]:
-        numbers, names = self._table.numbers(X)
-        return numbers, names if super()._names() is not None else None
+    def _adapted(self, rows: Rows) -> Rows:
+        if self._columns_read is None and not self._learns_scales:
+            return rows
+        settings = self._settings(rows.X.shape[1], CONSTANT_TREND)
+        columns, rows = adapted(self._table, rows, settings, self._learns_scales)
+        self._columns_read = None if columns.is_plain else columns
+        return rows
 
     @property
-    def _same_in_folds(self) -> bool:
-        return not self._table.has_effects
-
-    def _with_effects(self, rows: Rows) -> Rows:
-        columns, wanted = self._table, self._table.unknown_effects
-        if not wanted:
-            return rows
-        if rows.n_targets > 1:
-            raise InputError(
-                f"Columns of more than {MOST_LEVELS} categories are taken for one target; got {rows.n_targets}. Use "
-                "lmgp.estimators.MultiTargetGPRegressor, which fits each by its own."
-            )
-        starts = np.array([start for _, start, _ in wanted])
-        firsts = starts if self.metric is None else np.concatenate([self._sphere.places([one]) for one in starts])
-        others = np.setdiff1d(np.arange(rows.X.shape[1]), (firsts, firsts + 1))
-        order, settings = steady_order(rows), self._settings(rows.X.shape[1], CONSTANT_TREND)
-        left, X = residuals(rows.with_targets(rows.Y - rows.means), others, settings, generator(0)), rows.X.copy()
-        for (j, _, n_levels), first in zip(wanted, firsts, strict=True):
-            found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, generator(0))
-            X[:, [first, first + 1]] = found.of_rows
-            columns = columns.with_effects(j, found.means, found.deviations)
-        self._columns_read = columns
-        return replace(rows, X=X)
-
-    def _coordinates(self, X: Floats) -> Floats:
-        coordinates = self._table.coordinates(X)
-        return coordinates if self.metric is None else self._sphere.points(coordinates)
-
-    def _columns(self, coordinates: Floats) -> Floats:
-        return self._table.values(coordinates if self.metric is None else self._sphere.degrees(coordinates))
+    def _learns_scales(self) -> bool:
+        """Whether columns may get scales: not beside a kernel that is given, and not where others have decided."""
+        return not isinstance(self.kernel, Kernel) and not isinstance(self.columns, Columns)
 
     def _trend_columns(self) -> NDArray[np.intp] | None:
         if not isinstance(self.trend, str) and self._columns_read is not None:
             self._table.check_slopes(self.trend)
         return super()._trend_columns()
-
-    def _places(self, index: NDArray[np.intp]) -> NDArray[np.intp]:
-        places = self._table.places(index)
-        return places if self.metric is None else self._sphere.places(places)
-
-    def _names(self) -> Sequence[str] | None:
-        return self._read_names() if self.metric is None else self._sphere.names
-
-    def _read_names(self) -> Sequence[str] | None:
-        """Return the names of what columns have become, if they have names."""
-        return None if super()._names() is None else self._table.coordinate_names
-
-    @property
-    def _sphere(self) -> OnSphere:
-        return OnSphere.of(len(self._table.groups), self._read_names())
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,11 +1,11 @@
 """How much columns matter: what shuffling one costs predictions of rows left out."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from lmgp.columns.table import Columns
 from lmgp.data import Floats, Noise, Rows
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
@@ -22,9 +22,7 @@ SHARE = 5
 MOST_EXACT, NEIGHBORS = 2000, 64
 
 
-def importances(
-    fit: Any, rows: Rows, columns: Callable[[Floats], Floats], coordinates: Callable[[Floats], Floats]
-) -> Floats | None:
+def importances(fit: Any, rows: Rows, columns: Columns) -> Floats | None:
     """Measure how much the squared error of rows left out grows where the values of one column are shuffled.
 
     Up to 512 rows are left out, fewer of more than 32 columns, at most one of five at a time. They are predicted from
@@ -36,8 +34,8 @@ def importances(
         Its kernel, noise variance and trend predict.
     rows : Rows
         The training rows, with the columns that the kernel sees and targets z.
-    columns, coordinates : callable
-        From the columns that the kernel sees to those of X, and back.
+    columns : Columns
+        What the columns of X have become.
 
     Returns
     -------
@@ -52,12 +50,12 @@ def importances(
     if len(rows) < FEWEST:
         return None
     rng, growth = np.random.default_rng(0), []  # the same rows of every model: they are comparable
-    most = min(MOST_LEFT_OUT, max(LEAST_LEFT_OUT, PREDICTIONS // columns(rows.X[:1]).shape[1]))
+    most = min(MOST_LEFT_OUT, max(LEAST_LEFT_OUT, PREDICTIONS // len(columns.names)))
     drawn = rng.choice(len(rows), min(len(rows), most), replace=False)
     for held in np.array_split(drawn, math.ceil(SHARE * len(drawn) / len(rows))):
         posterior = _posterior(fit, rows, np.setdiff1d(np.arange(len(rows)), held), rng)
         out = rows.take(held)
-        y, given = fit.means(out.X, out.Y), columns(out.X)
+        y, given = fit.means(out.X, out.Y), columns.values(out.X)
 
         def squares(X: Floats, posterior: Posterior = posterior, y: Floats = y) -> Floats:
             means, _ = posterior.predict(X, variance=False)
@@ -65,7 +63,7 @@ def importances(
 
         error, shuffled = squares(out.X), np.roll(given, 1, axis=0)
         of_columns = (np.where(np.arange(given.shape[1]) == j, shuffled, given) for j in range(given.shape[1]))
-        growth.append(np.stack([squares(coordinates(X)) - error for X in of_columns]))
+        growth.append(np.stack([squares(columns.coordinates(X)) - error for X in of_columns]))
     variance = fit.means(rows.X, rows.Y).var(axis=0)
     shares = np.concatenate(growth, axis=1) / np.where(variance > 0.0, variance, 1.0)
     errors = shares.std(axis=1) / math.sqrt(len(drawn))

@@ -74,7 +74,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     noises, _ = zip(*_observation_noises(parts, "auto" if robust else wanted, seeds[1]), strict=True)
     tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
-    few = few and model._same_in_folds
+    few = few and not model._table.has_effects
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
     if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
         return replace(fit, noises=noises)

@@ -310,7 +310,7 @@ class StreamedGaussianProcess(GaussianProcess):
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
         sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
         of_sample = rows.with_targets(rows.Y[:, : len(fit.scales)] / fit.scales)
-        noted = None if self._all_given else importances(fit, of_sample, self._columns, self._coordinates)
+        noted = None if self._all_given else importances(fit, of_sample, self._table)
         return replace(fit, sums=sums, importance=noted)
 
     def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:

@@ -6,8 +6,7 @@ and every kernel of distances in three dimensions is positive semi-definite ther
 of the distance along the ground.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -26,112 +25,68 @@ Metric = Literal["sphere"] | None
 # H. Moritz, *Geodetic Reference System 1980*, Journal of Geodesy 74, 2000, p. 131.
 EARTH_RADIUS = 6371.0088
 
+# The names of the coordinates of a point, in km from the centre of the earth.
+POINT_NAMES = "x_km", "y_km", "z_km"
+
 # The names of the columns, in lower case, and their least and largest values, in degrees.
 LONGITUDES, LONGITUDE_RANGE = ("lon", "longitude", "lng"), (-180.0, 360.0)
 LATITUDES, LATITUDE_RANGE = ("lat", "latitude"), (-90.0, 90.0)
 
 
-@dataclass(frozen=True)
-class OnSphere:
-    """Which columns are longitude and latitude, and what becomes of all columns.
+def find_places(n_inputs: int, names: Sequence[str] | None) -> tuple[int, int]:
+    """Find longitude and latitude: by the names of columns, or without names in the first two.
 
-    Attributes
-    ----------
-    n_inputs : int
-        The number of columns, d.
-    longitude, latitude : int
-        Their columns.
-    given : tuple of str
-        The names of the columns; x0, x1, ... where they have none.
+    Raises
+    ------
+    InputError
+        If there are fewer than two columns, or not exactly one column has each name.
     """
+    if n_inputs < 2:
+        raise InputError(f"Longitude and latitude are two columns, in degrees; X has {n_inputs} feature(s).")
+    if names is None:
+        return 0, 1
+    places = []
+    for what, accepted in (("longitude", LONGITUDES), ("latitude", LATITUDES)):
+        at = [j for j, name in enumerate(names) if name.strip().lower() in accepted]
+        if len(at) != 1:
+            got = "none of" if not at else f"{', '.join(repr(names[j]) for j in at)} of"
+            raise InputError(
+                f"One column must be named {' or '.join(map(repr, accepted))}, in any case, to be the {what}; got "
+                f"{got} the columns {', '.join(map(repr, names))}. Rename columns, or pass an array with longitude "
+                "and latitude first."
+            )
+        places += at
+    return places[0], places[1]
 
-    n_inputs: int
-    longitude: int
-    latitude: int
-    given: tuple[str, ...]
 
-    @classmethod
-    def of(cls, n_inputs: int, names: Sequence[str] | None) -> Self:
-        """Find longitude and latitude: by their names, or without names in the first two columns.
+def to_points(degrees: Floats) -> Floats:
+    """Return the points on the sphere of longitudes and latitudes.
 
-        Raises
-        ------
-        InputError
-            If there are fewer than two columns, or not exactly one column has each name.
-        """
-        if n_inputs < 2:
-            raise InputError(f"Longitude and latitude are two columns, in degrees; X has {n_inputs} feature(s).")
-        if names is None:
-            return cls(n_inputs, 0, 1, tuple(f"x{j}" for j in range(n_inputs)))
-        found = []
-        for what, accepted in (("longitude", LONGITUDES), ("latitude", LATITUDES)):
-            at = [j for j, name in enumerate(names) if name.strip().lower() in accepted]
-            if len(at) != 1:
-                got = "none of" if not at else f"{', '.join(repr(names[j]) for j in at)} of"
-                raise InputError(
-                    f"One column must be named {' or '.join(map(repr, accepted))}, in any case, to be the {what}; got "
-                    f"{got} the columns {', '.join(map(repr, names))}. Rename columns, or pass an array with longitude "
-                    "and latitude first."
-                )
-            found += at
-        return cls(n_inputs, found[0], found[1], tuple(names))
+    Parameters
+    ----------
+    degrees : ndarray of shape (n, 2)
+        Longitude within [−180, 360], latitude within [−90, 90].
 
-    @property
-    def others(self) -> list[int]:
-        """The columns that stay as they are, in their order."""
-        return [j for j in range(self.n_inputs) if j not in (self.longitude, self.latitude)]
+    Returns
+    -------
+    ndarray of shape (n, 3)
+        x, y and z in km from the centre of the earth.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the d + 1 columns of `points`."""
-        return ("x_km", "y_km", "z_km", *(self.given[j] for j in self.others))
+    Raises
+    ------
+    InputError
+        If a longitude or a latitude is out of its range.
+    """
+    _check_degrees(*degrees.T)
+    east, north = np.radians(degrees).T
+    unit = np.column_stack((np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)))
+    return EARTH_RADIUS * unit
 
-    def points(self, X: Floats) -> Floats:
-        """Replace longitude and latitude by points on the sphere.
 
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            In degrees: longitude within [−180, 360], latitude within [−90, 90].
-
-        Returns
-        -------
-        ndarray of shape (n, d + 1)
-            x, y and z in km from the centre of the earth, then the other columns in their order.
-
-        Raises
-        ------
-        InputError
-            If a longitude or a latitude is out of its range.
-        """
-        _check_degrees(X[:, self.longitude], X[:, self.latitude])
-        east, north = np.radians(X[:, self.longitude]), np.radians(X[:, self.latitude])
-        unit = np.column_stack((np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)))
-        return np.column_stack((EARTH_RADIUS * unit, X[:, self.others]))
-
-    def degrees(self, points: Floats) -> Floats:
-        """Return the columns of which `points` were made, shape (n, d), with longitudes within [−180, 180]."""
-        x, y, z = points[:, :3].T
-        X = np.empty((len(points), self.n_inputs))
-        X[:, self.longitude] = np.degrees(np.arctan2(y, x))
-        X[:, self.latitude] = np.degrees(np.arctan2(z, np.hypot(x, y)))
-        X[:, self.others] = points[:, 3:]
-        return X
-
-    def groups(self, of_columns: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Say which columns of `points` share a lengthscale, those of equal numbers: x, y and z, and others as before.
-
-        Examples
-        --------
-        >>> OnSphere.of(4, None).groups(np.arange(4))
-        array([-1, -1, -1,  2,  3])
-        """
-        return np.append([-1, -1, -1], of_columns[self.others])
-
-    def places(self, index: Iterable[int]) -> NDArray[np.intp]:
-        """Say which columns of `points` some columns become: longitude x and y, latitude z."""
-        of = {self.longitude: [0, 1], self.latitude: [2], **{j: [3 + k] for k, j in enumerate(self.others)}}
-        return np.array(sorted(place for j in index for place in of[int(j)]), dtype=np.intp)
+def to_degrees(points: Floats) -> Floats:
+    """Return the longitudes within [−180, 180] and the latitudes of points, shape (n, 2)."""
+    x, y, z = points.T
+    return np.degrees(np.column_stack((np.arctan2(y, x), np.arctan2(z, np.hypot(x, y)))))
 
 
 def _check_degrees(longitude: Floats, latitude: Floats) -> None:
@@ -197,8 +152,7 @@ class SphericalCoordinates(Savable, TransformerMixin, BaseEstimator):
         InputError
             If longitude or latitude cannot be found, or is out of its range.
         """
-        rows = validated(self, X)
-        self._sphere.points(rows)
+        self._points(validated(self, X))
         return self
 
     def transform(self, X: ArrayLike) -> Floats:
@@ -213,8 +167,7 @@ class SphericalCoordinates(Savable, TransformerMixin, BaseEstimator):
         ndarray of shape (n, d + 1)
         """
         check_is_fitted(self)
-        rows = validated(self, X, reset=False)
-        return self._sphere.points(rows)
+        return self._points(validated(self, X, reset=False))
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
         """Return the names of the output columns: x_km, y_km, z_km, and those of the others.
@@ -228,11 +181,15 @@ class SphericalCoordinates(Savable, TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        return np.array(self._sphere.names, dtype=object)
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])
+        return np.array([*POINT_NAMES, *np.delete(names, self._places)], dtype=object)
 
     @property
-    def _sphere(self) -> OnSphere:
-        return OnSphere.of(self.n_features_in_, getattr(self, "feature_names_in_", None))
+    def _places(self) -> tuple[int, int]:
+        return find_places(self.n_features_in_, getattr(self, "feature_names_in_", None))
+
+    def _points(self, rows: Floats) -> Floats:
+        return np.hstack((to_points(rows[:, self._places]), np.delete(rows, self._places, axis=1)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")

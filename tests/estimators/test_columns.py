@@ -11,11 +11,12 @@ import pytest
 from sklearn.base import clone
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, load
+from lmgp.columns.categories import MOST_LEVELS
+from lmgp.columns.effects import N_FOLDS, effects
+from lmgp.columns.gaps import Gaps
+from lmgp.columns.table import Columns, Reading
 from lmgp.errors import ColumnWarning, InputError
 from lmgp.estimators import MultiTargetGPRegressor
-from lmgp.estimators.columns import MOST_LEVELS, Columns
-from lmgp.estimators.effects import N_FOLDS, effects
-from lmgp.estimators.gaps import Gaps
 from lmgp.learning.forms import WITH_CATEGORIES
 
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.5), "noise_variance": 0.1, "noise": "normal"}
@@ -32,7 +33,7 @@ def table(n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def read(X: Any, **given: Any) -> Columns:
-    found = Columns.of(X, given or None, "impute", 1)
+    found = Columns.of(X, Reading(given or None, "impute"), 1)
     assert found is not None
     return found
 
@@ -352,7 +353,7 @@ def test_rows_with_gaps_are_learned_and_less_certain() -> None:
 
 def test_lists_are_tables_too() -> None:
     columns = read([[1.0, "a"], [None, "b"], [2.0, "a"]])
-    assert str(columns).splitlines()[0] == "0  numbers, missing in 1 rows: filled by the other numbers, and marked"
+    assert str(columns).splitlines()[0] == "x0  numbers, missing in 1 rows: filled by the other numbers, and marked"
     with pytest.raises(InputError, match="All 2 values of column 1 of X are missing"):
         read([[1.0, None], [2.0, None]])
 
@@ -401,7 +402,9 @@ def test_one_category_and_one_day_are_told_or_taken() -> None:
 
 def test_parameters_of_columns_are_checked() -> None:
     X, y = table()
-    with pytest.raises(InputError, match="columns must say 'number', 'category' or 'date' of each; got 'text'"):
+    with pytest.raises(
+        InputError, match="columns must say 'number', 'log', 'asinh', 'category' or 'date' of each; got 'text'"
+    ):
         GPRegressor(columns={"color": "text"}, **GIVEN).fit(X, y)
     with pytest.raises(InputError, match=r"columns: X has no column 'colour', .*color"):
         GPRegressor(columns={"colour": "category"}, **GIVEN).fit(X, y)

@@ -8,8 +8,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_transformer_general
 
 from lmgp import ExactGPRegressor, GaussianKernel, SphericalCoordinates
+from lmgp.columns.table import Columns
 from lmgp.errors import InputError
-from lmgp.kernels.sphere import OnSphere
+from lmgp.kernels.sphere import to_points
 
 RADIUS = 6371.0088
 
@@ -113,8 +114,9 @@ def test_in_a_pipeline_every_model_has_it() -> None:
     y = rng.normal(size=60)
     kernel = GaussianKernel([500.0, 500.0, 500.0, 1.0])
     model = make_pipeline(SphericalCoordinates(), ExactGPRegressor(kernel, 0.1)).fit(X, y)
-    inner = ExactGPRegressor(kernel, 0.1).fit(OnSphere.of(3, None).points(X), y)
-    np.testing.assert_array_equal(model.predict(X), inner.predict(OnSphere.of(3, None).points(X)))
+    points = np.column_stack((to_points(X[:, :2]), X[:, 2]))
+    inner = ExactGPRegressor(kernel, 0.1).fit(points, y)
+    np.testing.assert_array_equal(model.predict(X), inner.predict(points))
     np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), model.predict(X))
 
 
@@ -122,7 +124,9 @@ def test_it_is_a_transformer_as_scikit_learn_has_them() -> None:
     check_transformer_general("SphericalCoordinates", SphericalCoordinates())
 
 
-def test_groups_tie_the_three_columns() -> None:
-    np.testing.assert_array_equal(OnSphere.of(2, None).groups(np.arange(2)), [-1, -1, -1])
-    named = OnSphere.of(5, ["a", "lat", "b", "lon", "c"])
-    np.testing.assert_array_equal(named.groups(np.array([0, 1, 2, 3, 0])), [-1, -1, -1, 0, 2, 0])
+def test_groups_tie_the_three_coordinates_which_come_first() -> None:
+    columns = Columns.of_numbers(5, ["a", "lat", "b", "lon", "c"], "sphere")
+    np.testing.assert_array_equal(columns.groups, [0, 0, 0, 1, 2, 3])
+    assert columns.coordinate_names == ("x_km", "y_km", "z_km", "a", "b", "c")
+    np.testing.assert_array_equal(columns.slopes([3]), [0, 1])
+    np.testing.assert_array_equal(columns.slopes([1, 4]), [2, 5])

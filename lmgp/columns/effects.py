@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmgp.data import Floats, Indices, Noise, Rows
+from lmgp.columns.categories import MOST_LEVELS
+from lmgp.columns.table import Columns
+from lmgp.data import Floats, Indices, Noise, Rows, generator
+from lmgp.errors import InputError
 from lmgp.learning.engine import Settings, learn_rows
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.nearest import NearestPosterior
@@ -30,6 +33,47 @@ class Effects(NamedTuple):
     means: Floats
     deviations: Floats
     of_rows: Floats
+
+
+def with_effects(columns: Columns, rows: Rows, settings: Settings) -> tuple[Columns, Rows]:
+    """Estimate the effects of all columns of many categories, and put them into the rows.
+
+    Parameters
+    ----------
+    columns : Columns
+    rows : Rows
+        Training rows with the coordinates of these columns, and y as it is.
+    settings : Settings
+        For these coordinates.
+
+    Returns
+    -------
+    columns : Columns
+    rows : Rows
+        Whose effects are those of rows of other folds.
+
+    Raises
+    ------
+    InputError
+        If there are several targets.
+    """
+    wanted = columns.unknown_effects
+    if not wanted:
+        return columns, rows
+    if rows.n_targets > 1:
+        raise InputError(
+            f"Columns of more than {MOST_LEVELS} categories are taken for one target; got {rows.n_targets}. Use "
+            "lmgp.estimators.MultiTargetGPRegressor, which fits each by its own."
+        )
+    firsts = np.array([first for _, first, _ in wanted])
+    others = np.setdiff1d(np.arange(rows.X.shape[1]), (firsts, firsts + 1))
+    order, X = steady_order(rows), rows.X.copy()
+    left = residuals(rows.with_targets(rows.Y - rows.means), others, settings, generator(0))
+    for place, first, n_levels in wanted:
+        found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, generator(0))
+        X[:, [first, first + 1]] = found.of_rows
+        columns = columns.with_effects(place, found.means, found.deviations)
+    return columns, replace(rows, X=X)
 
 
 def residuals(rows: Rows, others: Indices, settings: Settings, rng: np.random.Generator) -> Floats:

@@ -1,0 +1,107 @@
+"""Columns of dates: days, and places in the periods of the calendar."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.columns.base import Column
+from lmgp.data import Floats
+from lmgp.errors import InputError
+from lmgp.utils.columns import NUMBERS
+
+if TYPE_CHECKING:
+    import pandas
+
+# The calendar's periods, in days.
+PERIODS = {"day": 1.0, "week": 7.0, "year": 365.2425}
+DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True)
+class Dates(Column):
+    """A column of dates: days since the first one, and its place in those periods of the calendar that dates show.
+
+    A period has two coordinates, those of a point that moves around a circle, which share a lengthscale.
+
+    Attributes
+    ----------
+    first : str
+        In ISO 8601: from where days are counted.
+    periods : tuple of str
+        Of `PERIODS`.
+    """
+
+    kind: ClassVar = "dates"
+    first: str
+    periods: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, column: "pandas.Series", which: str) -> Self:
+        """Look at the training rows.
+
+        Raises
+        ------
+        InputError
+            If a date is missing.
+        """
+        times = _times(column, which)
+        days = np.unique((times - times.min()) / DAY)
+        shown = tuple(name for name, period in PERIODS.items() if _shows(days, period))
+        return cls(str(times.min()), shown)
+
+    @property
+    def n_coordinates(self) -> int:
+        return 1 + 2 * len(self.periods)
+
+    def read(self, column: "pandas.Series", which: str) -> Floats:
+        days: Floats = (_times(column, which) - np.datetime64(self.first)) / DAY
+        return days
+
+    def coordinates(self, values: Floats, deviations: Floats) -> Floats:
+        days = values[:, 0]
+        turns = [2.0 * np.pi * days / PERIODS[period] for period in self.periods]
+        return np.column_stack([days, *(of(turn) for turn in turns for of in (np.cos, np.sin))])
+
+    def values(self, coordinates: Floats) -> Floats:
+        return coordinates[:, :1]
+
+    def coordinate_names(self, names: Sequence[str]) -> list[str]:
+        (name,) = names
+        return [name, *(f"{name} in the {period}, {of}" for period in self.periods for of in ("cos", "sin"))]
+
+    @property
+    def groups(self) -> list[int]:
+        return [0, *(1 + number // 2 for number in range(2 * len(self.periods)))]
+
+    @property
+    def told(self) -> str:
+        within = f", and the time of the {' and of the '.join(self.periods)}" if self.periods else ""
+        return f"{self.kind}, as days since {self.first.removesuffix('T00:00:00.000000')}{within}"
+
+
+def _shows(days: Floats, period: float) -> bool:
+    """Say whether days in ascending order cover a period twice, and mostly come twice in one or more often."""
+    return bool(days[-1] >= 2.0 * period and 2.0 * np.median(np.diff(days)) <= period)
+
+
+def _times(column: "pandas.Series", which: str) -> NDArray[Any]:
+    """Return times without a zone, in microseconds; numbers are days since 1970-01-01."""
+    import pandas
+
+    missing = column.isna()
+    if missing.any():
+        raise InputError(
+            f"{which} has no date in {missing.sum():,} of {len(column):,} rows: leave these rows out, or the column."
+        )
+    if column.dtype.kind in NUMBERS:
+        return (column.to_numpy(dtype=np.float64) * (DAY / np.timedelta64(1, "us"))).round().astype("datetime64[us]")
+    if isinstance(column.dtype, pandas.PeriodDtype):
+        column = column.dt.to_timestamp()
+    try:
+        times = pandas.to_datetime(column, utc=True)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{which[0].upper()}{which[1:]} has dates; got something else: {error}") from None
+    return times.dt.tz_localize(None).to_numpy().astype("datetime64[us]")

@@ -1,0 +1,157 @@
+"""Columns of numbers, on a scale, and with gaps."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from lmgp.columns.base import Column
+from lmgp.data import Floats
+from lmgp.errors import InputError
+from lmgp.utils.columns import NUMBERS, refuse_other_than_numbers
+
+if TYPE_CHECKING:
+    import pandas
+
+# The interquartile range of a normal distribution, in standard deviations.
+QUARTILES = 1.349
+# Below this quantile of the positive numbers, a logarithmic scale is linear.
+LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The monotone function asinh((x − center)/width): linear within a width of the center, logarithmic beyond.
+
+    Attributes
+    ----------
+    name : {"log", "asinh"}
+        "log": around 0, linear up to the 1% quantile of the positive numbers. "asinh": around the median, linear within
+        the middle half of the numbers.
+    center, width : float
+        In units of the column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lmgp.columns.numbers import Scale
+    >>> incomes = np.array([20e3, 30e3, 40e3, 50e3, 9e6])
+    >>> scale = Scale.of("asinh", incomes)
+    >>> scale(incomes).round(1)
+    array([-1.1, -0.6,  0. ,  0.6,  7.1])
+    """
+
+    name: str
+    center: float
+    width: float
+
+    @classmethod
+    def of(cls, name: str, values: Floats) -> Self:
+        """Fit the scale to finite values, shape (n,).
+
+        Raises
+        ------
+        InputError
+            If a logarithm is asked for, and a value is negative, or none is positive.
+        """
+        if name == "log":
+            if values.min() < 0.0 or values.max() == 0.0:
+                raise InputError(
+                    f"A logarithmic scale takes positive numbers and zeros; got {values.min():g} to {values.max():g}. "
+                    "Give the scale 'asinh', which has two ends."
+                )
+            return cls(name, 0.0, float(np.quantile(values[values > 0.0], LEAST)))
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
+        return cls(name, middle, (high - low) / QUARTILES or float(values.std()) or 1.0)
+
+    def __call__(self, values: Floats) -> Floats:
+        """Return values on the scale."""
+        return np.arcsinh((values - self.center) / self.width)
+
+    def inverse(self, scaled: Floats) -> Floats:
+        """Return what has some values on the scale."""
+        return self.center + self.width * np.sinh(scaled)
+
+    def __str__(self) -> str:
+        if self.name == "log":
+            return f"on a logarithmic scale, linear below {self.width:.3g}"
+        return f"on a scale that is linear around {self.center:.3g} ± {self.width:.3g} and logarithmic beyond"
+
+
+@dataclass(frozen=True)
+class Numbers(Column):
+    """A column of numbers. Where some of the training rows lack it, a second coordinate marks these rows.
+
+    A missing number is what the other numbers of the row let expect, see `lmgp.columns.gaps`, and the mark is its
+    standard deviation, which shares the lengthscale of the column: squared distances to this row are what they are on
+    the average over all values that it may have.
+
+    Attributes
+    ----------
+    n_missing : int
+        Of the training rows.
+    scale : Scale or None
+        None where numbers stay as they are.
+    """
+
+    kind: ClassVar = "numbers"
+    n_missing: int = 0
+    scale: Scale | None = None
+
+    @classmethod
+    def of(cls, column: "pandas.Series", which: str, scale: str | None = None) -> Self:
+        """Look at the training rows."""
+        values = numbers_of(column)
+        known = values[np.isfinite(values)]
+        try:
+            fitted = None if scale is None else Scale.of(scale, known)
+        except InputError as error:
+            raise InputError(f"{which}: {error}") from None
+        return cls(int(np.isnan(values).sum()), fitted)
+
+    @property
+    def is_numeric(self) -> bool:
+        return not self.n_missing
+
+    @property
+    def n_coordinates(self) -> int:
+        return 2 if self.n_missing else 1
+
+    def read(self, column: "pandas.Series", which: str) -> Floats:
+        return numbers_of(column)
+
+    def scaled(self, values: Floats) -> Floats:
+        """Return values on the scale of the column, in which gaps are filled."""
+        return values if self.scale is None else self.scale(values)
+
+    def coordinates(self, values: Floats, deviations: Floats) -> Floats:
+        """Return the coordinates of values on the scale of the column, without gaps."""
+        return np.hstack((values, deviations) if self.n_missing else (values,))
+
+    def values(self, coordinates: Floats) -> Floats:
+        missing, number = coordinates[:, 1:].any(axis=1), coordinates[:, 0]
+        return np.where(missing, np.nan, number if self.scale is None else self.scale.inverse(number))[:, None]
+
+    @property
+    def groups(self) -> list[int]:
+        return [0] * self.n_coordinates
+
+    def coordinate_names(self, names: Sequence[str]) -> list[str]:
+        return [names[0], f"{names[0]} is missing"][: self.n_coordinates]
+
+    @property
+    def told(self) -> str:
+        scale = "" if self.scale is None else f" {self.scale}"
+        lacked = f", missing in {self.n_missing:,} rows: filled by the other numbers, and marked"
+        return f"{self.kind}{scale}{lacked * bool(self.n_missing)}"
+
+
+def numbers_of(column: "pandas.Series") -> Floats:
+    """Return numbers, with NaN where a value is missing; InputError where one is none."""
+    if column.dtype.kind not in NUMBERS:
+        known = column.dropna()
+        refuse_other_than_numbers(known.to_frame(), "X")
+        column = column.where(column.notna(), np.nan)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return values

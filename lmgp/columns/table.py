@@ -1,0 +1,456 @@
+"""All columns of a table, and the coordinates that a kernel sees of them."""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from lmgp.columns.base import Column
+from lmgp.columns.categories import MOST_LEVELS, Categories, ManyCategories
+from lmgp.columns.dates import Dates
+from lmgp.columns.gaps import Gaps
+from lmgp.columns.geometry import has_geometry, without_geometry
+from lmgp.columns.numbers import Numbers
+from lmgp.columns.places import OnSphere, OnTurnedAxes
+from lmgp.data import Floats, Indices
+from lmgp.errors import ColumnWarning, InputError
+from lmgp.kernels.sphere import Metric, find_places
+from lmgp.utils.columns import (
+    NUMBERS,
+    column_index,
+    dask_kind,
+    label,
+    reads_as_date,
+    reads_as_number,
+    with_columns,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    import pandas
+
+Missing = Literal["auto", "impute", "error"]
+
+# What a column can be said to be.
+KINDS = "number", "log", "asinh", "category", "date"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the columns of a table are to be read; see `lmgp.GPRegressor`."""
+
+    columns: "Mapping[Any, str] | Columns | None" = None
+    missing: Missing = "auto"
+    metric: Metric = None
+    rotate: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """What all columns of a table become. Printed, it is a table.
+
+    Attributes
+    ----------
+    kinds : tuple of Column
+        In the order of the coordinates.
+    index : tuple of tuple of int
+        Of which columns of the table each of these is made.
+    names : tuple of str
+        Of the columns of the table.
+    gaps : Gaps or None
+        What numbers say of each other; None where all columns are numbers, and none is missing.
+    crs : str or None
+        The reference system of the points of a GeoDataFrame.
+    """
+
+    kinds: tuple[Column, ...]
+    index: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+    gaps: Gaps | None = None
+    crs: str | None = None
+
+    @classmethod
+    def of(cls, X: Any, reading: Reading, stacklevel: int) -> "Columns | None":
+        """Look at the columns of training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        reading : Reading
+        stacklevel : int
+            The line that a warning is about, as seen from the caller.
+
+        Returns
+        -------
+        Columns or None
+            None where all are numbers that stay as they are, and none is missing, and of what is no table.
+
+        Raises
+        ------
+        InputError
+            If a column is not of one kind, has a missing value that is not allowed, or nothing can be learned from it.
+
+        Warns
+        -----
+        ColumnWarning
+            If a column of categories has one level, and where values are missing unless this was allowed.
+        """
+        given = {} if reading.columns is None else reading.columns
+        if isinstance(given, Columns):
+            return given
+        plain = not given and reading.metric is None and not reading.rotate
+        table, crs = without_geometry(X) if has_geometry(X) else (X, None)
+        frame = None if plain and _has_numbers_alone(table) else _frame(table)
+        if frame is None:
+            return None
+        named = tuple(str(name) for name in frame.columns)
+        names = named if hasattr(table, "columns") else None
+        kinds = _given_kinds(given, names, frame.shape[1])
+        columns = [
+            _column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), reading.missing)
+            for j in range(frame.shape[1])
+        ]
+        metric: Metric = "sphere" if crs is not None and crs.is_geographic else reading.metric
+        found = cls(*_with_place(columns, names, metric, reading.rotate), named if names else _unnamed(len(named)))
+        if crs is not None:
+            found = replace(found, crs=crs.to_string())
+        if found.is_plain:
+            return None
+        found._tell(frame, columns, reading.missing, stacklevel + 1)
+        numbers = found._of_numbers
+        if found.is_numeric or not numbers:
+            return found
+        return found.with_gaps(np.column_stack([found._read(frame, j) for j in range(frame.shape[1])]))
+
+    @staticmethod
+    def _tell(frame: Any, columns: Sequence[Column], missing: Missing, stacklevel: int) -> None:
+        """Warn of what is missing, and of columns that tell no rows apart."""
+        lacked = [label(frame, "X", j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
+        if lacked and missing == "auto":
+            warnings.warn(
+                f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, and "
+                "marked, a category is a level of its own (columns_ tells). missing='impute' allows this without a "
+                "word, and missing='error' refuses it.",
+                ColumnWarning,
+                stacklevel=stacklevel + 1,
+            )
+        for j, one in enumerate(columns):
+            if isinstance(one, Categories) and one.n_levels == 1:
+                warnings.warn(
+                    f"{label(frame, 'X', j)} has one category, {one.levels[0]!r}: it tells no rows apart, and has no "
+                    "part in the model.",
+                    ColumnWarning,
+                    stacklevel=stacklevel + 1,
+                )
+
+    @classmethod
+    def of_numbers(cls, n_inputs: int, names: Iterable[Any] | None, metric: Metric = None) -> Self:
+        """Return columns of numbers that stay as they are, or of which two are longitude and latitude."""
+        named = None if names is None else tuple(map(str, names))
+        return cls(*_with_place([Numbers()] * n_inputs, named, metric, False), named or _unnamed(n_inputs))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether all values are the finite numbers of the table."""
+        return all(one.is_numeric for one in self.kinds)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the coordinates are the columns of the table."""
+        return self.is_numeric and all(isinstance(one, Numbers) and one.scale is None for one in self.kinds)
+
+    @property
+    def _of_numbers(self) -> dict[int, Numbers]:
+        """The columns of numbers."""
+        pairs = zip(self.index, self.kinds, strict=True)
+        return {index[0]: one for index, one in pairs if isinstance(one, Numbers)}
+
+    @property
+    def as_they_are(self) -> list[int]:
+        """The columns of numbers that have no scale."""
+        return [j for j, one in self._of_numbers.items() if one.scale is None]
+
+    def with_gaps(self, values: Floats) -> Self:
+        """Return the columns with what the numbers of values of shape (n, d) say of each other."""
+        numbers = np.column_stack([one.scaled(values[:, j]) for j, one in self._of_numbers.items()])
+        return replace(self, gaps=Gaps.of(np.where(np.isfinite(numbers), numbers, np.nan)))
+
+    def table(self, X: Any) -> Any:
+        """Return a table whose points, if it has some, are columns.
+
+        Raises
+        ------
+        InputError
+            If its reference system is not that of the training rows.
+        """
+        if not has_geometry(X):
+            return X
+        frame, crs = without_geometry(X)
+        if self.crs is not None and crs is not None and crs != self.crs:
+            raise InputError(
+                f"The points of X are in the reference system {crs.to_string()}, and those of the training rows were "
+                f"in {self.crs}: give X.to_crs({self.crs!r})."
+            )
+        return frame
+
+    def checked(self, X: Any, check: Callable[[Any], Floats], stacklevel: int) -> Floats:
+        """Return the values of all columns of a table, shape (n, d).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        check : callable
+            Checks a table of numbers for the columns of an estimator, and returns them as an array.
+        stacklevel : int
+            The line that a warning is about, as seen from the caller.
+
+        Raises
+        ------
+        InputError
+            If a column cannot be read as what it is.
+
+        Warns
+        -----
+        ColumnWarning
+            If a number is missing in a column in which none was when the model was fitted.
+        """
+        X = self.table(X)
+        frame = None if self.is_numeric else _frame(X)
+        if frame is None or frame.shape[1] != len(self.names):
+            return check(X)
+        values = np.column_stack([self._read(frame, j) for j in range(frame.shape[1])])
+        missing = np.isnan(values)
+        new = [j for j, one in self._of_numbers.items() if not one.n_missing and missing[:, j].any()]
+        if new:
+            names = ", ".join(label(frame, "X", j) for j in new)
+            warnings.warn(
+                f"Values are missing in {names}, where none was missing when the model was fitted: they are filled by "
+                "what the other numbers let expect, and predictions do not know.",
+                ColumnWarning,
+                stacklevel=stacklevel + 1,
+            )
+        numbers = np.where(missing, 0.0, values)
+        checked = check(type(frame)(numbers, frame.index, frame.columns) if frame is X else numbers)
+        return np.where(missing, np.nan, checked)
+
+    def _read(self, frame: Any, j: int) -> Floats:
+        """Return the values of a column of a table."""
+        (one,) = (one for index, one in zip(self.index, self.kinds, strict=True) if j in index)
+        return one.read(frame.iloc[:, j], label(frame, "X", j))
+
+    def coordinates(self, values: Floats) -> Floats:
+        """Return what a kernel sees of values of shape (n, d), shape (n, k)."""
+        if self.is_plain:
+            return values
+        scaled, deviations = self._filled(values)
+        pairs = zip(self.index, self.kinds, strict=True)
+        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one in pairs])
+
+    def _filled(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""
+        numbers = self._of_numbers
+        filled, deviations, index = values.copy(), np.zeros_like(values), list(numbers)
+        for j, one in numbers.items():
+            filled[:, j] = one.scaled(values[:, j])
+        if self.gaps is not None:
+            filled[:, index], deviations[:, index] = self.gaps.filled(filled[:, index])
+        return filled, deviations
+
+    def values(self, coordinates: Floats) -> Floats:
+        """Return the values that have some coordinates."""
+        if self.is_plain:
+            return coordinates
+        values = np.empty((len(coordinates), len(self.names)))
+        parts = np.split(coordinates, self._ends[:-1], axis=1)
+        for index, one, part in zip(self.index, self.kinds, parts, strict=True):
+            values[:, index] = one.values(part)
+        return values
+
+    @property
+    def dates(self) -> list[str]:
+        """The names of the columns of dates."""
+        pairs = zip(self.index, self.kinds, strict=True)
+        return [self.names[index[0]] for index, one in pairs if isinstance(one, Dates)]
+
+    @property
+    def unknown_effects(self) -> list[tuple[int, int, int]]:
+        """The kinds whose effects are to be estimated, with the first coordinate of each and its number of levels."""
+        starts = self._starts
+        return [
+            (place, starts[place], one.n_levels)
+            for place, one in enumerate(self.kinds)
+            if isinstance(one, ManyCategories) and not one.means
+        ]
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether coordinates of training rows are other ones than those of new rows."""
+        return any(isinstance(one, ManyCategories) for one in self.kinds)
+
+    def with_kind(self, place: int, kind: Column) -> Self:
+        """Return the columns with another one at a place."""
+        return replace(self, kinds=(*self.kinds[:place], kind, *self.kinds[place + 1 :]))
+
+    def with_effects(self, place: int, means: Floats, deviations: Floats) -> Self:
+        """Return the columns with the effects of one of many categories, and those of a category without rows."""
+        column = self.kinds[place]
+        assert isinstance(column, ManyCategories)
+        known = replace(column, means=tuple(means.tolist()), deviations=tuple(deviations.tolist()))
+        return self.with_kind(place, known)
+
+    @property
+    def _ends(self) -> list[int]:
+        return list(accumulate(one.n_coordinates for one in self.kinds))
+
+    @property
+    def _starts(self) -> list[int]:
+        return [0, *self._ends[:-1]]
+
+    def slopes(self, columns: Iterable[int]) -> Indices:
+        """Say which coordinates have the slopes of some columns in a trend; categories have none."""
+        of = {
+            j: [start + coordinate for coordinate in coordinates]
+            for index, one, start in zip(self.index, self.kinds, self._starts, strict=True)
+            for j, coordinates in zip(index, one.slopes, strict=True)
+        }
+        return np.unique([place for j in columns for place in of[int(j)]]).astype(np.intp)
+
+    @property
+    def categories(self) -> Indices:
+        """The coordinates of all categories."""
+        all_of = np.arange(self._ends[-1])
+        parts = [
+            all_of[a:b] for a, b, one in zip(self._starts, self._ends, self.kinds, strict=True) if one.exchangeable
+        ]
+        return np.concatenate([np.empty(0, dtype=np.intp), *parts])
+
+    def check_slopes(self, trend: Iterable[int | str]) -> None:
+        """Refuse a trend in columns of categories."""
+        for j in column_index(trend, self.names, len(self.names), "trend"):
+            if not len(self.slopes([j])):
+                raise InputError(
+                    f"trend has the column {self.names[j]!r}, which is one of categories: slopes are of numbers and "
+                    "dates. Leave it out of trend; the kernel knows it."
+                )
+
+    def _names_of(self, index: Iterable[int]) -> list[str]:
+        return [self.names[j] for j in index]
+
+    @property
+    def coordinate_names(self) -> tuple[str, ...]:
+        """The names of all coordinates."""
+        pairs = zip(self.index, self.kinds, strict=True)
+        return tuple(name for index, one in pairs for name in one.coordinate_names(self._names_of(index)))
+
+    @property
+    def groups(self) -> NDArray[np.intp]:
+        """Which coordinates share a lengthscale: those of equal numbers."""
+        pairs = [(place, group) for place, one in enumerate(self.kinds) for group in one.groups]
+        return np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+
+    def __str__(self) -> str:
+        names = [", ".join(self._names_of(index)) for index in self.index]
+        width = max(map(len, names))
+        return "\n".join(f"{name:{width}}  {one.told}" for name, one in zip(names, self.kinds, strict=True))
+
+
+def _with_place(
+    columns: Sequence[Column], names: Sequence[str] | None, metric: Metric, rotate: bool
+) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
+    """Put two columns that are a place together, before the others."""
+    n_inputs = len(columns)
+    if rotate and (metric is not None or n_inputs != 2):
+        raise InputError(
+            "rotate=True turns the axes of two columns of one unit, such as metres east and north; got "
+            f"{'longitude and latitude' if metric is not None else f'X with {n_inputs} columns'}."
+        )
+    if metric is None and not rotate:
+        return tuple(columns), tuple((j,) for j in range(n_inputs))
+    places = (0, 1) if rotate else find_places(n_inputs, names)
+    for j in places:
+        if not (isinstance(columns[j], Numbers) and columns[j].is_numeric):
+            which = repr(names[j]) if names else j
+            raise InputError(f"Column {which} of X is a part of a place, and must be numbers, none missing.")
+    others = [j for j in range(n_inputs) if j not in places]
+    place = OnTurnedAxes() if rotate else OnSphere()
+    return (place, *(columns[j] for j in others)), (places, *((j,) for j in others))
+
+
+def _unnamed(n_inputs: int) -> tuple[str, ...]:
+    return tuple(f"x{j}" for j in range(n_inputs))
+
+
+def _frame(X: Any) -> "pandas.DataFrame | None":
+    """Return a table as a data frame; None of what is none."""
+    if issparse(X) or dask_kind(X) is not None or not (hasattr(X, "iloc") or isinstance(X, np.ndarray | list | tuple)):
+        return None
+    table = with_columns(X)
+    if getattr(table, "ndim", 0) != 2 or 0 in table.shape:
+        return None
+    import pandas
+
+    return table if hasattr(table, "iloc") else pandas.DataFrame(table)
+
+
+def _has_numbers_alone(X: Any) -> bool:
+    """Say of an array whether it has nothing but numbers, without gaps."""
+    return isinstance(X, np.ndarray) and X.dtype.kind in NUMBERS and not (X.dtype.kind == "f" and np.isnan(X).any())
+
+
+def _given_kinds(given: Mapping[Any, str], names: Sequence[str] | None, n_inputs: int) -> dict[int, str]:
+    for name, kind in given.items():
+        if kind not in KINDS:
+            *others, last = map(repr, KINDS)
+            raise InputError(f"columns must say {', '.join(others)} or {last} of each; got {kind!r} of {name!r}.")
+    index = column_index(given, names, n_inputs, "columns")
+    return dict(zip(index.tolist(), given.values(), strict=True))
+
+
+def _column(column: "pandas.Series", which: str, kind: str | None, missing: Missing) -> Column:
+    """Make the column of a kind, or of the kind that its values have."""
+    lacked = int(column.isna().sum())
+    if lacked == len(column):
+        raise InputError(f"All {lacked:,} values of {which} are missing: leave the column out.")
+    if lacked and missing == "error":
+        raise InputError(
+            f"Input X contains NaN (missing values) in {lacked:,} of {len(column):,} rows of {which}. Fill them in, "
+            "leave these rows out, or give missing='impute'."
+        )
+    kind = kind or _kind(column)
+    if kind == "date":
+        return Dates.of(column, which)
+    if kind in ("number", "log", "asinh"):
+        return Numbers.of(column, which, None if kind == "number" else kind)
+    categories = Categories.of(column)
+    if len(categories.levels) == len(column) - lacked > 2:
+        raise InputError(
+            f"{which} has another category in each of {len(column) - lacked:,} rows: nothing can be learned from it. "
+            "Leave the column out."
+        )
+    if categories.n_levels > MOST_LEVELS:
+        return ManyCategories(categories.levels, categories.n_missing)
+    return categories
+
+
+def _kind(column: "pandas.Series") -> str:
+    """Say what the values of a column are."""
+    import pandas
+
+    if isinstance(column.dtype, pandas.CategoricalDtype):
+        return "category"
+    if pandas.api.types.is_datetime64_any_dtype(column.dtype) or isinstance(column.dtype, pandas.PeriodDtype):
+        return "date"
+    if column.dtype.kind in NUMBERS:
+        return "number"
+    known = column.dropna()
+    if not all(isinstance(value, str) for value in known):
+        inferred = pandas.api.types.infer_dtype(known, skipna=True)
+        return "date" if inferred in ("datetime", "date", "datetime64", "period") else "number"
+    words = known.unique()
+    if any(reads_as_number(word.replace(",", "")) for word in words):
+        return "number"
+    return "date" if all(map(reads_as_date, words)) else "category"
