@@ -34,6 +34,7 @@ from . import (
 from . import (
     sgd as sgd,
 )
+from .areas import predict_areas
 from .estimators.chosen import GPRegressor
 from .estimators.exact import ExactGPRegressor
 from .estimators.featurized import FeaturizedGPRegressor
@@ -92,5 +93,6 @@ __all__ = [
     "learn",
     "load",
     "load_dataset",
+    "predict_areas",
     "predict_grid",
 ]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from lmgp.columns.geometry import reference_system
 from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
 from lmgp.kernels.sphere import LATITUDES, LONGITUDES
@@ -126,7 +127,7 @@ def predict_grid(
     if not isinstance(axes, Mapping):
         example = ", ".join(f"{name!r}: (0.0, 1.0, 50)" for name in names)
         raise InputError(f"axes is a dictionary with an axis of each column, such as {{{example}}}; got {axes!r}.")
-    across, up = _of_map(x, y, names)
+    across, up = of_map(x, y, names)
     values = checked_axes(axes, names)
     order = (*(name for name in values if name not in (across, up)), up, across)
     grid = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
@@ -149,14 +150,17 @@ def predict_grid(
         }
         array = np.concatenate([part[name] for part in parts]).T.reshape(shape)
         variables[name] = dimensions, array, {key: text for key, text in attributes.items() if text is not None}
-    return xarray.Dataset(variables, coordinates, {"Conventions": "CF-1.8", "source": "lmgp"})
+    system = reference_system(model)
+    of_grid = {"Conventions": "CF-1.8", "source": "lmgp"} | ({} if system is None else {"crs": system})
+    return xarray.Dataset(variables, coordinates, of_grid)
 
 
 def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
     """Write what `predict_grid` returned as a GeoTIFF file, which appears whole.
 
     Points of the grid are the centres of pixels. There is a band for each variable and each combination of values of
-    further columns, such as "mean, day=3". Of columns of longitudes and latitudes the reference system is WGS 84.
+    further columns, such as "mean, day=3". The reference system is that of the GeoDataFrame to which the model was
+    fitted; of other columns of longitudes and latitudes it is WGS 84.
     Needs rioxarray: ``pip install "lmgp[spatial]"``.
 
     Parameters
@@ -185,16 +189,17 @@ def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
     names = [", ".join([str(name), *map("{}={}".format, others, place)]) for name in grid for place in places]
     coordinates = {"y": grid[up].values, "x": grid[across].values}
     raster = xarray.DataArray(bands, coordinates, ("band", "y", "x"), attrs={"long_name": names})
-    if grid[across].attrs.get("units") == "degrees_east":
-        raster = raster.rio.write_crs("EPSG:4326")
+    system = grid.attrs.get("crs", "EPSG:4326" if grid[across].attrs.get("units") == "degrees_east" else None)
+    if system is not None:
+        raster = raster.rio.write_crs(system)
     with whole_file(path) as stream:
         raster.rio.to_raster(stream.name, driver="GTiff")
 
 
-def check_installed(package: str) -> None:
+def check_installed(package: str, what: str = "grids") -> None:
     """Say what to do where a package of the extra "spatial" is not installed, by an ImportError."""
     if find_spec(package) is None:
-        raise ImportError(f'{package} is not installed, which grids need: pip install "lmgp[spatial]".')
+        raise ImportError(f'{package} is not installed, which {what} need: pip install "lmgp[spatial]".')
 
 
 def column_names(model: Any) -> tuple[str, ...]:
@@ -277,7 +282,7 @@ def with_names(model: Any, rows: Any) -> Any:
     return pandas.DataFrame(rows, columns=column_names(model), copy=False)
 
 
-def _of_map(x: str | None, y: str | None, names: Sequence[str]) -> tuple[str, str]:
+def of_map(x: str | None, y: str | None, names: Sequence[str]) -> tuple[str, str]:
     """Return the columns that are the x and the y of a map."""
     if len(names) < 2:
         raise InputError(f"A map has two columns, x and y; the model has {len(names)}, {', '.join(names)}.")

@@ -81,8 +81,9 @@ def read_for_model(
 
 def _dates(model: Any) -> list[str]:
     """Return the names of the columns of a model that are dates."""
-    one = getattr(model, "estimators_", [model])[0]
-    columns = getattr(getattr(one, "regressor_", one), "columns_", None)
+    from lmgp.columns.geometry import model_of_columns
+
+    columns = getattr(model_of_columns(model), "columns_", None)
     return [] if columns is None else columns.dates
 
 

@@ -1,11 +1,182 @@
-"""What the target says of columns before the kernel is learned: their scales, their direction, and effects."""
+"""What the target says of columns before the kernel is learned: scales, a direction, and effects of categories."""
+
+import logging
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize_scalar
 
 from lmgp.columns.effects import with_effects
+from lmgp.columns.numbers import Scale
+from lmgp.columns.places import OnTurnedAxes
 from lmgp.columns.table import Columns
-from lmgp.data import Rows
-from lmgp.learning.engine import Settings
+from lmgp.data import Floats, Indices, Rows
+from lmgp.errors import InputError
+from lmgp.learning.engine import Settings, learn_rows
+from lmgp.learning.record import Learned
+from lmgp.neighbours.duplicates import steady_order
+from lmgp.utils.parallel import parallel_map
+from lmgp.utils.progress import STAGES, handled
+
+# The kernel that is learned to compare columns, by the exact likelihood of this number of rows for scales, and of that
+# for a direction, which near rows tell.
+KERNEL, ROWS_OF_SCALES, ROWS_OF_ANGLE = "matern32", 500, 1000
+# A scale is tried where this share of the rows makes this share of the sum of squared deviations from the mean, of at
+# least this number of rows.
+FEW, MOST, FEWEST = 0.05, 0.5, 20
+# It is taken if it gains this number of nats, which is very strong evidence by Kass and Raftery (1995), beyond the
+# logarithm of the number of scales that were tried.
+EVIDENCE = 5.0
+# Directions are compared in steps of 15 degrees, and then to a tenth of a degree.
+ANGLES, PRECISION = np.arange(0.0, 90.0, 15.0), 0.1
 
 
-def adapted(columns: Columns, rows: Rows, settings: Settings, with_scales: bool) -> tuple[Columns, Rows]:
-    """Return columns as the target needs them, and training rows with their coordinates."""
+def adapted(
+    columns: Columns, rows: Rows, settings: Settings, with_scales: bool, straight: Iterable[int]
+) -> tuple[Columns, Rows]:
+    """Return columns as the target needs them, and training rows with their coordinates.
+
+    Parameters
+    ----------
+    columns : Columns
+    rows : Rows
+        Training rows with the coordinates of these columns, and y as it is.
+    settings : Settings
+        For these coordinates.
+    with_scales : bool
+        Whether columns of numbers may get a scale.
+    straight : iterable of int
+        Columns that get none, because they have a slope in a trend.
+
+    Returns
+    -------
+    columns : Columns
+    rows : Rows
+    """
+    before, values = columns, columns.values(rows.X)
+    deviations = np.where(rows.Y.std(axis=0) > 0.0, rows.Y.std(axis=0), 1.0)
+    comparison = Comparison(values, rows.with_targets((rows.Y - rows.means) / deviations), settings)
+    if with_scales and len(rows) >= FEWEST:
+        columns = with_likely_scales(columns, comparison, set(straight))
+    if OnTurnedAxes() in columns.kinds:
+        columns = with_likely_angle(columns, comparison)
+    if columns is not before:
+        rows = replace(rows, X=columns.coordinates(values))
     return with_effects(columns, rows, settings)
+
+
+class Comparison:
+    """The likelihoods of the same rows with columns that became one thing or another.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, d)
+    rows : Rows
+        With centred targets.
+    settings : Settings
+    """
+
+    def __init__(self, values: Floats, rows: Rows, settings: Settings) -> None:
+        self.values, self.rows = values, rows
+        self._settings = replace(
+            settings, kernel=KERNEL, ard=True, noise_variance=None, likelihood="exact", average=False, categories=()
+        )
+
+    def learned(self, columns: Columns, n_rows: int, index: Sequence[int] = ()) -> Learned | None:
+        """Learn a kernel from some rows, with those of `index`; None where nothing can be learned."""
+        drawn = self._order[np.random.default_rng(0).permutation(len(self.rows))[:n_rows]]
+        some = np.union1d(drawn, index).astype(np.intp)
+        rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
+        settings = replace(self._settings, max_learning_rows=len(some))
+        try:
+            with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what is to be warned about, all rows say
+                return learn_rows(rows, settings, np.random.default_rng(0))
+        except InputError:
+            return None
+
+    @cached_property
+    def _order(self) -> Indices:
+        return steady_order(self.rows)
+
+    def log_likelihood(self, columns: Columns, n_rows: int, index: Sequence[int] = ()) -> float:
+        """Return the likelihood in nats; minus infinity where nothing can be learned."""
+        learned = self.learned(columns, n_rows, index)
+        return -math.inf if learned is None else learned.log_marginal_likelihood
+
+
+def with_likely_scales(columns: Columns, comparison: Comparison, straight: set[int]) -> Columns:
+    """Return columns with a scale for each of those that the target asks for.
+
+    Parameters
+    ----------
+    columns : Columns
+    comparison : Comparison
+    straight : set of int
+        Columns that get no scale.
+    """
+    values = comparison.values
+    heavy = [j for j in columns.as_they_are if j not in straight and has_heavy_tails(values[:, j])]
+    if not heavy:
+        return columns
+    # What makes a tail may be one row.
+    extremes = [int(np.nanargmax(np.abs(values[:, j] - np.nanmedian(values[:, j])))) for j in heavy]
+    tried = [(j, scale) for j in heavy for scale in _scales(values[:, j])]
+    STAGES.info("trying scales for %d columns with heavy tails", len(heavy))
+    candidates = [columns, *(columns.on_scale(values, {j: scale}) for j, scale in tried)]
+    before, *after = parallel_map(
+        lambda candidate: comparison.log_likelihood(candidate, ROWS_OF_SCALES, extremes), candidates
+    )
+    least, best = before + EVIDENCE + math.log(len(tried)), dict[int, tuple[float, Scale]]()
+    for (j, scale), value in zip(tried, after, strict=True):
+        if value > max(least, best.get(j, (least, scale))[0]):
+            best[j] = value, scale
+    return columns.on_scale(values, {j: scale for j, (_, scale) in best.items()})
+
+
+def has_heavy_tails(values: Floats) -> bool:
+    """Say whether a twentieth of the rows makes half of the variance, and the middle half is not one value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> draws = np.random.default_rng(0).normal(size=1000)
+    >>> has_heavy_tails(draws), has_heavy_tails(np.exp(2.0 * draws))
+    (False, True)
+    """
+    known = values[np.isfinite(values)]
+    relative = known / (np.abs(known).max(initial=0.0) or 1.0)  # of which no square overflows
+    squares = np.sort(np.square(relative - relative.mean()))
+    low, high = np.quantile(relative, (0.25, 0.75))
+    return bool(low < high and squares[-math.ceil(FEW * len(squares)) :].sum() > MOST * squares.sum())
+
+
+def _scales(values: Floats) -> list[Scale]:
+    """Return the scales that a column may have."""
+    known = values[np.isfinite(values)]
+    return [Scale.of(name, known) for name in (("log", "asinh") if known.min() >= 0.0 else ("asinh",))]
+
+
+def with_likely_angle(columns: Columns, comparison: Comparison) -> Columns:
+    """Return columns whose turned axes are along and across the direction in which the target changes least."""
+    place = next(number for number, one in enumerate(columns.kinds) if isinstance(one, OnTurnedAxes))
+
+    def at(angle: float) -> Columns:
+        return columns.with_kind(place, OnTurnedAxes(angle % 180.0))
+
+    def cost(angle: float) -> float:
+        return -comparison.log_likelihood(at(angle), ROWS_OF_ANGLE)
+
+    STAGES.info("looking for the direction of the longer lengthscale")
+    first = float(ANGLES[np.argmin(parallel_map(cost, ANGLES.tolist()))])
+    step = float(ANGLES[1])
+    best = minimize_scalar(cost, bounds=(first - step, first + step), method="bounded", options={"xatol": PRECISION})
+    learned = comparison.learned(at(best.x), ROWS_OF_ANGLE)
+    if learned is None:
+        return columns
+    along, across = learned.kernel.metric(2)
+    return at(best.x if along >= across else best.x + 90.0)

@@ -125,6 +125,8 @@ class ManyCategories(Categories):
         return np.column_stack([np.array(of)[places] for of in (self.means, self.deviations)])
 
     def values(self, coordinates: Floats) -> Floats:
+        if not self.means:
+            return np.where(coordinates[:, :1] == len(self.levels), np.nan, coordinates[:, :1])
         order = np.argsort(self.means[:-1])
         place = np.searchsorted(np.array(self.means)[order], coordinates[:, 0]).clip(0, len(order) - 1)
         return order[place].astype(np.float64)[:, None]

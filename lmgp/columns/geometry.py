@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from lmgp.errors import InputError
+from lmgp.metrics.scorers import end_of
 
 if TYPE_CHECKING:
     import pandas
@@ -52,3 +53,27 @@ def without_geometry(X: Any) -> "tuple[pandas.DataFrame, Any]":
             "out, or rename it."
         )
     return pandas.concat([places, others], axis=1), points.crs
+
+
+def refuse_other_system(system: Any, of_training: str | None) -> None:
+    """Refuse a reference system, of pyproj, that is not that of the training rows; None is any."""
+    if system is not None and of_training is not None and system != of_training:
+        raise InputError(
+            f"The geometries are in the reference system {system.to_string()}, and those of the training rows were in "
+            f"{of_training}: give them by .to_crs({of_training!r})."
+        )
+
+
+def reference_system(model: Any) -> str | None:
+    """Return the reference system of the points to which a model was fitted, if it knows one."""
+    columns = getattr(model_of_columns(model), "columns_", None)
+    return None if columns is None else columns.crs
+
+
+def model_of_columns(model: Any) -> Any:
+    """Return the Gaussian process that reads the columns of a search, a pipeline, or one of several targets."""
+    end = end_of(model)
+    for name in ("estimators_", "regressor_"):
+        inner = getattr(end, name, None)
+        end = end if inner is None else end_of(inner[0] if name == "estimators_" else inner)
+    return end

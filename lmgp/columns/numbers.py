@@ -93,14 +93,17 @@ class Numbers(Column):
         Of the training rows.
     scale : Scale or None
         None where numbers stay as they are.
+    is_given : bool
+        Whether this was asked for.
     """
 
     kind: ClassVar = "numbers"
     n_missing: int = 0
     scale: Scale | None = None
+    is_given: bool = False
 
     @classmethod
-    def of(cls, column: "pandas.Series", which: str, scale: str | None = None) -> Self:
+    def of(cls, column: "pandas.Series", which: str, scale: str | None, is_given: bool) -> Self:
         """Look at the training rows."""
         values = numbers_of(column)
         known = values[np.isfinite(values)]
@@ -108,7 +111,7 @@ class Numbers(Column):
             fitted = None if scale is None else Scale.of(scale, known)
         except InputError as error:
             raise InputError(f"{which}: {error}") from None
-        return cls(int(np.isnan(values).sum()), fitted)
+        return cls(int(np.isnan(values).sum()), fitted, is_given)
 
     @property
     def is_numeric(self) -> bool:

@@ -14,8 +14,8 @@ from lmgp.columns.base import Column
 from lmgp.columns.categories import MOST_LEVELS, Categories, ManyCategories
 from lmgp.columns.dates import Dates
 from lmgp.columns.gaps import Gaps
-from lmgp.columns.geometry import has_geometry, without_geometry
-from lmgp.columns.numbers import Numbers
+from lmgp.columns.geometry import has_geometry, refuse_other_system, without_geometry
+from lmgp.columns.numbers import Numbers, Scale
 from lmgp.columns.places import OnSphere, OnTurnedAxes
 from lmgp.data import Floats, Indices
 from lmgp.errors import ColumnWarning, InputError
@@ -118,7 +118,7 @@ class Columns:
         found = cls(*_with_place(columns, names, metric, reading.rotate), named if names else _unnamed(len(named)))
         if crs is not None:
             found = replace(found, crs=crs.to_string())
-        if found.is_plain:
+        if found.is_plain and not given and table is X:
             return None
         found._tell(frame, columns, reading.missing, stacklevel + 1)
         numbers = found._of_numbers
@@ -171,8 +171,8 @@ class Columns:
 
     @property
     def as_they_are(self) -> list[int]:
-        """The columns of numbers that have no scale."""
-        return [j for j, one in self._of_numbers.items() if one.scale is None]
+        """The columns of numbers that have no scale, and of which nobody said that they need none."""
+        return [j for j, one in self._of_numbers.items() if one.scale is None and not one.is_given]
 
     def with_gaps(self, values: Floats) -> Self:
         """Return the columns with what the numbers of values of shape (n, d) say of each other."""
@@ -190,11 +190,7 @@ class Columns:
         if not has_geometry(X):
             return X
         frame, crs = without_geometry(X)
-        if self.crs is not None and crs is not None and crs != self.crs:
-            raise InputError(
-                f"The points of X are in the reference system {crs.to_string()}, and those of the training rows were "
-                f"in {self.crs}: give X.to_crs({self.crs!r})."
-            )
+        refuse_other_system(crs, self.crs)
         return frame
 
     def checked(self, X: Any, check: Callable[[Any], Floats], stacklevel: int) -> Floats:
@@ -294,6 +290,17 @@ class Columns:
     def with_kind(self, place: int, kind: Column) -> Self:
         """Return the columns with another one at a place."""
         return replace(self, kinds=(*self.kinds[:place], kind, *self.kinds[place + 1 :]))
+
+    def on_scale(self, values: Floats, scales: Mapping[int, Scale]) -> Self:
+        """Return the columns with scales for some columns of numbers, of values of shape (n, d)."""
+        if not scales:
+            return self
+        kinds = tuple(
+            replace(one, scale=scales[index[0]]) if isinstance(one, Numbers) and index[0] in scales else one
+            for index, one in zip(self.index, self.kinds, strict=True)
+        )
+        changed = replace(self, kinds=kinds)
+        return changed if self.gaps is None else changed.with_gaps(values)
 
     def with_effects(self, place: int, means: Floats, deviations: Floats) -> Self:
         """Return the columns with the effects of one of many categories, and those of a category without rows."""
@@ -420,11 +427,11 @@ def _column(column: "pandas.Series", which: str, kind: str | None, missing: Miss
             f"Input X contains NaN (missing values) in {lacked:,} of {len(column):,} rows of {which}. Fill them in, "
             "leave these rows out, or give missing='impute'."
         )
-    kind = kind or _kind(column)
+    kind, is_given = kind or _kind(column), kind is not None
     if kind == "date":
         return Dates.of(column, which)
     if kind in ("number", "log", "asinh"):
-        return Numbers.of(column, which, None if kind == "number" else kind)
+        return Numbers.of(column, which, None if kind == "number" else kind, is_given)
     categories = Categories.of(column)
     if len(categories.levels) == len(column) - lacked > 2:
         raise InputError(

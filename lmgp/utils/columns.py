@@ -75,6 +75,11 @@ def refuse_other_than_numbers(table: Any, name: str) -> None:
 
     frame = pandas.DataFrame(table)
     columns = [frame.iloc[:, j] for j in range(frame.shape[1])]
+    if places := [j for j, column in enumerate(columns) if str(column.dtype) == "geometry"]:
+        raise InputError(
+            f"{_listed([label(table, name, j) for j in places])} has geometries: GPRegressor takes points as they are; "
+            "elsewhere give two columns, their .x and .y."
+        )
     kinds = [KINDS.get(pandas.api.types.infer_dtype(column, skipna=True)) for column in columns]
     for kind in ("dates", "durations", "complex numbers"):
         if places := [j for j, of in enumerate(kinds) if of == kind]:

@@ -1,0 +1,170 @@
+"""Columns as the target needs them: scales of heavy-tailed columns, and the direction of a field."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lmgp import GaussianKernel, GPRegressor, MaternKernel, load
+from lmgp.columns.adapted import has_heavy_tails
+from lmgp.columns.numbers import Scale
+from lmgp.errors import InputError, OutlierWarning
+
+RNG = np.random.default_rng(0)
+GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.5), "noise_variance": 0.1, "noise": "normal"}
+LEARNED: dict[str, Any] = {"kernel": "matern32", "noise": "normal", "random_state": 0}
+
+
+@pytest.mark.parametrize("name", ["log", "asinh"])
+def test_scales_grow_and_have_an_inverse(name: str) -> None:
+    values = np.exp(2.0 * RNG.normal(size=500))
+    scale = Scale.of(name, values)
+    order = np.sort(values)
+    assert np.all(np.diff(scale(order)) > 0.0)
+    np.testing.assert_allclose(scale.inverse(scale(values)), values, rtol=1e-10)
+
+
+def test_a_logarithmic_scale_is_one_above_its_width_and_goes_on_below_zero() -> None:
+    values = np.exp(2.0 * RNG.normal(size=5000))
+    scale = Scale.of("log", values)
+    assert scale.width == pytest.approx(np.quantile(values, 0.01))
+    large = values[values > 10.0 * scale.width]
+    np.testing.assert_allclose(np.diff(scale(large)), np.diff(np.log(large)), atol=0.01)
+    assert scale(np.array([-1.0]))[0] < scale(np.array([0.0]))[0] == 0.0
+
+
+def test_a_scale_with_two_ends_is_linear_within_the_middle_half() -> None:
+    values = RNG.standard_t(2, 5000) * 3.0 + 7.0
+    scale = Scale.of("asinh", values)
+    low, high = np.quantile(values, (0.25, 0.75))
+    assert scale.center == pytest.approx(np.median(values))
+    assert scale.width == pytest.approx((high - low) / 1.349)
+    inside = np.linspace(low, high, 9)
+    np.testing.assert_allclose(scale(inside), (inside - scale.center) / scale.width, atol=0.06)
+
+
+HEAVY = {
+    "lognormal": (np.exp(2.0 * RNG.normal(size=500)), True),
+    "one row": (np.append(RNG.normal(size=500), 1e6), True),
+    "one enormous row": (np.append(RNG.normal(size=500), 1e250), True),
+    "normal": (RNG.normal(size=500), False),
+    "uniform": (RNG.uniform(size=500), False),
+    "a rare flag": (np.arange(500) % 50 == 0, False),
+    "constant": (np.ones(500), False),
+    "with gaps": (np.append(np.exp(2.0 * RNG.normal(size=500)), np.nan), True),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_heavy_tails_are_those_of_few_rows(name: str) -> None:
+    values, expected = HEAVY[name]
+    assert has_heavy_tails(values.astype(np.float64)) is expected
+
+
+def skewed(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"income": np.exp(2.0 * rng.normal(size=n)), "age": rng.uniform(0.0, 3.0, n)})
+    return X, np.sin(2.0 * np.log(X["income"])) + np.cos(X["age"]).to_numpy()
+
+
+def test_a_logarithm_is_found_and_told_and_kept_in_files(tmp_path: Any) -> None:
+    X, f = skewed()
+    y = f + 0.1 * np.random.default_rng(2).normal(size=len(X))
+    model = GPRegressor(**LEARNED).fit(X[:300], y[:300])
+    assert str(model.columns_).splitlines()[0].startswith("income  numbers on a logarithmic scale")
+    assert str(model.columns_).splitlines()[1] == "age     numbers"
+    plain = GPRegressor(columns={"income": "number"}, **LEARNED).fit(X[:300], y[:300])
+    assert str(plain.columns_).splitlines()[0] == "income  numbers"
+    errors = [np.sqrt(np.mean(np.square(one.predict(X[300:]) - f[300:]))) for one in (model, plain)]
+    assert errors[0] < 0.7 * errors[1]
+    model.save(tmp_path / "model.lmgp")
+    np.testing.assert_array_equal(load(tmp_path / "model.lmgp").predict(X), model.predict(X))
+
+
+def test_a_scale_that_is_asked_for_is_that_of_the_column() -> None:
+    X, y = skewed()
+    scale = Scale.of("log", X["income"].to_numpy())
+    asked = GPRegressor(columns={"income": "log"}, **GIVEN).fit(X, y)
+    by_hand = GPRegressor(**GIVEN).fit(X.assign(income=scale(X["income"].to_numpy())), y)
+    np.testing.assert_allclose(
+        asked.predict(X), by_hand.predict(X.assign(income=scale(X["income"].to_numpy()))), rtol=1e-8
+    )
+    with pytest.raises(
+        InputError, match=r"column 'age' of X: A logarithmic scale takes positive numbers and zeros; got"
+    ):
+        GPRegressor(columns={"age": "log"}, **GIVEN).fit(X.assign(age=X["age"] - 1.0), y)
+
+
+def test_a_spoilt_row_ruins_no_column() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    f = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+    y = f + 0.1 * rng.normal(size=500)
+    clean = GPRegressor(**LEARNED).fit(X[:400], y[:400])
+    X[17, 0] = 1e6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OutlierWarning)
+        model = GPRegressor(**LEARNED).fit(X[:400], y[:400])
+    errors = [np.sqrt(np.mean(np.square(one.predict(X[400:]) - f[400:]))) for one in (model, clean)]
+    assert errors[0] < 1.2 * errors[1]
+
+
+def test_gaps_are_filled_on_the_scale() -> None:
+    rng = np.random.default_rng(0)
+    logs = rng.normal(size=(1000, 1)) * 2.0
+    X = np.column_stack((np.exp(logs), logs + 0.3 * rng.normal(size=(1000, 1))))
+    X[::9, 0] = np.nan
+    model = GPRegressor(columns={0: "log"}, missing="impute", **GIVEN).fit(X, logs[:, 0])
+    columns = model.columns_
+    assert columns is not None
+    filled = columns.coordinates(np.array([[np.nan, 3.0]]))[0]
+    assert filled[0] - columns.kinds[0].scale(np.exp([3.0]))[0] == pytest.approx(0.0, abs=0.2)
+    assert filled[1] == pytest.approx(0.3, rel=0.2)
+
+
+def test_columns_with_a_slope_that_was_asked_for_stay_straight() -> None:
+    X, _ = skewed()
+    y = X["income"] + np.sin(2.0 * np.log(X["income"])) + 0.1 * RNG.normal(size=len(X))
+    assert "income  numbers on" in str(GPRegressor(**LEARNED).fit(X, y).columns_)
+    for trend in ("linear", ["income"]):
+        model = GPRegressor(trend=trend, **LEARNED).fit(X, y)
+        assert model.columns_ is None
+
+
+# ----------------------------------------------------------------------------------------------------------- direction
+
+
+def field(angle: float, n: int = 700) -> tuple[np.ndarray, np.ndarray]:
+    """A field that changes ten times as quickly across a direction as along it."""
+    rng = np.random.default_rng(3)
+    places = rng.uniform(0.0, 10.0, (n, 2))
+    turn = np.radians(angle)
+    turned = places @ np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    covariance = np.asarray(MaternKernel([5.0, 0.5], smoothness=1.5)(turned, turned))
+    return places, np.linalg.cholesky(covariance + 1e-8 * np.eye(n)) @ rng.normal(size=n)
+
+
+@pytest.mark.parametrize("angle", [20.0, 150.0])
+def test_the_direction_of_the_longer_lengthscale_is_found(angle: float) -> None:
+    X, f = field(angle)
+    y = f + 0.1 * RNG.normal(size=len(X))
+    turned, straight = (GPRegressor(rotate=rotate, **LEARNED).fit(X[:500], y[:500]) for rotate in (True, False))
+    assert turned.columns_ is not None
+    assert turned.columns_.kinds[0].angle == pytest.approx(angle, abs=3.0)
+    along, across = turned.kernel_.metric(2)
+    assert along > 4.0 * across
+    errors = [np.sqrt(np.mean(np.square(one.predict(X[500:]) - f[500:]))) for one in (turned, straight)]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_turned_axes_are_those_of_two_columns() -> None:
+    X, y = field(20.0, 60)
+    message = r"rotate=True turns the axes of two columns of one unit, such as metres east and north; got "
+    with pytest.raises(InputError, match=f"{message}X with 3 columns"):
+        GPRegressor(rotate=True).fit(np.column_stack((X, X[:, 0])), y)
+    with pytest.raises(InputError, match=f"{message}longitude and latitude"):
+        GPRegressor(rotate=True, metric="sphere").fit(X, y)
+    with pytest.raises(InputError, match=r"Column 0 of X is a part of a place, and must be numbers, none missing"):
+        GPRegressor(rotate=True).fit(np.where(np.arange(60)[:, None] == 3, [np.nan, 1.0], X), y)
