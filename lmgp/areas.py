@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lmgp.columns.geometry import has_geometry, reference_system, refuse_other_system
+from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import check_installed, column_names, of_map
+from lmgp.grids import column_names, of_map
+from lmgp.io.geometry import check_installed, has_geometry, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
 from lmgp.metrics.scorers import last_step
 
@@ -80,7 +81,8 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
         raise InputError(f"Areas must be polygons; got {', '.join(wrong)}.")
     if empty := sum(shape.area == 0.0 for shape in shapes):
         raise InputError(f"{empty:,} of {len(shapes):,} areas have no extent: leave them out.")
-    refuse_other_system(shapes.crs, reference_system(model))
+    columns = columns_of(model)
+    refuse_other_system(shapes.crs, None if columns is None else columns.crs)
     names = column_names(model)
     across, up = of_map(None, None, names)
     others = [name for name in names if name not in (across, up)]

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from itertools import product
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.columns.geometry import reference_system
+from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError, nearest_names
+from lmgp.io.geometry import check_installed
 from lmgp.kernels.sphere import LATITUDES, LONGITUDES
 from lmgp.metrics.scorers import last_step, predicted_distribution
 from lmgp.saving.output import PathLike, whole_file
@@ -118,7 +118,7 @@ def predict_grid(
     array([3., 1.])
     """
     check_is_fitted(model)
-    check_installed("xarray")
+    check_installed("xarray", "grids")
     import xarray
 
     if level is not None and not (isinstance(level, Real) and 0.0 < level < 1.0):
@@ -150,7 +150,8 @@ def predict_grid(
         }
         array = np.concatenate([part[name] for part in parts]).T.reshape(shape)
         variables[name] = dimensions, array, {key: text for key, text in attributes.items() if text is not None}
-    system = reference_system(model)
+    columns = columns_of(model)
+    system = None if columns is None else columns.crs
     of_grid = {"Conventions": "CF-1.8", "source": "lmgp"} | ({} if system is None else {"crs": system})
     return xarray.Dataset(variables, coordinates, of_grid)
 
@@ -177,7 +178,7 @@ def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
     ImportError
         If rioxarray is not installed.
     """
-    check_installed("rioxarray")
+    check_installed("rioxarray", "grids")
     import rioxarray  # noqa: F401, which gives arrays their `rio`
     import xarray
 
@@ -194,12 +195,6 @@ def write_geotiff(grid: "xarray.Dataset", path: PathLike) -> None:
         raster = raster.rio.write_crs(system)
     with whole_file(path) as stream:
         raster.rio.to_raster(stream.name, driver="GTiff")
-
-
-def check_installed(package: str, what: str = "grids") -> None:
-    """Say what to do where a package of the extra "spatial" is not installed, by an ImportError."""
-    if find_spec(package) is None:
-        raise ImportError(f'{package} is not installed, which {what} need: pip install "lmgp[spatial]".')
 
 
 def column_names(model: Any) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ def test_a_data_set_has_its_coordinates_and_units(model: ExactGPRegressor, tmp_p
 
 def test_what_is_not_installed_names_the_extra(model: ExactGPRegressor, monkeypatch: pytest.MonkeyPatch) -> None:
     grid = predict_grid(model, AXES)
-    monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
+    monkeypatch.setattr("lmgp.io.geometry.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r'xarray is not installed.*pip install "lmgp\[spatial\]"'):
         predict_grid(model, AXES)
     with pytest.raises(ImportError, match=r"rioxarray is not installed"):

@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import DatasetError, InputError, nearest_names
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lmgp.data import Floats
+    from lmgp.io.kinds import Kinds
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,10 +48,38 @@ def table_source(table: str) -> Path | BinaryIO:
     return sys.stdin.buffer if table == STANDARD else Path(table).expanduser()
 
 
-def read_for_model(
-    model: Any, arguments: argparse.Namespace, targets: Sequence[str] = ()
-) -> "tuple[Floats, NDArray[bool_]]":
+class RowsForModel(NamedTuple):
+    """Rows of a table for a model.
+
+    Attributes
+    ----------
+    X : DataFrame or ndarray of shape (n, d)
+        A data frame where the model knows the names of its columns.
+    y : ndarray of shape (n, t)
+        The targets that were asked for.
+    complete : ndarray of bool of shape (n,)
+        Which rows lack nothing that the model needs.
+    kinds : Kinds
+        What the columns are.
+    """
+
+    X: Any
+    y: "Floats"
+    complete: "NDArray[bool_]"
+    kinds: "Kinds"
+
+    def without_gaps(self) -> "tuple[Any, Floats]":
+        """Return the complete rows, and say how many are left out."""
+        return complete_rows(self.X, self.complete), self.y[self.complete]
+
+
+def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[str] = ()) -> RowsForModel:
     """Read the columns of a model from a table, and then the targets; see `lmgp.io.tables.read_table`."""
+    from lmgp.columns.categories import Categories
+    from lmgp.columns.dates import Dates
+    from lmgp.columns.numbers import Numbers
+    from lmgp.columns.table import Columns, columns_of
+    from lmgp.io.kinds import Kinds
     from lmgp.io.tables import read_table
 
     names = getattr(model, "feature_names_in_", None)
@@ -71,20 +100,18 @@ def read_for_model(
             )
         return (*wanted, *targets)
 
+    columns = columns_of(model)
+    of_model = Columns.of_numbers(n_inputs, names) if columns is None else columns
+    filled = set[str]() if of_model.is_numeric else of_model.named(Numbers, Categories)
+    kinds = Kinds({*targets, *known} - of_model.named(Categories, Dates), filled)
     source, dialect = table_source(arguments.table), dialect_of(arguments)
-    dates: set[str] = set()
-    values, complete = read_table(source, choose, dialect, incomplete=arguments.drop, least=1, dates=dates)
-    if refused := dates.difference(_dates(model)):
+    values, complete = read_table(
+        source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds if known else None
+    )
+    if refused := kinds.dates - of_model.named(Dates):
         raise DatasetError(f"Column {min(refused)!r} of {arguments.table} has dates, where the model has numbers.")
-    return values, complete
-
-
-def _dates(model: Any) -> list[str]:
-    """Return the names of the columns of a model that are dates."""
-    from lmgp.columns.geometry import model_of_columns
-
-    columns = getattr(model_of_columns(model), "columns_", None)
-    return [] if columns is None else columns.dates
+    X, y = values[:, :n_inputs], values[:, n_inputs:]
+    return RowsForModel(kinds.frame(X, known) if known else X, y, complete, kinds)
 
 
 def complete_rows(values: "Floats", complete: "NDArray[bool_]") -> "Floats":

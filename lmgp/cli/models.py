@@ -30,15 +30,17 @@ def fit(arguments: argparse.Namespace) -> None:
         raise InputError(f"--seed must not be negative; got {arguments.seed}.")
     check_place(arguments.out)  # before the work
     _check_targets(arguments)
+    from lmgp.io.geometry import place_names, with_geometry
+    from lmgp.io.kinds import Kinds
     from lmgp.io.tables import read_targets
 
     targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
-    dates: set[str] = set()
+    kinds = Kinds(targets)
     table, complete, inputs = read_targets(
-        source, targets, arguments.columns, dialect, incomplete=arguments.drop, dates=dates
+        source, targets, arguments.columns, dialect, incomplete=arguments.drop, kinds=kinds
     )
-    if dates & set(targets):
-        raise InputError(f"The target {min(dates & set(targets))!r} has dates; a target is a number.")
+    if wrong := kinds.dates & set(targets):
+        raise InputError(f"The target {min(wrong)!r} has dates; a target is a number.")
     rows = complete_rows(table, complete)
 
     import numpy as np
@@ -56,7 +58,7 @@ def fit(arguments: argparse.Namespace) -> None:
         kernel=arguments.kernel[0] if len(arguments.kernel) == 1 else arguments.kernel,
         noise_variance=arguments.noise_variance,
         trend=arguments.trend[0] if arguments.trend in (["auto"], ["constant"], ["linear"]) else arguments.trend,
-        columns=dict.fromkeys(sorted(dates), "date") or None,
+        columns=dict.fromkeys(sorted(kinds.dates), "date") | dict.fromkeys(sorted(kinds.levels), "category") or None,
         metric=arguments.metric,
         ard="auto" if arguments.ard == "auto" else arguments.ard == "yes",
         noise=arguments.noise,
@@ -67,7 +69,10 @@ def fit(arguments: argparse.Namespace) -> None:
     if arguments.target_transform is not None:
         model = TransformedTargetGPRegressor(model, arguments.target_transform)
     X, y = (np.ascontiguousarray(part) for part in np.split(rows, [len(inputs)], axis=1))
-    frame = pd.DataFrame(X, columns=list(inputs))
+    frame = kinds.frame(X, inputs)
+    if kinds.crs is not None and (places := place_names(inputs)) is not None:
+        frame = with_geometry(frame, places, kinds.crs)
+    is_numeric = not kinds.levels and bool(np.isfinite(X).all())
     if len(targets) > 1:
         model = MultiTargetGPRegressor(model) if arguments.hyperparameters == "each" else model
         model.fit(frame, pd.DataFrame(y, columns=targets))
@@ -76,13 +81,15 @@ def fit(arguments: argparse.Namespace) -> None:
     if len(targets) > 1:
         of_targets: dict[str, Any] = {"targets": list(targets)}
     else:
-        baselines = {"mean of y": linear_baseline(X[:, :0], y[:, 0]), "linear": linear_baseline(X, y[:, 0])}
+        baselines = {"mean of y": linear_baseline(X[:, :0], y[:, 0])}
+        if is_numeric:
+            baselines["linear"] = linear_baseline(X, y[:, 0])
         of_targets = {"target": targets[0], "baselines": baselines}
     notes = {
         **of_targets,
         "rows": len(rows),
         "table": "standard input" if arguments.table == STANDARD else Path(arguments.table).name,
-        "ranges": np.column_stack((X.min(axis=0), X.max(axis=0))).tolist(),
+        **({"ranges": np.column_stack((X.min(axis=0), X.max(axis=0))).tolist()} if is_numeric else {}),
     }
     save_with_notes(model, arguments.out, notes)
     sys.stdout.write(described(model, notes))
@@ -120,21 +127,27 @@ def predict(arguments: argparse.Namespace) -> None:
         check_place(arguments.out)  # before the work
     if suffix in GRIDS:
         _check_grid_file(arguments, GRIDS[suffix])
+    from lmgp.io.geometry import DRIVERS
     from lmgp.io.tables import write_table
 
     model, notes = loaded_model(arguments)
     if suffix in GRIDS:
         _write_grid(model, notes, arguments, suffix)
         return
-    parts = _parts_of_table(model, arguments) if arguments.grid is None else _parts_of_grid(model, arguments)
-    n_rows = write_table(arguments.out, parts, dialect_of(arguments))
+    whole = suffix in DRIVERS
+    parts = _parts_of_table(model, arguments, whole) if arguments.grid is None else _parts_of_grid(model, arguments)
+    n_rows = (
+        _write_points(model, parts, arguments.out)
+        if whole
+        else write_table(arguments.out, parts, dialect_of(arguments))
+    )
     if arguments.out != STANDARD:
         _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
 
 
 def _check_grid_file(arguments: argparse.Namespace, package: str) -> None:
     """Refuse a file of a grid that cannot be written."""
-    from lmgp.grids import check_installed
+    from lmgp.io.geometry import check_installed
 
     if arguments.grid is None:
         raise InputError(
@@ -142,7 +155,7 @@ def _check_grid_file(arguments: argparse.Namespace, package: str) -> None:
             ".parquet file."
         )
     try:
-        check_installed(package)
+        check_installed(package, "grids")
     except ImportError as error:
         raise OutputError(f"{arguments.out}: {error}") from None
 
@@ -169,6 +182,29 @@ def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace
     _LOG.info("wrote a grid of %s to %s", " × ".join(map(str, grid["mean"].shape)), arguments.out)
 
 
+def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str) -> int:
+    """Write rows with their predictions as points of geopandas; return their number."""
+    import pandas as pd
+
+    from lmgp.columns.table import columns_of
+    from lmgp.grids import column_names, of_map
+    from lmgp.io.geometry import check_installed, with_geometry, write_features
+    from lmgp.kernels.sphere import LATITUDES
+
+    try:
+        check_installed("geopandas", "files of geographic features")
+    except ImportError as error:
+        raise OutputError(f"{out}: {error}") from None
+    columns, (across, up) = columns_of(model), of_map(None, None, column_names(model))
+    crs = None if columns is None else columns.crs
+    if crs is None and up.strip().lower() in LATITUDES:
+        crs = "EPSG:4326"
+    frame = pd.concat(map(pd.DataFrame, parts), ignore_index=True)
+    with whole_file(out) as stream:
+        write_features(with_geometry(frame, (across, up), crs), stream, Path(out).suffix.lower())
+    return len(frame)
+
+
 def _axes(given: list[str]) -> "dict[str, Axis]":
     """Return the axes of a grid, from texts such as lon=-6:2:200 and day=3."""
     axes: dict[str, Axis] = {}
@@ -192,15 +228,17 @@ def _axes(given: list[str]) -> "dict[str, Axis]":
     return axes
 
 
-def _parts_of_table(model: Any, arguments: argparse.Namespace) -> "Iterator[dict[str, Floats]]":
-    """Predict a table; what is predicted of incomplete rows is NaN."""
+def _parts_of_table(model: Any, arguments: argparse.Namespace, whole: bool) -> "Iterator[dict[str, Floats]]":
+    """Predict a table, with its columns where it is `whole`; what is predicted of incomplete rows is NaN."""
     import numpy as np
 
-    X, complete = read_for_model(model, arguments)
-    columns = {}
-    for name, values in _predictions(model, X[complete], arguments).items():
-        columns[name] = np.full(len(X), np.nan)
-        columns[name][complete] = values
+    from lmgp.grids import with_names
+
+    rows = read_for_model(model, arguments)
+    columns = dict(with_names(model, rows.X)) if whole else {}
+    for name, values in _predictions(model, rows.X[rows.complete], arguments).items():
+        columns[name] = np.full(len(rows.X), np.nan)
+        columns[name][rows.complete] = values
     yield columns
 
 

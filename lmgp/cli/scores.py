@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, target_names
+from lmgp.cli.loaded import loaded_model, read_for_model, target_names
 from lmgp.cli.parsing import STANDARD
 from lmgp.errors import InputError, OutputError
 from lmgp.saving.output import check_place, whole_file
@@ -78,7 +78,8 @@ def _scored(
     model: Any, notes: dict[str, Any], arguments: argparse.Namespace
 ) -> "tuple[list[str], tuple[Floats, Floats, Any], Scores]":
     """Return the targets of a table, its X and y and the predicted distribution, and the scores of each target."""
-    from lmgp.grids import with_names
+    import numpy as np
+
     from lmgp.metrics.scorers import predicted_distribution
 
     names = target_names(model)
@@ -93,10 +94,10 @@ def _scored(
             f"{arguments.model} predicts {len(names)} targets, {', '.join(names)}; name the column of each, in this "
             f"order, with --target; got {', '.join(targets)}."
         )
-    table = complete_rows(*read_for_model(model, arguments, targets))
-    X, y = table[:, : -len(targets)], table[:, -len(targets) :]
+    rows, y = read_for_model(model, arguments, targets).without_gaps()
     y = y[:, 0] if names is None else y
-    distribution = predicted_distribution(model, with_names(model, X))
+    distribution = predicted_distribution(model, rows)
+    X = np.asarray(rows)
     return targets, (X, y, distribution), _scores(y, distribution, arguments.level)
 
 

@@ -14,12 +14,13 @@ from lmgp.columns.base import Column
 from lmgp.columns.categories import MOST_LEVELS, Categories, ManyCategories
 from lmgp.columns.dates import Dates
 from lmgp.columns.gaps import Gaps
-from lmgp.columns.geometry import has_geometry, refuse_other_system, without_geometry
 from lmgp.columns.numbers import Numbers, Scale
 from lmgp.columns.places import OnSphere, OnTurnedAxes
 from lmgp.data import Floats, Indices
 from lmgp.errors import ColumnWarning, InputError
+from lmgp.io.geometry import has_geometry, refuse_other_system, without_geometry
 from lmgp.kernels.sphere import Metric, find_places
+from lmgp.metrics.scorers import end_of
 from lmgp.utils.columns import (
     NUMBERS,
     column_index,
@@ -134,7 +135,7 @@ class Columns:
             warnings.warn(
                 f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, and "
                 "marked, a category is a level of its own (columns_ tells). missing='impute' allows this without a "
-                "word, and missing='error' refuses it.",
+                "word, and missing='error' refuses it (lmgp fit --drop leaves such rows out).",
                 ColumnWarning,
                 stacklevel=stacklevel + 1,
             )
@@ -266,11 +267,10 @@ class Columns:
             values[:, index] = one.values(part)
         return values
 
-    @property
-    def dates(self) -> list[str]:
-        """The names of the columns of dates."""
+    def named(self, *kinds: type[Column]) -> set[str]:
+        """Return the names of the columns of some kinds."""
         pairs = zip(self.index, self.kinds, strict=True)
-        return [self.names[index[0]] for index, one in pairs if isinstance(one, Dates)]
+        return {self.names[j] for index, one in pairs if isinstance(one, kinds) for j in index}
 
     @property
     def unknown_effects(self) -> list[tuple[int, int, int]]:
@@ -318,13 +318,13 @@ class Columns:
         return [0, *self._ends[:-1]]
 
     def slopes(self, columns: Iterable[int]) -> Indices:
-        """Say which coordinates have the slopes of some columns in a trend; categories have none."""
+        """Say which coordinates have the slopes of some columns in a trend, in their order; categories have none."""
         of = {
             j: [start + coordinate for coordinate in coordinates]
             for index, one, start in zip(self.index, self.kinds, self._starts, strict=True)
             for j, coordinates in zip(index, one.slopes, strict=True)
         }
-        return np.unique([place for j in columns for place in of[int(j)]]).astype(np.intp)
+        return np.array(list(dict.fromkeys(place for j in columns for place in of[int(j)])), dtype=np.intp)
 
     @property
     def categories(self) -> Indices:
@@ -363,6 +363,15 @@ class Columns:
         names = [", ".join(self._names_of(index)) for index in self.index]
         width = max(map(len, names))
         return "\n".join(f"{name:{width}}  {one.told}" for name, one in zip(names, self.kinds, strict=True))
+
+
+def columns_of(model: Any) -> Columns | None:
+    """Return what columns became in a fitted search, pipeline, model of several targets or of a transformed one."""
+    end = end_of(model)
+    for inner in (getattr(end, "estimators_", [None])[0], getattr(end, "regressor_", None)):
+        end = end if inner is None else end_of(inner)
+    found: Columns | None = getattr(end, "columns_", None)
+    return found
 
 
 def _with_place(

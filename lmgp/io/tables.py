@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats
 from lmgp.errors import DatasetError, nearest_names
+from lmgp.io.geometry import DRIVERS, read_features
+from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
 from lmgp.utils.columns import reads_as_date
 
@@ -98,7 +101,7 @@ def read_table(
     *,
     incomplete: bool = False,
     least: int = 2,
-    dates: set[str] | None = None,
+    kinds: Kinds | None = None,
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Read some columns of a table.
 
@@ -116,8 +119,8 @@ def read_table(
         Whether rows may have missing or infinite values in these columns.
     least : int, default=2
         The least number of rows, complete ones if rows may be incomplete.
-    dates : set of str, optional
-        Gets the names of columns of dates, which are read as days since 1970-01-01. None: they are refused.
+    kinds : Kinds, optional
+        What columns may be beside numbers, and gets what they are. None: all must be numbers.
 
     Returns
     -------
@@ -137,13 +140,16 @@ def read_table(
         what = "is a folder" if source.is_dir() else "does not exist"
         raise DatasetError(f"{source} {what}; give the path of a CSV file.")
     lines: Sequence[int]
-    if isinstance(source, Path) and source.suffix == ".parquet":
-        used, values = _read_parquet(source, choose, dates)
+    if isinstance(source, Path) and source.suffix in DRIVERS:
+        used, values = _read_features(source, choose, kinds)
+        place, lines = "row", range(len(values))
+    elif isinstance(source, Path) and source.suffix == ".parquet":
+        used, values = _read_parquet(source, choose, kinds)
         place, lines = "row", range(len(values))
     else:
         place = "line"
-        used, values, lines = _read_csv(source, where, choose, dialect, dates)
-    finite = np.isfinite(values)
+        used, values, lines = _read_csv(source, where, choose, dialect, kinds)
+    finite = np.isfinite(values) if kinds is None or incomplete else kinds.complete(values, used)
     complete: NDArray[np.bool_] = np.all(finite, axis=1)
     if not incomplete and not complete.all():
         counts = zip(used, (~finite).sum(axis=0), (~finite).argmax(axis=0), strict=True)
@@ -165,13 +171,13 @@ def read_targets(
     dialect: Dialect = COMMAS,
     *,
     incomplete: bool = False,
-    dates: set[str] | None = None,
+    kinds: Kinds | None = None,
 ) -> tuple[Floats, NDArray[np.bool_], tuple[str, ...]]:
     """Read the inputs and the targets of a table.
 
     Parameters
     ----------
-    source, dialect, incomplete, dates
+    source, dialect, incomplete, kinds
         See `read_table`.
     targets : sequence of str or None
         The columns to predict; None is refused with the names that the file has.
@@ -200,7 +206,7 @@ def read_targets(
         inputs[:] = choose_inputs(where, names, targets, columns)
         return (*inputs, *targets)
 
-    values, complete = read_table(source, choose, dialect, incomplete=incomplete, dates=dates)
+    values, complete = read_table(source, choose, dialect, incomplete=incomplete, kinds=kinds)
     return values, complete, tuple(inputs)
 
 
@@ -304,7 +310,7 @@ def _write_parquet(stream: BinaryIO, frames: "Iterable[pandas.DataFrame]") -> in
 
 
 def _read_csv(
-    source: Path | BinaryIO, where: str, choose: Chooser, dialect: Dialect, dates: set[str] | None
+    source: Path | BinaryIO, where: str, choose: Chooser, dialect: Dialect, kinds: Kinds | None
 ) -> tuple[Sequence[str], Floats, Sequence[int]]:
     """Return the chosen columns, their values, and the line of each row if a value is not finite."""
     import pandas
@@ -337,15 +343,10 @@ def _read_csv(
                 columns = []
                 for name in used:
                     values = frame[header.index(name)]
-                    if dates is not None and _are_dates(values):
-                        dates.add(name)
-                        values = _days(values)
-                    elif not pandas.api.types.is_numeric_dtype(values):
-                        values = [_number(str(field), dialect.decimal) for field in values]
-                        if None in values:
-                            row = values.index(None)
-                            offending.setdefault(name, (frame.index[row], str(frame[header.index(name)].iloc[row])))
-                    columns.append(np.asarray(values, dtype=np.float64))
+                    numbers, wrong = _as_numbers(values, name, dialect.decimal, kinds)
+                    if wrong is not None:
+                        offending.setdefault(name, (frame.index[wrong], str(values.iloc[wrong])))
+                    columns.append(numbers)
                 parts.append(np.column_stack(columns))
                 last_is_missing |= bool(frame.iloc[:, -1].isna().any())
         except (pandas.errors.ParserError, pandas.errors.ParserWarning, *UNREADABLE) as error:
@@ -446,10 +447,34 @@ def _number(field: str, decimal: str) -> float | None:
         return None
 
 
+def _as_numbers(fields: "pandas.Series", name: str, decimal: str, kinds: Kinds | None) -> tuple[Floats, int | None]:
+    """Return the fields of a column as numbers, and where the first one is that cannot be one."""
+    import pandas
+
+    if kinds is not None and _are_dates(fields):
+        kinds.dates.add(name)
+        return _days(fields), None
+    if pandas.api.types.is_numeric_dtype(fields):
+        return fields.to_numpy(dtype=np.float64, na_value=np.nan), None
+    missing = fields.isna().to_numpy()
+    numbers = [_number("" if gone else str(field), decimal) for field, gone in zip(fields, missing, strict=True)]
+    if None not in numbers:
+        return np.array(numbers, dtype=np.float64), None
+    is_text = all(number is None or np.isnan(number) for number in numbers)
+    if kinds is None or name in kinds.numbers or not is_text:
+        return np.full(len(numbers), np.nan), numbers.index(None)
+    texts = [None if number is not None else str(field) for field, number in zip(fields, numbers, strict=True)]
+    return kinds.coded(name, texts), None
+
+
 def _are_dates(fields: "pandas.Series") -> bool:
-    """Say whether all fields that are not missing are text that reads as dates."""
+    """Say whether all fields that are not missing are dates, or text that reads as such."""
+    if fields.dtype.kind == "M":
+        return True
     known = fields.dropna()
-    return len(known) > 0 and all(isinstance(field, str) and reads_as_date(field) for field in known.unique())
+    return len(known) > 0 and all(
+        isinstance(field, date) or (isinstance(field, str) and reads_as_date(field)) for field in known.unique()
+    )
 
 
 def _days(fields: "pandas.Series") -> Floats:
@@ -472,29 +497,42 @@ def _not_numeric(where: str, offending: dict[str, tuple[str, str]], decimal: str
     )
 
 
-def _read_parquet(path: Path, choose: Chooser, dates: set[str] | None) -> tuple[Sequence[str], Floats]:
+def _read_parquet(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Sequence[str], Floats]:
     """Return the chosen columns of a Parquet file, and their values."""
     with readable(path):
         dataset = opened(path)
         header = tuple(dataset.schema.names)
         used = choose(str(path), header)
         _check_names(str(path), header, used)
-        kinds = {name: dataset.schema.field(name).type for name in used}
-        found = [name for name, kind in kinds.items() if dates is not None and _is_date(kind)]
-        texts = [name for name, kind in kinds.items() if not is_numeric(kind) and name not in found]
-        if texts:
-            first = dataset.head(1, columns=texts).to_pydict()
-            fields = {name: str(value[0] if value else kinds[name]) for name, value in first.items()}
-            raise _not_numeric(str(path), {name: ("row 0", field) for name, field in fields.items()}, ".")
-        parts = []
+        parts, others = [], [name for name in used if not is_numeric(dataset.schema.field(name).type)]
         for batch in batches(dataset, used):
-            days = [_days(batch.column(name).to_pandas()) for name in found]
-            numbers = iter(as_floats(batch, [name for name in used if name not in found]).T)
-            of_dates = dict(zip(found, days, strict=True))
-            parts.append(np.column_stack([of_dates[name] if name in of_dates else next(numbers) for name in used]))
-        if dates is not None:
-            dates.update(found)
+            read = _read_frame(path, {name: batch.column(name).to_pandas() for name in others}, kinds)
+            numeric = iter(as_floats(batch, [name for name in used if name not in others]).T)
+            parts.append(np.column_stack([read[name] if name in read else next(numeric) for name in used]))
     return used, np.concatenate([np.empty((0, len(used))), *parts])
+
+
+def _read_features(path: Path, choose: Chooser, kinds: Kinds | None) -> tuple[Sequence[str], Floats]:
+    """Return the chosen columns of a file of points, and their values."""
+    frame, crs = read_features(path)
+    header = tuple(map(str, frame.columns))
+    used = choose(str(path), header)
+    if kinds is not None:
+        kinds.crs = crs
+    read = _read_frame(path, {name: frame[name] for name in used}, kinds)
+    return used, np.column_stack([read[name] for name in used])
+
+
+def _read_frame(path: Path, fields: "dict[str, pandas.Series]", kinds: Kinds | None) -> dict[str, Floats]:
+    """Return columns as numbers; refuse those that cannot be numbers, with the first row of each."""
+    read, offending = {}, {}
+    for name, column in fields.items():
+        read[name], wrong = _as_numbers(column, name, ".", kinds)
+        if wrong is not None:
+            offending[name] = f"row {wrong}", str(column.iloc[wrong])
+    if offending:
+        raise _not_numeric(str(path), offending, ".")
+    return read
 
 
 def opened(path: Path) -> Any:
@@ -524,12 +562,6 @@ def is_numeric(kind: Any) -> bool:
 
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(is_one(kind) for is_one in numeric)
-
-
-def _is_date(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
 def as_floats(batch: Any, used: Sequence[str]) -> Floats:

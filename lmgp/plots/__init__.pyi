@@ -1,6 +1,7 @@
 from .fields import band, centroids, map
 from .learned import allocation, importance, kl_over_size
 from .scores import calibration, prediction
+from .variogram import variogram
 
 __all__ = [
     "allocation",
@@ -11,4 +12,5 @@ __all__ = [
     "kl_over_size",
     "map",
     "prediction",
+    "variogram",
 ]

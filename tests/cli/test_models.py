@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import geopandas
 import numpy as np
 import pandas as pd
 import pytest
@@ -170,7 +171,7 @@ def test_a_grid_as_netcdf(folder: Path, model: Any, capsys: pytest.CaptureFixtur
 def test_grids_without_their_packages_are_refused_before_the_work(
     folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("lmgp.grids.find_spec", lambda name: None)
+    monkeypatch.setattr("lmgp.io.geometry.find_spec", lambda name: None)
     monkeypatch.setattr("lmgp.grids.predicted", None)
     for file, package in (("map.nc", "xarray"), ("map.tif", "rioxarray")):
         assert main(["predict", "model.lmgp", "--grid", "lat=50:52:3", "lon=-6:2:5", "--out", file]) == 2
@@ -441,3 +442,82 @@ def test_dates_are_read_at_fit_and_at_predict(folder: Path, ending: str, capsys:
     assert main(["fit", f"days.{ending}", "--noise", "normal", "--target", "price", "--out", "days.lmgp"]) == 0
     assert main(["predict", "days.lmgp", f"test.{ending}", "--out", "out.csv"]) == 2
     assert f"Column 'sold' of test.{ending} has dates, where the model has numbers." in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------------------------ categories, gaps and points
+
+
+def mixed(n: int = 80) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"size": rng.normal(size=n), "kind": rng.choice(["flat", "house", "barn"], n)})
+    table["price"] = table["size"] + 2.0 * (table["kind"] == "barn") + 0.1 * rng.normal(size=n)
+    table.loc[::9, "size"] = np.nan
+    table.loc[::11, "kind"] = None
+    return table
+
+
+@pytest.mark.parametrize("file", ["mixed.csv", "mixed.parquet"])
+def test_text_is_categories_and_gaps_are_filled(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = mixed()
+    table.to_csv(file, index=False) if file.endswith("csv") else table.to_parquet(file, index=False)
+    options = ["--target", "price", "--kernel", "gaussian", "--noise", "normal", "--out", "model.lmgp"]
+    assert main(["fit", file, *options]) == 0
+    told, warned = capsys.readouterr()
+    assert "Values are missing in column 'size' of X, column 'kind' of X" in warned
+    assert "3 categories, and one for 8 rows where it is missing" in told
+    assert "numbers, missing in 9 rows: filled by the other numbers, and marked" in told
+    model = lmgp.load("model.lmgp")
+    assert main(["predict", "model.lmgp", file, "--latent", "--out", "out.csv"]) == 0
+    np.testing.assert_allclose(pd.read_csv("out.csv")["mean"], model.predict(table[["size", "kind"]]), rtol=1e-12)
+    assert main(["score", "model.lmgp", file]) == 0
+    assert "RMSE" in capsys.readouterr().out
+    assert main(["plot", "model.lmgp", file, "--out", "page.html", "--quiet"]) == 0
+    assert main(["fit", file, *options, "--drop"]) == 0
+    assert "numbers\n" in capsys.readouterr().out
+
+
+def test_a_new_category_is_predicted_and_text_among_numbers_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mixed().dropna().to_csv("mixed.csv", index=False)
+    assert main(["fit", "mixed.csv", "--target", "price", "--kernel", "gaussian", "--out", "model.lmgp"]) == 0
+    Path("new.csv").write_text("size,kind\n0.5,castle\n0.5,barn\n")
+    assert main(["predict", "model.lmgp", "new.csv", "--out", "out.csv"]) == 0
+    of_castle, of_barn = pd.read_csv("out.csv")["std"]
+    assert of_castle > of_barn
+    capsys.readouterr()
+    Path("wrong.csv").write_text("size,kind\nlarge,barn\n0.5,barn\n")
+    assert main(["predict", "model.lmgp", "wrong.csv"]) == 2
+    assert "not numeric: 'size' (line 2: 'large')" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "geojson"])
+def test_points_in_and_out_keep_their_reference_system(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    crs = 27700 if suffix == "gpkg" else 4326
+    points = geopandas.points_from_xy(rng.uniform(-3.0, 1.0, 60), rng.uniform(51.0, 54.0, 60))
+    wells = geopandas.GeoDataFrame({"level": rng.normal(size=60)}, geometry=points, crs=4326).to_crs(crs)
+    wells.to_file(f"wells.{suffix}")
+    assert main(["fit", f"wells.{suffix}", "--target", "level", "--kernel", "gaussian", "--out", "model.lmgp"]) == 0
+    assert main(["predict", "model.lmgp", f"wells.{suffix}", "--latent", "--out", f"out.{suffix}"]) == 0
+    out, model = geopandas.read_file(f"out.{suffix}"), lmgp.load("model.lmgp")
+    assert out.crs.to_epsg() == crs
+    np.testing.assert_allclose(out.geometry.x, wells.geometry.x)
+    np.testing.assert_allclose(out["mean"], model.predict(wells.geometry), rtol=1e-9)
+    west, south, east, north = wells.total_bounds
+    across, up = ("x", "y") if crs == 27700 else ("longitude", "latitude")
+    grid = [f"{across}={west}:{east}:6", f"{up}={south}:{north}:5"]
+    assert main(["predict", "model.lmgp", "--grid", *grid, "--out", "map.tif"]) == 0
+    with rasterio.open("map.tif") as file:
+        assert file.crs.to_epsg() == crs
+    capsys.readouterr()
+    wells.set_geometry(wells.buffer(0.1)).to_file("areas.gpkg")
+    assert main(["predict", "model.lmgp", "areas.gpkg"]) == 2
+    assert "areas.gpkg: Geometries must be points; got Polygon" in capsys.readouterr().err

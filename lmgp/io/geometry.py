@@ -1,0 +1,118 @@
+"""Tables of geopandas: points become columns of coordinates."""
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from lmgp.errors import DatasetError, InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+# Files of geographic features by their endings, and what writes them.
+DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
+# What the coordinates of points are called: in degrees, and in the units of a projection.
+DEGREES, METRES = ("longitude", "latitude"), ("x", "y")
+
+
+def check_installed(package: str, what: str) -> None:
+    """Say what to do where a package of the extra "spatial" is not installed, by an ImportError."""
+    if find_spec(package) is None:
+        raise ImportError(f'{package} is not installed, which {what} need: pip install "lmgp[spatial]".')
+
+
+def has_geometry(X: Any) -> bool:
+    """Say whether this is a GeoDataFrame or a GeoSeries; geopandas is not imported."""
+    return any(cls.__module__.partition(".")[0] == "geopandas" for cls in type(X).__mro__) and hasattr(X, "crs")
+
+
+def without_geometry(X: Any) -> "tuple[pandas.DataFrame, Any]":
+    """Return a table of geopandas with two columns in place of its points, and their reference system.
+
+    Parameters
+    ----------
+    X : GeoDataFrame or GeoSeries
+        Of points.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The first columns are longitude and latitude where the reference system is geographic, and x and y elsewhere;
+        the others follow.
+    pyproj.CRS or None
+
+    Raises
+    ------
+    InputError
+        If a geometry is missing or no point, or a column has the name of a coordinate.
+    """
+    import pandas
+
+    points = X.geometry
+    if other := sorted(set(points.geom_type.dropna()) - {"Point"}):
+        raise InputError(
+            f"Geometries must be points; got {', '.join(other)}. Give the point that stands for each, "
+            "X.set_geometry(X.representative_point()); averages over areas are predicted by lmgp.predict_areas."
+        )
+    if lacking := int((points.isna() | points.is_empty).sum()):
+        raise InputError(f"{lacking:,} of {len(X):,} rows have no point: leave these rows out.")
+    across, up = DEGREES if points.crs is not None and points.crs.is_geographic else METRES
+    places = pandas.DataFrame({across: points.x, up: points.y}, index=X.index)
+    others = pandas.DataFrame(X).drop(columns=points.name) if X.ndim == 2 else pandas.DataFrame(index=X.index)
+    if taken := [name for name in (across, up) if name in others.columns]:
+        raise InputError(
+            f"X has a column {taken[0]!r} beside its geometry, whose points become {across} and {up}: leave the column "
+            "out, or rename it."
+        )
+    return pandas.concat([places, others], axis=1), points.crs
+
+
+def refuse_other_system(system: Any, of_training: str | None) -> None:
+    """Refuse a reference system, of pyproj, that is not that of the training rows; None is any."""
+    if system is not None and of_training is not None and system != of_training:
+        raise InputError(
+            f"The geometries are in the reference system {system.to_string()}, and those of the training rows were in "
+            f"{of_training}: give them by .to_crs({of_training!r})."
+        )
+
+
+def place_names(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the columns that `without_geometry` has made of points, if they are among these."""
+    known = set(names)
+    return next((pair for pair in (DEGREES, METRES) if known.issuperset(pair)), None)
+
+
+def with_geometry(frame: "pandas.DataFrame", names: tuple[str, str], crs: Any) -> Any:
+    """Return a GeoDataFrame with points in place of two columns, the inverse of `without_geometry`."""
+    import geopandas
+
+    points = geopandas.points_from_xy(*(frame[name] for name in names))
+    return geopandas.GeoDataFrame(frame.drop(columns=list(names)), geometry=points, crs=crs)
+
+
+def read_features(path: Path) -> "tuple[pandas.DataFrame, Any]":
+    """Read a file of points, see `without_geometry`.
+
+    Raises
+    ------
+    DatasetError
+        If it cannot be read, or has other geometries.
+    """
+    check_installed("geopandas", "files of geographic features")
+    import geopandas
+
+    try:
+        return without_geometry(geopandas.read_file(path))
+    except InputError as error:
+        raise DatasetError(f"{path}: {error}") from None
+    except (RuntimeError, OSError, ValueError) as error:  # of GDAL, by pyogrio
+        raise DatasetError(f"{path} could not be read as geographic features: {error}") from error
+
+
+def write_features(frame: Any, stream: BinaryIO, suffix: str) -> None:
+    """Write a GeoDataFrame as a file of the kind that an ending names."""
+    buffer = BytesIO()
+    frame.to_file(buffer, driver=DRIVERS[suffix], engine="pyogrio")
+    stream.write(buffer.getvalue())

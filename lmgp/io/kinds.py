@@ -1,0 +1,58 @@
+"""Columns of files that are no complete columns of numbers: dates, text, and gaps."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmgp.data import Floats
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass
+class Kinds:
+    """What columns of a file may be, and what they were found to be.
+
+    Attributes
+    ----------
+    numbers : collection of str
+        Columns that must be numbers.
+    filled : collection of str or None
+        Columns that may lack values; None means all but those that must be numbers.
+    dates : set of str
+        Gets the columns of dates, which are read as days since 1970-01-01.
+    levels : dict of str to dict of str to int
+        Gets the columns of text, with the number by which each text is read.
+    crs : pyproj.CRS or None
+        Gets the reference system of points.
+    """
+
+    numbers: Collection[str] = ()
+    filled: Collection[str] | None = None
+    dates: set[str] = field(default_factory=set)
+    levels: dict[str, dict[str, int]] = field(default_factory=dict)
+    crs: Any = None
+
+    def coded(self, name: str, texts: Sequence[str | None]) -> Floats:
+        """Return the numbers of the texts of a column, NaN where one is missing."""
+        levels = self.levels.setdefault(name, {})
+        return np.array([np.nan if text is None else levels.setdefault(text, len(levels)) for text in texts])
+
+    def complete(self, values: Floats, used: Sequence[str]) -> NDArray[np.bool_]:
+        """Say which values of the columns `used`, shape (n, k), are finite, or may be missing."""
+        filled = [name not in self.numbers if self.filled is None else name in self.filled for name in used]
+        return np.isfinite(values) | (np.isnan(values) & np.array(filled, dtype=np.bool_))
+
+    def frame(self, values: Floats, names: Sequence[str]) -> "pandas.DataFrame":
+        """Return values as they were in the file, with text as text."""
+        import pandas
+
+        frame = pandas.DataFrame(values, columns=list(names))
+        for name in self.levels.keys() & set(names):
+            texts = np.array([*self.levels[name], None], dtype=object)
+            frame[name] = texts[np.where(np.isnan(frame[name]), len(texts) - 1, frame[name]).astype(np.intp)]
+        return frame
