@@ -16,6 +16,7 @@ from lmgp import (
     GaussianKernel,
     GPRegressor,
     LocalizedGPRegressor,
+    MaternKernel,
     OptimizedMaclaurinFeatures,
     TaylorFeatures,
     plots,
@@ -67,6 +68,14 @@ def importance():
     return plots.importance(ExactGPRegressor(ard=True, random_state=0).fit(X, y))
 
 
+def variogram():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, (800, 2))
+    covariance = np.asarray(MaternKernel(1.0, 2.0, smoothness=1.5)(X, X)) + 0.3 * np.eye(800)
+    y = np.linalg.cholesky(covariance) @ rng.normal(size=800)
+    return plots.variogram(ExactGPRegressor(kernel="matern32", random_state=0).fit(X, y), X, y)
+
+
 def kl_over_size():
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 30.0, (6000, 2))
@@ -95,6 +104,7 @@ IMAGES = {
     "calibration": lambda: plots.calibration(*scored()),
     "prediction": against_truth,
     "importance": importance,
+    "variogram": variogram,
     "kl_over_size": kl_over_size,
     "allocation": allocation,
     "centroids": centroids,

@@ -8,10 +8,9 @@ import numpy as np
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
-from lmgp.grids import column_names, of_map
+from lmgp.grids import average, column_names, of_map
 from lmgp.io.geometry import check_installed, has_geometry, refuse_other_system
 from lmgp.kernels.sphere import LATITUDES
-from lmgp.metrics.scorers import last_step
 
 if TYPE_CHECKING:
     import geopandas
@@ -97,23 +96,9 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
         rows = {across: points[:, 0], up: points[:, 1]}
         rows |= {name: np.full(len(points), areas[name].iloc[place]) for name in others}
         weights = np.cos(np.radians(points[:, 1])) if up.strip().lower() in LATITUDES else np.ones(len(points))
-        averages.append(average(model, [rows[name] for name in names], weights / weights.sum()))
+        averages.append(average(model, np.column_stack([rows[name] for name in names]), weights / weights.sum()))
     mean, std = np.array(averages).reshape(-1, 2).T
     return geopandas.GeoDataFrame({"mean": mean, "std": std}, geometry=shapes.array, index=areas.index, crs=shapes.crs)
-
-
-def average(model: Any, columns: list[Any], weights: Floats) -> tuple[float, float]:
-    """Return the mean and the standard deviation of a weighted sum of the function at some rows."""
-    import pandas
-
-    table = pandas.DataFrame(dict(enumerate(columns)))
-    table.columns = pandas.Index(column_names(model))
-    named = getattr(model, "feature_names_in_", None) is not None
-    end, rows = last_step(model, table if named else table.to_numpy())
-    mean, covariance = end.predict(rows, return_cov=True)
-    if mean.ndim > 1:
-        raise InputError(f"Averages over areas are of models of one target; got one of {mean.shape[1]}.")
-    return float(weights @ mean), math.sqrt(max(float(weights @ covariance @ weights), 0.0))
 
 
 def lattice(area: Any, n_points: int) -> Floats:

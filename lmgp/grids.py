@@ -55,6 +55,7 @@ def predict_grid(
     include_noise: bool = False,
     level: float | None = None,
     method: Literal["distribution", "conformal"] = "distribution",
+    average_over: int = 1,
     target: str | None = None,
     units: str | None = None,
 ) -> "xarray.Dataset":
@@ -81,6 +82,9 @@ def predict_grid(
         The probability of an interval around the mean, such as 0.95.
     method : {"distribution", "conformal"}, default="distribution"
         How it is made, see `ExactGPRegressor.predict_interval`.
+    average_over : int, default=1
+        How many points along each side of the raster's cell around a point the function is averaged over, as
+        `predict_areas` averages it over areas; 1 is the point itself. Of the function, without intervals.
     target : str, optional
         What is predicted, for the long names: "price" makes "predicted mean of price".
     units : str, optional
@@ -121,6 +125,8 @@ def predict_grid(
     check_installed("xarray", "grids")
     import xarray
 
+    if isinstance(average_over, bool) or not isinstance(average_over, Integral) or average_over < 1:
+        raise InputError(f"average_over is a positive number of points; got {average_over!r}.")
     if level is not None and not (isinstance(level, Real) and 0.0 < level < 1.0):
         raise InputError(f"level is the probability of an interval, between 0 and 1; got {level!r}.")
     names = column_names(model)
@@ -131,7 +137,14 @@ def predict_grid(
     values = checked_axes(axes, names)
     order = (*(name for name in values if name not in (across, up)), up, across)
     grid = {name: np.sort(values[name])[:: -1 if name == up else 1] for name in order}
-    parts = [predicted(model, rows, return_std, include_noise, level, method) for rows in grid_rows(grid, names)]
+    if average_over == 1:
+        parts = [predicted(model, rows, return_std, include_noise, level, method) for rows in grid_rows(grid, names)]
+    else:
+        if include_noise or level is not None:
+            raise InputError("average_over is of the function: leave out include_noise and level.")
+        steps = np.array([_step(name, grid[name]) if name in (across, up) else 0.0 for name in names])
+        places = [names.index(name) for name in (across, up)]
+        parts = [averaged(model, rows, steps, places, average_over) for rows in grid_rows(grid, names)]
     shape, dimensions = tuple(map(len, grid.values())), order
     coordinates: dict[str, Any] = {name: (name, points, _attributes(name)) for name, points in grid.items()}
     coordinates[up][2]["axis"], coordinates[across][2]["axis"] = "Y", "X"
@@ -268,6 +281,15 @@ def predicted(
     return found | dict(zip(("lower", "upper"), ends, strict=True))
 
 
+def average(model: Any, rows: Floats, weights: Floats) -> tuple[float, float]:
+    """Return the mean and the standard deviation of a weighted sum of the function at rows, shape (k, d)."""
+    end, table = last_step(model, with_names(model, rows))
+    mean, covariance = end.predict(table, return_cov=True)
+    if mean.ndim > 1:
+        raise InputError(f"Averages are of models of one target; got one of {mean.shape[1]}.")
+    return float(weights @ mean), math.sqrt(max(float(weights @ covariance @ weights), 0.0))
+
+
 def with_names(model: Any, rows: Any) -> Any:
     """Return rows as a data frame, if the model knows the names of its columns."""
     if getattr(model, "feature_names_in_", None) is None or hasattr(rows, "iloc"):
@@ -318,6 +340,22 @@ def _values(name: str, axis: Any) -> Floats:
             f"{axis!r}."
         )
     return values
+
+
+def averaged(model: Any, rows: Floats, steps: Floats, places: Sequence[int], n: int) -> dict[str, Floats]:
+    """Average the function over cells around rows, from n × n points of each: `mean` and `std`, shape (m,)."""
+    inside = (np.arange(n) + 0.5) / n - 0.5
+    points = np.zeros((n * n, rows.shape[1]))
+    points[:, places[0]], points[:, places[1]] = np.repeat(inside, n), np.tile(inside, n)
+    weights = np.full(len(points), 1.0 / len(points))
+    mean, std = np.array([average(model, row + steps * points, weights) for row in rows]).T
+    return {"mean": mean, "std": std}
+
+
+def _step(name: str, values: Floats) -> float:
+    """Return the length of a cell along an axis."""
+    _check_even(name, values)
+    return float(abs(values[1] - values[0]))
 
 
 def _check_even(name: str, values: Floats) -> None:

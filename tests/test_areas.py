@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, load, predict_areas, predict_grid
 from lmgp.areas import lattice
+from lmgp.cli import main
 from lmgp.errors import InputError
 from lmgp.grids import write_geotiff
 
@@ -158,6 +159,30 @@ def test_a_pipeline_predicts_areas() -> None:
     )
 
 
+def test_cells_of_a_raster_are_areas(tmp_path: Path) -> None:
+    X, y = plane()
+    model = ExactGPRegressor(MaternKernel(0.8, 1.3, smoothness=1.5), 0.02).fit(X, y)
+    axes = {"x": (0.5, 3.5, 4), "y": (0.5, 3.5, 4)}
+    grid = predict_grid(model, axes, average_over=8)
+    cells = geopandas.GeoSeries([shapely.box(x, 3 - y, x + 1, 4 - y) for y in range(4) for x in range(4)])
+    found = predict_areas(model, cells)
+    np.testing.assert_allclose(grid["mean"].values.ravel(), found["mean"], rtol=1e-8)
+    np.testing.assert_allclose(grid["std"].values.ravel(), found["std"], rtol=1e-6)
+    assert np.all(grid["std"].values < predict_grid(model, axes)["std"].values)
+    with pytest.raises(InputError, match="average_over is a positive number of points; got 0"):
+        predict_grid(model, axes, average_over=0)
+    with pytest.raises(InputError, match="average_over is of the function: leave out include_noise and level"):
+        predict_grid(model, axes, average_over=2, level=0.9)
+    with pytest.raises(InputError, match="The size of a pixel follows from two values of 'y'"):
+        predict_grid(model, {"x": (0, 1, 3), "y": 2.0}, average_over=2)
+    model.save(tmp_path / "model.lmgp")
+    command = ["predict", str(tmp_path / "model.lmgp"), "--grid", "x=0.5:3.5:4", "y=0.5:3.5:4", "--average-over", "8"]
+    assert main([*command, "--out", str(tmp_path / "map.tif")]) == 0
+    with rasterio.open(tmp_path / "map.tif") as file:
+        np.testing.assert_allclose(file.read(1), grid["mean"].values)
+    assert main([*command, "--out", str(tmp_path / "map.csv")]) == 2
+
+
 def test_a_lattice_lies_within_its_area_and_is_never_empty() -> None:
     points = lattice(AREAS[1], 100)
     assert 60 <= len(points) <= 140
@@ -181,5 +206,5 @@ def test_what_is_no_area_is_refused() -> None:
     with pytest.raises(InputError, match=r"n_points must be a positive integer; got 0"):
         predict_areas(model, AREAS, 0)
     several = ExactGPRegressor(GaussianKernel(1.0), 0.02).fit(X, np.column_stack((y, y)))
-    with pytest.raises(InputError, match=r"Averages over areas are of models of one target; got one of 2"):
+    with pytest.raises(InputError, match=r"Averages are of models of one target; got one of 2"):
         predict_areas(several, AREAS)

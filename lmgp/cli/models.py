@@ -123,6 +123,8 @@ def predict(arguments: argparse.Namespace) -> None:
     if arguments.latent and arguments.method == "conformal":
         raise InputError("--method conformal is of observations, and --latent of the function: leave out one of them.")
     suffix = Path(arguments.out).suffix.lower()
+    if arguments.average_over != 1 and suffix not in GRIDS:
+        raise InputError("--average-over is of a --grid that is written as .nc or .tif.")
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
     if suffix in GRIDS:
@@ -164,13 +166,13 @@ def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace
     """Write what is predicted on a grid as netCDF or GeoTIFF."""
     from lmgp.grids import predict_grid, write_geotiff
 
-    axes, with_noise = _axes(arguments.grid), not arguments.latent
+    cells = {"average_over": arguments.average_over} if arguments.average_over != 1 else {
+        "include_noise": not arguments.latent, "level": arguments.level, "method": arguments.method,
+    }  # fmt: skip
     grid = predict_grid(
         model,
-        axes,
-        include_noise=with_noise,
-        level=arguments.level,
-        method=arguments.method,
+        _axes(arguments.grid),
+        **cells,
         target=notes.get("target"),
     )
     if suffix == ".nc":
