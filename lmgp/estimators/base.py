@@ -42,6 +42,7 @@ from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
+from lmgp.estimators.records import warn_of_long_periods
 from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
@@ -574,6 +575,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         -----
         ScaleWarning
             If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
+        ColumnWarning
+            If a kernel that is given has a period that is longer than the record.
         OutlierWarning
             If one row makes most of the standard deviation of a column, and the kernel is learned.
         """
@@ -594,7 +597,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             self._check_first(rows, names)
             # A copy: what becomes of the caller's arrays later changes no model.
             rows = self._adapted((dropped(rows) if duplicates == "drop" else rows).copy())
-            if not isinstance(self.kernel, Kernel):
+            if isinstance(self.kernel, Kernel):
+                kernel = self._given_kernel(rows.X.shape[1])
+                warn_of_long_periods(kernel, rows.X, self._names(), stacklevel=self._callers - 1)
+            else:
                 named = getattr(self, "feature_names_in_", None)
                 warn_of_outlying_rows(inputs, named, self._table.as_they_are, stacklevel=self._callers - 1)
             centers, (*rngs, of_noise) = known_centers(center, rows), spawn(generator(self.random_state), 3)

@@ -1,13 +1,17 @@
 """Rows that are near by their phase, in predictions from the nearest rows and in Vecchia likelihoods."""
 
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from lmgp import (
     ExactGPRegressor,
     GaussianKernel,
+    GPRegressor,
     LinearKernel,
     MaternKernel,
     NearestNeighborsGPRegressor,
@@ -17,7 +21,7 @@ from lmgp import (
     ResidualGPRegressor,
 )
 from lmgp.data import Rows
-from lmgp.errors import InputError
+from lmgp.errors import ColumnWarning, InputError
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from tests.dense import log_likelihood_and_gradient
@@ -129,3 +133,19 @@ def test_fourier_features_of_it_repeat_themselves() -> None:
     phi = features.transform(X)
     np.testing.assert_allclose(features.transform(X + 5.0), phi, atol=1e-9)
     np.testing.assert_allclose(phi @ phi.T, PeriodicKernel(2.5, 0.8, 1.5)(X), atol=0.15)
+
+
+@pytest.mark.parametrize("model", [GPRegressor(noise="auto"), ExactGPRegressor()])
+def test_a_period_longer_than_the_record_is_said_once(model: Any) -> None:
+    days = pd.DataFrame({"day": np.linspace(0.0, 100.0, 60)})
+    y = np.sin(days["day"] / 10.0)
+    kernel = MaternKernel(30.0, smoothness=1.5) * PeriodicKernel(365.25)
+    message = r"The kernel has the period 365.25 in column 'day' of X, and rows are within 100"
+    with pytest.warns(ColumnWarning, match=message) as record:
+        clone(model).set_params(kernel=kernel, noise_variance=0.1).fit(days, y)
+    told = [one for one in record if issubclass(one.category, ColumnWarning)]
+    assert len(told) == 1
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ColumnWarning)
+        clone(model).set_params(kernel=MaternKernel(30.0) * PeriodicKernel(50.0), noise_variance=0.1).fit(days, y)
