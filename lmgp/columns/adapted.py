@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from lmgp.columns.effects import with_effects
-from lmgp.columns.numbers import Scale
+from lmgp.columns.numbers import AsinhScale
 from lmgp.columns.places import OnTurnedAxes
 from lmgp.columns.table import Columns
 from lmgp.data import Floats, Indices, Rows
@@ -22,9 +22,9 @@ from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import STAGES, handled
 
-# The kernel that is learned to compare columns, by the exact likelihood of this number of rows for scales, and of that
-# for a direction, which near rows tell.
-KERNEL, ROWS_OF_SCALES, ROWS_OF_ANGLE = "matern32", 500, 1000
+# The kernel that is learned to compare columns, by the exact likelihood of this number of rows for scales, which may be
+# many, and of that for gaps and directions.
+KERNEL, ROWS_OF_SCALES, ROWS_OF_OTHERS = "matern32", 500, 1000
 # A scale is tried where this share of the rows makes this share of the sum of squared deviations from the mean, of at
 # least this number of rows.
 FEW, MOST, FEWEST = 0.05, 0.5, 20
@@ -48,7 +48,7 @@ def adapted(
     settings : Settings
         For these coordinates.
     with_scales : bool
-        Whether columns of numbers may get a scale.
+        Whether columns of numbers may get a scale, and gaps no mark.
     straight : iterable of int
         Columns that get none, because they have a slope in a trend.
 
@@ -59,17 +59,18 @@ def adapted(
     """
     before, values = columns, columns.values(rows.X)
     deviations = np.where(rows.Y.std(axis=0) > 0.0, rows.Y.std(axis=0), 1.0)
-    comparison = Comparison(values, rows.with_targets((rows.Y - rows.means) / deviations), settings)
+    trials = ColumnTrials(values, rows.with_targets((rows.Y - rows.means) / deviations), settings)
     if with_scales and len(rows) >= FEWEST:
-        columns = with_likely_scales(columns, comparison, set(straight))
+        columns = with_likely_marks(with_likely_scales(columns, trials, set(straight)), trials)
     if OnTurnedAxes() in columns.kinds:
-        columns = with_likely_angle(columns, comparison)
+        columns = with_likely_angle(columns, trials)
     if columns is not before:
         rows = replace(rows, X=columns.coordinates(values))
+        settings = replace(settings, groups=columns.groups.tolist(), categories=columns.categories.tolist())
     return with_effects(columns, rows, settings)
 
 
-class Comparison:
+class ColumnTrials:
     """The likelihoods of the same rows with columns that became one thing or another.
 
     Parameters
@@ -91,11 +92,9 @@ class Comparison:
         drawn = self._order[np.random.default_rng(0).permutation(len(self.rows))[:n_rows]]
         some = np.union1d(drawn, index).astype(np.intp)
         rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
-        settings = replace(self._settings, max_learning_rows=len(some))
+        settings = replace(self._settings, max_learning_rows=len(some), groups=columns.groups.tolist())
         try:
-            with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what is to be warned about, all rows say
-                return learn_rows(rows, settings, np.random.default_rng(0))
+            return learn_rows(rows, settings, np.random.default_rng(0))
         except InputError:
             return None
 
@@ -103,23 +102,25 @@ class Comparison:
     def _order(self) -> Indices:
         return steady_order(self.rows)
 
-    def log_likelihood(self, columns: Columns, n_rows: int, index: Sequence[int] = ()) -> float:
-        """Return the likelihood in nats; minus infinity where nothing can be learned."""
-        learned = self.learned(columns, n_rows, index)
-        return -math.inf if learned is None else learned.log_marginal_likelihood
+    def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
+        """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned."""
+        with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is to be warned about, all rows say
+            learned = parallel_map(lambda columns: self.learned(columns, n_rows, index), candidates)
+        return [-math.inf if one is None else one.log_marginal_likelihood for one in learned]
 
 
-def with_likely_scales(columns: Columns, comparison: Comparison, straight: set[int]) -> Columns:
+def with_likely_scales(columns: Columns, trials: ColumnTrials, straight: set[int]) -> Columns:
     """Return columns with a scale for each of those that the target asks for.
 
     Parameters
     ----------
     columns : Columns
-    comparison : Comparison
+    trials : ColumnTrials
     straight : set of int
         Columns that get no scale.
     """
-    values = comparison.values
+    values = trials.values
     heavy = [j for j in columns.as_they_are if j not in straight and has_heavy_tails(values[:, j])]
     if not heavy:
         return columns
@@ -128,10 +129,8 @@ def with_likely_scales(columns: Columns, comparison: Comparison, straight: set[i
     tried = [(j, scale) for j in heavy for scale in _scales(values[:, j])]
     STAGES.info("trying scales for %d columns with heavy tails", len(heavy))
     candidates = [columns, *(columns.on_scale(values, {j: scale}) for j, scale in tried)]
-    before, *after = parallel_map(
-        lambda candidate: comparison.log_likelihood(candidate, ROWS_OF_SCALES, extremes), candidates
-    )
-    least, best = before + EVIDENCE + math.log(len(tried)), dict[int, tuple[float, Scale]]()
+    before, *after = trials.log_likelihoods(candidates, ROWS_OF_SCALES, extremes)
+    least, best = before + EVIDENCE + math.log(len(tried)), dict[int, tuple[float, AsinhScale]]()
     for (j, scale), value in zip(tried, after, strict=True):
         if value > max(least, best.get(j, (least, scale))[0]):
             best[j] = value, scale
@@ -155,27 +154,42 @@ def has_heavy_tails(values: Floats) -> bool:
     return bool(low < high and squares[-math.ceil(FEW * len(squares)) :].sum() > MOST * squares.sum())
 
 
-def _scales(values: Floats) -> list[Scale]:
+def _scales(values: Floats) -> list[AsinhScale]:
     """Return the scales that a column may have."""
     known = values[np.isfinite(values)]
-    return [Scale.of(name, known) for name in (("log", "asinh") if known.min() >= 0.0 else ("asinh",))]
+    return [AsinhScale.of(name, known) for name in (("log", "asinh") if known.min() >= 0.0 else ("asinh",))]
 
 
-def with_likely_angle(columns: Columns, comparison: Comparison) -> Columns:
+def with_likely_marks(columns: Columns, trials: ColumnTrials) -> Columns:
+    """Return columns whose filled gaps are marked, or not, whichever is likelier."""
+    unmarked = columns.unmarked()
+    if unmarked is columns:
+        return columns
+    STAGES.info("comparing marked gaps with others")
+    marked, without = trials.log_likelihoods([columns, unmarked], ROWS_OF_OTHERS)
+    return unmarked if without > marked else columns
+
+
+def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
     """Return columns whose turned axes are along and across the direction in which the target changes least."""
     place = next(number for number, one in enumerate(columns.kinds) if isinstance(one, OnTurnedAxes))
 
     def at(angle: float) -> Columns:
         return columns.with_kind(place, OnTurnedAxes(angle % 180.0))
 
-    def cost(angle: float) -> float:
-        return -comparison.log_likelihood(at(angle), ROWS_OF_ANGLE)
+    def costs(*angles: float) -> list[float]:
+        return [-value for value in trials.log_likelihoods(list(map(at, angles)), ROWS_OF_OTHERS)]
 
     STAGES.info("looking for the direction of the longer lengthscale")
-    first = float(ANGLES[np.argmin(parallel_map(cost, ANGLES.tolist()))])
+    first = float(ANGLES[np.argmin(costs(*ANGLES))])
     step = float(ANGLES[1])
-    best = minimize_scalar(cost, bounds=(first - step, first + step), method="bounded", options={"xatol": PRECISION})
-    learned = comparison.learned(at(best.x), ROWS_OF_ANGLE)
+    best = minimize_scalar(
+        lambda angle: costs(angle)[0],
+        bounds=(first - step, first + step),
+        method="bounded",
+        options={"xatol": PRECISION},
+    )
+    learned = trials.learned(at(best.x), ROWS_OF_OTHERS)
     if learned is None:
         return columns
     along, across = learned.kernel.metric(2)

@@ -21,7 +21,7 @@ LEAST = 0.01
 
 
 @dataclass(frozen=True)
-class Scale:
+class AsinhScale:
     """The monotone function asinh((x − center)/width): linear within a width of the center, logarithmic beyond.
 
     Attributes
@@ -35,9 +35,9 @@ class Scale:
     Examples
     --------
     >>> import numpy as np
-    >>> from lmgp.columns.numbers import Scale
+    >>> from lmgp.columns.numbers import AsinhScale
     >>> incomes = np.array([20e3, 30e3, 40e3, 50e3, 9e6])
-    >>> scale = Scale.of("asinh", incomes)
+    >>> scale = AsinhScale.of("asinh", incomes)
     >>> scale(incomes).round(1)
     array([-1.1, -0.6,  0. ,  0.6,  7.1])
     """
@@ -81,7 +81,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Numbers(Column):
-    """A column of numbers. Where some of the training rows lack it, a second coordinate marks these rows.
+    """A column of numbers. Where some of the training rows lack it, a second coordinate may mark these rows.
 
     A missing number is what the other numbers of the row let expect, see `lmgp.columns.gaps`, and the mark is its
     standard deviation, which shares the lengthscale of the column: squared distances to this row are what they are on
@@ -91,16 +91,19 @@ class Numbers(Column):
     ----------
     n_missing : int
         Of the training rows.
-    scale : Scale or None
+    scale : AsinhScale or None
         None where numbers stay as they are.
     is_given : bool
         Whether this was asked for.
+    is_marked : bool
+        Whether gaps are marked, where there are some.
     """
 
     kind: ClassVar = "numbers"
     n_missing: int = 0
-    scale: Scale | None = None
+    scale: AsinhScale | None = None
     is_given: bool = False
+    is_marked: bool = True
 
     @classmethod
     def of(cls, column: "pandas.Series", which: str, scale: str | None, is_given: bool) -> Self:
@@ -108,7 +111,7 @@ class Numbers(Column):
         values = numbers_of(column)
         known = values[np.isfinite(values)]
         try:
-            fitted = None if scale is None else Scale.of(scale, known)
+            fitted = None if scale is None else AsinhScale.of(scale, known)
         except InputError as error:
             raise InputError(f"{which}: {error}") from None
         return cls(int(np.isnan(values).sum()), fitted, is_given)
@@ -119,7 +122,7 @@ class Numbers(Column):
 
     @property
     def n_coordinates(self) -> int:
-        return 2 if self.n_missing else 1
+        return 2 if self.n_missing and self.is_marked else 1
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
         return numbers_of(column)
@@ -130,7 +133,7 @@ class Numbers(Column):
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         """Return the coordinates of values on the scale of the column, without gaps."""
-        return np.hstack((values, deviations) if self.n_missing else (values,))
+        return np.hstack((values, deviations)[: self.n_coordinates])
 
     def values(self, coordinates: Floats) -> Floats:
         missing, number = coordinates[:, 1:].any(axis=1), coordinates[:, 0]
@@ -146,8 +149,10 @@ class Numbers(Column):
     @property
     def told(self) -> str:
         scale = "" if self.scale is None else f" {self.scale}"
-        lacked = f", missing in {self.n_missing:,} rows: filled by the other numbers, and marked"
-        return f"{self.kind}{scale}{lacked * bool(self.n_missing)}"
+        if not self.n_missing:
+            return f"{self.kind}{scale}"
+        marked = ", and marked" * self.is_marked
+        return f"{self.kind}{scale}, missing in {self.n_missing:,} rows: filled by the other numbers{marked}"
 
 
 def numbers_of(column: "pandas.Series") -> Floats:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place(Column):
+class TwoColumns(Column):
     """Two columns of numbers, of which none may be missing."""
 
     n_inputs: ClassVar = 2
@@ -37,7 +37,7 @@ class Place(Column):
 
 
 @dataclass(frozen=True)
-class OnSphere(Place):
+class OnSphere(TwoColumns):
     """Longitude and latitude in degrees: points in three dimensions, in km, that share a lengthscale."""
 
     kind: ClassVar = "places on the sphere, as x, y and z in km"
@@ -62,7 +62,7 @@ class OnSphere(Place):
 
 
 @dataclass(frozen=True)
-class OnTurnedAxes(Place):
+class OnTurnedAxes(TwoColumns):
     """Two columns of one unit, seen along and across a direction, which each have a lengthscale.
 
     Attributes

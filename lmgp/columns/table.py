@@ -14,7 +14,7 @@ from lmgp.columns.base import Column
 from lmgp.columns.categories import MOST_LEVELS, Categories, ManyCategories
 from lmgp.columns.dates import Dates
 from lmgp.columns.gaps import Gaps
-from lmgp.columns.numbers import Numbers, Scale
+from lmgp.columns.numbers import AsinhScale, Numbers
 from lmgp.columns.places import OnSphere, OnTurnedAxes
 from lmgp.data import Floats, Indices
 from lmgp.errors import ColumnWarning, InputError
@@ -291,7 +291,7 @@ class Columns:
         """Return the columns with another one at a place."""
         return replace(self, kinds=(*self.kinds[:place], kind, *self.kinds[place + 1 :]))
 
-    def on_scale(self, values: Floats, scales: Mapping[int, Scale]) -> Self:
+    def on_scale(self, values: Floats, scales: Mapping[int, AsinhScale]) -> Self:
         """Return the columns with scales for some columns of numbers, of values of shape (n, d)."""
         if not scales:
             return self
@@ -301,6 +301,14 @@ class Columns:
         )
         changed = replace(self, kinds=kinds)
         return changed if self.gaps is None else changed.with_gaps(values)
+
+    def unmarked(self) -> Self:
+        """Return the columns with gaps that are filled, and not marked."""
+        marked = [isinstance(one, Numbers) and one.n_coordinates > 1 for one in self.kinds]
+        if not any(marked):
+            return self
+        pairs = zip(marked, self.kinds, strict=True)
+        return replace(self, kinds=tuple(replace(one, is_marked=False) if of else one for of, one in pairs))
 
     def with_effects(self, place: int, means: Floats, deviations: Floats) -> Self:
         """Return the columns with the effects of one of many categories, and those of a category without rows."""

@@ -110,7 +110,7 @@ TAGS = {
     "columns": "columns.table.Columns",
     "gaps": "columns.gaps.Gaps",
     "numbers-column": "columns.numbers.Numbers",
-    "column-scale": "columns.numbers.Scale",
+    "column-scale": "columns.numbers.AsinhScale",
     "categories-column": "columns.categories.Categories",
     "many-categories-column": "columns.categories.ManyCategories",
     "dates-column": "columns.dates.Dates",

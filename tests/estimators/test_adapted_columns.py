@@ -9,8 +9,11 @@ import pytest
 
 from lmgp import GaussianKernel, GPRegressor, MaternKernel, load
 from lmgp.columns.adapted import has_heavy_tails
-from lmgp.columns.numbers import Scale
+from lmgp.columns.numbers import AsinhScale
+from lmgp.columns.table import Columns, Reading
+from lmgp.data import Rows
 from lmgp.errors import InputError, OutlierWarning
+from lmgp.learning.engine import Settings, learn_rows
 
 RNG = np.random.default_rng(0)
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.5), "noise_variance": 0.1, "noise": "normal"}
@@ -20,7 +23,7 @@ LEARNED: dict[str, Any] = {"kernel": "matern32", "noise": "normal", "random_stat
 @pytest.mark.parametrize("name", ["log", "asinh"])
 def test_scales_grow_and_have_an_inverse(name: str) -> None:
     values = np.exp(2.0 * RNG.normal(size=500))
-    scale = Scale.of(name, values)
+    scale = AsinhScale.of(name, values)
     order = np.sort(values)
     assert np.all(np.diff(scale(order)) > 0.0)
     np.testing.assert_allclose(scale.inverse(scale(values)), values, rtol=1e-10)
@@ -28,7 +31,7 @@ def test_scales_grow_and_have_an_inverse(name: str) -> None:
 
 def test_a_logarithmic_scale_is_one_above_its_width_and_goes_on_below_zero() -> None:
     values = np.exp(2.0 * RNG.normal(size=5000))
-    scale = Scale.of("log", values)
+    scale = AsinhScale.of("log", values)
     assert scale.width == pytest.approx(np.quantile(values, 0.01))
     large = values[values > 10.0 * scale.width]
     np.testing.assert_allclose(np.diff(scale(large)), np.diff(np.log(large)), atol=0.01)
@@ -37,7 +40,7 @@ def test_a_logarithmic_scale_is_one_above_its_width_and_goes_on_below_zero() -> 
 
 def test_a_scale_with_two_ends_is_linear_within_the_middle_half() -> None:
     values = RNG.standard_t(2, 5000) * 3.0 + 7.0
-    scale = Scale.of("asinh", values)
+    scale = AsinhScale.of("asinh", values)
     low, high = np.quantile(values, (0.25, 0.75))
     assert scale.center == pytest.approx(np.median(values))
     assert scale.width == pytest.approx((high - low) / 1.349)
@@ -85,7 +88,7 @@ def test_a_logarithm_is_found_and_told_and_kept_in_files(tmp_path: Any) -> None:
 
 def test_a_scale_that_is_asked_for_is_that_of_the_column() -> None:
     X, y = skewed()
-    scale = Scale.of("log", X["income"].to_numpy())
+    scale = AsinhScale.of("log", X["income"].to_numpy())
     asked = GPRegressor(columns={"income": "log"}, **GIVEN).fit(X, y)
     by_hand = GPRegressor(**GIVEN).fit(X.assign(income=scale(X["income"].to_numpy())), y)
     np.testing.assert_allclose(
@@ -131,6 +134,36 @@ def test_columns_with_a_slope_that_was_asked_for_stay_straight() -> None:
     for trend in ("linear", ["income"]):
         model = GPRegressor(trend=trend, **LEARNED).fit(X, y)
         assert model.columns_ is None
+
+
+# ---------------------------------------------------------------------------------------------------------------- gaps
+
+
+def gappy(share: float, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, n_columns))
+    y = np.sin(2.0 * X[:, 0]) + X[:, 1:].sum(axis=1) / n_columns + 0.1 * rng.normal(size=300)
+    return np.where(rng.random(X.shape) < share, np.nan, X), y
+
+
+@pytest.mark.parametrize(("share", "n_columns", "marked"), [(0.1, 2, True), (0.6, 6, False)])
+def test_gaps_are_marked_where_that_is_likelier(share: float, n_columns: int, marked: bool) -> None:
+    X, y = gappy(share, n_columns)
+    model = GPRegressor(missing="impute", **LEARNED).fit(X, y)
+    assert ("and marked" in str(model.columns_)) is marked
+    columns = Columns.of(X, Reading(missing="impute"), 1)
+    assert columns is not None
+    values = columns.checked(X, np.asarray, 1)
+    likelihoods = [
+        learn_rows(
+            Rows(one.coordinates(values), (y - y.mean()) / y.std()),
+            Settings("matern32", likelihood="exact", groups=one.groups.tolist()),
+            np.random.default_rng(0),
+        ).log_marginal_likelihood
+        for one in (columns, columns.unmarked())
+    ]
+    assert (likelihoods[0] > likelihoods[1]) is marked
+    assert np.isfinite(model.predict(X)).all()
 
 
 # ----------------------------------------------------------------------------------------------------------- direction
