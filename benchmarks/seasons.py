@@ -1,20 +1,30 @@
 """Seasons: how well named kernels predict 40 months after 120, beside the kernel that the series are drawn from.
 
-    python benchmarks/seasons.py [--series 20]
+And the CO₂ at Mauna Loa, monthly means of the record in statsmodels: 40 months after each of eight ends, by
+`GPRegressor()` of the dates, and by scikit-learn's Gaussian process with the kernel that its documentation composes for
+this record.
+
+    pip install statsmodels
+    python benchmarks/seasons.py [--series 20] [--tables runs co2]
     python benchmarks/seasons.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/seasons.json, and the table in docs/learning.md.
+Writes benchmarks/results/seasons.json, and the tables in docs/learning.md.
 """
 
 import argparse
 import json
 
 import numpy as np
+import pandas as pd
 from common import RESULTS, timed, write, write_table
+from scipy.stats import norm
 
 N, N_TRAIN, NOISE = 160, 120, 0.3
 NAMES = ("matern52+matern32*periodic", "linear+matern32*periodic", "matern52", "auto")
 TRUE = "the kernel they are drawn from"
+# The months at whose ends the record is cut, and how many of them are predicted.
+ENDS, AHEAD = range(241, 522, 40), 40
+METHODS = {"lmgp": "`GPRegressor()` of the dates", "sklearn": "scikit-learn, the composed kernel"}
 
 
 def run(number):
@@ -43,9 +53,52 @@ def run(number):
         }
 
 
-def write_page():
-    """Put the table into the page, between its marks."""
-    runs = json.loads((RESULTS / "seasons.json").read_text())["runs"]
+def of_co2(end):
+    """Score both for one end of the record, in months."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, RationalQuadratic, WhiteKernel
+    from statsmodels.datasets import co2
+
+    from lmgp import GPRegressor
+
+    record = co2.load_pandas().data["co2"].resample("MS").mean().dropna()
+    dates, y = pd.DataFrame({"date": record.index}), record.to_numpy()
+    years = (record.index.year + record.index.month / 12.0).to_numpy()[:, None]
+    trend, season = 50.0**2 * RBF(50.0), RBF(100.0) * ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
+    short = 0.5**2 * RationalQuadratic(1.0, 1.0) + 0.1**2 * RBF(0.1) + WhiteKernel(0.1**2, (1e-5, 1e5))
+    train, test = slice(0, end - AHEAD), slice(end - AHEAD, end)
+
+    def of_sklearn():
+        model = GaussianProcessRegressor(trend + 2.0**2 * season + short).fit(years[train], y[train] - y[train].mean())
+        mean, std = model.predict(years[test], return_std=True)
+        return norm(mean + y[train].mean(), std)
+
+    def of_lmgp():
+        return GPRegressor(random_state=0).fit(dates[train], y[train]).predict_distribution(dates[test])
+
+    for method, predict in (("lmgp", of_lmgp), ("sklearn", of_sklearn)):
+        seconds, predicted = timed(predict)
+        yield {
+            "end": end,
+            "method": method,
+            "rmse": float(np.sqrt(np.mean(np.square(predicted.mean() - y[test])))),
+            "nlpd": float(-predicted.logpdf(y[test]).mean()),
+            "seconds": round(seconds, 2),
+        }
+
+
+def write_pages():
+    """Put the tables into the page, between their marks."""
+    results = json.loads((RESULTS / "seasons.json").read_text())
+    if "co2" in results:
+        lines = ["| | RMSE in ppm | NLPD | RMSE, last end | NLPD, last end |", "|---|---:|---:|---:|---:|"]
+        for method, name in METHODS.items():
+            some = [run for run in results["co2"] if run["method"] == method]
+            last = next(run for run in some if run["end"] == max(ENDS))
+            told = [np.mean([run[score] for run in some]) for score in ("rmse", "nlpd")] + [last["rmse"], last["nlpd"]]
+            lines.append(f"| {name} | {' | '.join(f'{value:.2f}' for value in told)} |")
+        write_table("learning.md", "co2", lines)
+    runs = results["runs"]
     lines = ["| kernel | RMSE | NLPD | within 95% |", "|---|---:|---:|---:|"]
     for name in (TRUE, *NAMES):
         of_name = [one for one in runs if one["kernel"] == name]
@@ -58,7 +111,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--series", type=int, default=20)
     parser.add_argument("--redraw", action="store_true")
+    parser.add_argument("--tables", nargs="+", choices=("runs", "co2"), default=["runs", "co2"])
     args = parser.parse_args()
-    if not args.redraw:
-        write("seasons", {"runs": [one for number in range(args.series) for one in run(number)]})
-    write_page()
+    measured = {"runs": (run, range(args.series)), "co2": (of_co2, ENDS)}
+    for table in [] if args.redraw else args.tables:
+        measure, cases = measured[table]
+        write("seasons", {table: [one for case in cases for one in measure(case)]})
+    write_pages()
