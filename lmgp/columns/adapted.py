@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from lmgp.columns.dates import Dates
 from lmgp.columns.effects import with_effects
 from lmgp.columns.numbers import AsinhScale
 from lmgp.columns.places import OnTurnedAxes
@@ -17,6 +18,7 @@ from lmgp.columns.table import Columns
 from lmgp.data import Floats, Indices, Rows
 from lmgp.errors import InputError
 from lmgp.learning.engine import Settings, learn_rows
+from lmgp.learning.periods import APART, likely_periods
 from lmgp.learning.record import Learned
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.parallel import parallel_map
@@ -31,6 +33,8 @@ FEW, MOST, FEWEST = 0.05, 0.5, 20
 # It is taken if it gains this number of nats, which is very strong evidence by Kass and Raftery (1995), beyond the
 # logarithm of the number of scales that were tried.
 EVIDENCE = 5.0
+# A period of the calendar explains this number of its harmonics.
+HARMONICS = range(1, 5)
 # Directions are compared in steps of 15 degrees, and then to a tenth of a degree.
 ANGLES, PRECISION = np.arange(0.0, 90.0, 15.0), 0.1
 
@@ -48,7 +52,7 @@ def adapted(
     settings : Settings
         For these coordinates.
     with_scales : bool
-        Whether columns of numbers may get a scale, and gaps no mark.
+        Whether columns of numbers may get a scale, gaps no mark, and dates a period of their own.
     straight : iterable of int
         Columns that get none, because they have a slope in a trend.
 
@@ -61,7 +65,8 @@ def adapted(
     deviations = np.where(rows.Y.std(axis=0) > 0.0, rows.Y.std(axis=0), 1.0)
     trials = ColumnTrials(values, rows.with_targets((rows.Y - rows.means) / deviations), settings)
     if with_scales and len(rows) >= FEWEST:
-        columns = with_likely_marks(with_likely_scales(columns, trials, set(straight)), trials)
+        columns = with_likely_scales(columns, trials, set(straight))
+        columns = with_likely_periods(with_likely_marks(columns, trials), trials)
     if OnTurnedAxes() in columns.kinds:
         columns = with_likely_angle(columns, trials)
     if columns is not before:
@@ -168,6 +173,29 @@ def with_likely_marks(columns: Columns, trials: ColumnTrials) -> Columns:
     STAGES.info("comparing marked gaps with others")
     marked, without = trials.log_likelihoods([columns, unmarked], ROWS_OF_OTHERS)
     return unmarked if without > marked else columns
+
+
+def with_likely_periods(columns: Columns, trials: ColumnTrials) -> Columns:
+    """Return columns of dates with a period that is none of the calendar, where the target has one."""
+    for place, (dates, (j, *_)) in enumerate(zip(columns.kinds, columns.index, strict=True)):
+        if not isinstance(dates, Dates):
+            continue
+        days = trials.values[:, [j]]
+        extent = float(np.ptp(days))
+        # The harmonics of a period are functions of it.
+        known = [extent / period * harmonic for period in dates.days_of_periods for harmonic in HARMONICS]
+        likely: list[float] = likely_periods(replace(trials.rows, X=days))[:, 0].tolist() if extent > 0.0 else []
+        tried = [period for period in likely if all(abs(extent / period - cycles) >= APART for cycles in known)]
+        candidates = [replace(dates, others=(period,)) for period in tried]
+        if not candidates:
+            continue
+        STAGES.info("trying %d periods that are none of the calendar", len(tried))
+        others = [columns.with_kind(place, candidate) for candidate in candidates]
+        before, *after = trials.log_likelihoods([columns, *others], ROWS_OF_OTHERS)
+        best = int(np.argmax(after))
+        if after[best] > before + EVIDENCE + math.log(len(tried)):
+            columns = others[best]
+    return columns
 
 
 def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:

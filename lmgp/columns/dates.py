@@ -32,11 +32,14 @@ class Dates(Column):
         In ISO 8601: from where days are counted.
     periods : tuple of str
         Of `PERIODS`.
+    others : tuple of float
+        Further periods, in days, that the target has.
     """
 
     kind: ClassVar = "dates"
     first: str
     periods: tuple[str, ...] = ()
+    others: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, column: "pandas.Series", which: str) -> Self:
@@ -54,7 +57,12 @@ class Dates(Column):
 
     @property
     def n_coordinates(self) -> int:
-        return 1 + 2 * len(self.periods)
+        return 1 + 2 * len(self.days_of_periods)
+
+    @property
+    def days_of_periods(self) -> list[float]:
+        """The lengths of all periods, in days."""
+        return [*(PERIODS[period] for period in self.periods), *self.others]
 
     def read(self, column: "pandas.Series", which: str) -> Floats:
         days: Floats = (_times(column, which) - np.datetime64(self.first)) / DAY
@@ -62,7 +70,7 @@ class Dates(Column):
 
     def coordinates(self, values: Floats, deviations: Floats) -> Floats:
         days = values[:, 0]
-        turns = [2.0 * np.pi * days / PERIODS[period] for period in self.periods]
+        turns = [2.0 * np.pi * days / period for period in self.days_of_periods]
         return np.column_stack([days, *(of(turn) for turn in turns for of in (np.cos, np.sin))])
 
     def values(self, coordinates: Floats) -> Floats:
@@ -70,15 +78,19 @@ class Dates(Column):
 
     def coordinate_names(self, names: Sequence[str]) -> list[str]:
         (name,) = names
-        return [name, *(f"{name} in the {period}, {of}" for period in self.periods for of in ("cos", "sin"))]
+        return [name, *(f"{name} in the {period}, {of}" for period in self._named for of in ("cos", "sin"))]
+
+    @property
+    def _named(self) -> list[str]:
+        return [*self.periods, *(f"period of {period:.4g} days" for period in self.others)]
 
     @property
     def groups(self) -> list[int]:
-        return [0, *(1 + number // 2 for number in range(2 * len(self.periods)))]
+        return [0, *(1 + number // 2 for number in range(self.n_coordinates - 1))]
 
     @property
     def told(self) -> str:
-        within = f", and the time of the {' and of the '.join(self.periods)}" if self.periods else ""
+        within = f", and the time of the {' and of the '.join(self._named)}" if self._named else ""
         return f"{self.kind}, as days since {self.first.removesuffix('T00:00:00.000000')}{within}"
 
 

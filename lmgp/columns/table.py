@@ -304,11 +304,9 @@ class Columns:
 
     def unmarked(self) -> Self:
         """Return the columns with gaps that are filled, and not marked."""
-        marked = [isinstance(one, Numbers) and one.n_coordinates > 1 for one in self.kinds]
-        if not any(marked):
-            return self
-        pairs = zip(marked, self.kinds, strict=True)
-        return replace(self, kinds=tuple(replace(one, is_marked=False) if of else one for of, one in pairs))
+        kinds = tuple(replace(one, is_marked=False) if isinstance(one, Numbers) else one for one in self.kinds)
+        changed = replace(self, kinds=kinds)
+        return self if len(changed.groups) == len(self.groups) else changed
 
     def with_effects(self, place: int, means: Floats, deviations: Floats) -> Self:
         """Return the columns with the effects of one of many categories, and those of a category without rows."""

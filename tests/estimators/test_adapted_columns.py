@@ -166,6 +166,36 @@ def test_gaps_are_marked_where_that_is_likelier(share: float, n_columns: int, ma
     assert np.isfinite(model.predict(X)).all()
 
 
+# ------------------------------------------------------------------------------------------------------------- periods
+
+
+def tides(period: float | None, n: int = 500) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(4)
+    days = np.sort(rng.choice(900, n, replace=False))
+    season = np.cos(2.0 * np.pi * days / 365.2425) + 0.3 * np.sin(4.0 * np.pi * days / 365.2425)
+    y = season + (0.0 if period is None else np.sin(2.0 * np.pi * days / period))
+    return pd.DataFrame({"when": pd.Timestamp("2020-01-01") + pd.to_timedelta(days, unit="D")}), y
+
+
+def test_a_period_that_is_none_of_the_calendar_is_found_in_dates() -> None:
+    X, mean = tides(29.53)
+    y = mean + 0.2 * np.random.default_rng(0).normal(size=len(X))
+    model = GPRegressor(**LEARNED).fit(X[:400], y[:400])
+    assert model.columns_ is not None
+    (period,) = model.columns_.kinds[0].others
+    assert period == pytest.approx(29.53, rel=0.01)
+    assert "the time of the week and of the year and of the period of 29." in str(model.columns_)
+    assert np.sqrt(np.mean(np.square(model.predict(X[400:]) - mean[400:]))) < 0.35  # of amplitude 1
+
+
+def test_no_period_is_found_where_there_is_none() -> None:
+    X, mean = tides(None)
+    y = mean + 0.2 * np.random.default_rng(0).normal(size=len(X))
+    model = GPRegressor(**LEARNED).fit(X, y)
+    assert model.columns_ is not None
+    assert model.columns_.kinds[0].others == ()
+
+
 # ----------------------------------------------------------------------------------------------------------- direction
 
 
