@@ -220,5 +220,5 @@ def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
     learned = trials.learned(at(best.x), ROWS_OF_OTHERS)
     if learned is None:
         return columns
-    along, across = learned.kernel.metric(2)
+    along, across = learned.kernel.metric(len(columns.groups))[:2]  # a place comes first
     return at(best.x if along >= across else best.x + 90.0)

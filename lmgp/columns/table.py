@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pandas
 
 Missing = Literal["auto", "impute", "error"]
+Rotate = bool | Sequence[int | str]
 
 # What a column can be said to be.
 KINDS = "number", "log", "asinh", "category", "date"
@@ -47,7 +48,7 @@ class Reading:
     columns: "Mapping[Any, str] | Columns | None" = None
     missing: Missing = "auto"
     metric: Metric = None
-    rotate: bool = False
+    rotate: Rotate = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ class Columns:
         given = {} if reading.columns is None else reading.columns
         if isinstance(given, Columns):
             return given
-        plain = not given and reading.metric is None and not reading.rotate
+        plain = not given and reading.metric is None and reading.rotate is False
         table, crs = without_geometry(X) if has_geometry(X) else (X, None)
         frame = None if plain and _has_numbers_alone(table) else _frame(table)
         if frame is None:
@@ -133,9 +134,9 @@ class Columns:
         lacked = [label(frame, "X", j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
         if lacked and missing == "auto":
             warnings.warn(
-                f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, and "
-                "marked, a category is a level of its own (columns_ tells). missing='impute' allows this without a "
-                "word, and missing='error' refuses it (lmgp fit --drop leaves such rows out).",
+                f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, a "
+                "category is a level of its own (columns_ tells). missing='impute' allows this without a word, and "
+                "missing='error' refuses it (lmgp fit --drop leaves such rows out).",
                 ColumnWarning,
                 stacklevel=stacklevel + 1,
             )
@@ -155,6 +156,11 @@ class Columns:
         return cls(*_with_place([Numbers()] * n_inputs, named, metric, False), named or _unnamed(n_inputs))
 
     @property
+    def _pairs(self) -> list[tuple[tuple[int, ...], Column]]:
+        """What columns become, each with the columns of the table."""
+        return list(zip(self.index, self.kinds, strict=True))
+
+    @property
     def is_numeric(self) -> bool:
         """Whether all values are the finite numbers of the table."""
         return all(one.is_numeric for one in self.kinds)
@@ -167,8 +173,7 @@ class Columns:
     @property
     def _of_numbers(self) -> dict[int, Numbers]:
         """The columns of numbers."""
-        pairs = zip(self.index, self.kinds, strict=True)
-        return {index[0]: one for index, one in pairs if isinstance(one, Numbers)}
+        return {index[0]: one for index, one in self._pairs if isinstance(one, Numbers)}
 
     @property
     def as_they_are(self) -> list[int]:
@@ -236,7 +241,7 @@ class Columns:
 
     def _read(self, frame: Any, j: int) -> Floats:
         """Return the values of a column of a table."""
-        (one,) = (one for index, one in zip(self.index, self.kinds, strict=True) if j in index)
+        (one,) = (one for index, one in self._pairs if j in index)
         return one.read(frame.iloc[:, j], label(frame, "X", j))
 
     def coordinates(self, values: Floats) -> Floats:
@@ -244,8 +249,7 @@ class Columns:
         if self.is_plain:
             return values
         scaled, deviations = self._filled(values)
-        pairs = zip(self.index, self.kinds, strict=True)
-        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one in pairs])
+        return np.hstack([one.coordinates(scaled[:, index], deviations[:, index]) for index, one in self._pairs])
 
     def _filled(self, values: Floats) -> tuple[Floats, Floats]:
         """Return values with numbers on their scales, missing ones by expectation, and the deviations of these."""
@@ -269,8 +273,7 @@ class Columns:
 
     def named(self, *kinds: type[Column]) -> set[str]:
         """Return the names of the columns of some kinds."""
-        pairs = zip(self.index, self.kinds, strict=True)
-        return {self.names[j] for index, one in pairs if isinstance(one, kinds) for j in index}
+        return {self.names[j] for index, one in self._pairs if isinstance(one, kinds) for j in index}
 
     @property
     def unknown_effects(self) -> list[tuple[int, int, int]]:
@@ -297,7 +300,7 @@ class Columns:
             return self
         kinds = tuple(
             replace(one, scale=scales[index[0]]) if isinstance(one, Numbers) and index[0] in scales else one
-            for index, one in zip(self.index, self.kinds, strict=True)
+            for index, one in self._pairs
         )
         changed = replace(self, kinds=kinds)
         return changed if self.gaps is None else changed.with_gaps(values)
@@ -335,11 +338,8 @@ class Columns:
     @property
     def categories(self) -> Indices:
         """The coordinates of all categories."""
-        all_of = np.arange(self._ends[-1])
-        parts = [
-            all_of[a:b] for a, b, one in zip(self._starts, self._ends, self.kinds, strict=True) if one.exchangeable
-        ]
-        return np.concatenate([np.empty(0, dtype=np.intp), *parts])
+        exchangeable = [one.exchangeable for one in self.kinds]
+        return np.flatnonzero(np.repeat(exchangeable, [one.n_coordinates for one in self.kinds]))
 
     def check_slopes(self, trend: Iterable[int | str]) -> None:
         """Refuse a trend in columns of categories."""
@@ -356,8 +356,7 @@ class Columns:
     @property
     def coordinate_names(self) -> tuple[str, ...]:
         """The names of all coordinates."""
-        pairs = zip(self.index, self.kinds, strict=True)
-        return tuple(name for index, one in pairs for name in one.coordinate_names(self._names_of(index)))
+        return tuple(name for index, one in self._pairs for name in one.coordinate_names(self._names_of(index)))
 
     @property
     def groups(self) -> NDArray[np.intp]:
@@ -381,25 +380,33 @@ def columns_of(model: Any) -> Columns | None:
 
 
 def _with_place(
-    columns: Sequence[Column], names: Sequence[str] | None, metric: Metric, rotate: bool
+    columns: Sequence[Column], names: Sequence[str] | None, metric: Metric, rotate: Rotate
 ) -> tuple[tuple[Column, ...], tuple[tuple[int, ...], ...]]:
     """Put two columns that are a place together, before the others."""
     n_inputs = len(columns)
-    if rotate and (metric is not None or n_inputs != 2):
-        raise InputError(
-            "rotate=True turns the axes of two columns of one unit, such as metres east and north; got "
-            f"{'longitude and latitude' if metric is not None else f'X with {n_inputs} columns'}."
-        )
-    if metric is None and not rotate:
+    if metric is None and rotate is False:
         return tuple(columns), tuple((j,) for j in range(n_inputs))
-    places = (0, 1) if rotate else find_places(n_inputs, names)
+    places = find_places(n_inputs, names) if rotate is False else _turned(rotate, names, n_inputs, metric)
     for j in places:
         if not (isinstance(columns[j], Numbers) and columns[j].is_numeric):
             which = repr(names[j]) if names else j
             raise InputError(f"Column {which} of X is a part of a place, and must be numbers, none missing.")
     others = [j for j in range(n_inputs) if j not in places]
-    place = OnTurnedAxes() if rotate else OnSphere()
+    place = OnSphere() if rotate is False else OnTurnedAxes()
     return (place, *(columns[j] for j in others)), (places, *((j,) for j in others))
+
+
+def _turned(rotate: Rotate, names: Sequence[str] | None, n_inputs: int, metric: Metric) -> tuple[int, int]:
+    """Return the two columns whose axes are turned."""
+    listed = range(n_inputs) if isinstance(rotate, bool) else rotate
+    if metric is not None or len(listed) != 2:
+        got = "longitude and latitude" if metric is not None else f"{len(listed)} columns"
+        raise InputError(
+            f"rotate turns the axes of two columns of one unit, such as metres east and north; got {got}. Of more "
+            "columns name two, rotate=['east', 'north']."
+        )
+    first, second = column_index(listed, names, n_inputs, "rotate").tolist()
+    return first, second
 
 
 def _unnamed(n_inputs: int) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.columns.adapted import adapted
-from lmgp.columns.table import Columns, Missing, Reading
+from lmgp.columns.table import Columns, Missing, Reading, Rotate
 from lmgp.data import Floats, Rows, column_scales, generator
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
@@ -103,9 +103,10 @@ class GPRegressor(GaussianProcess):
         What becomes of missing values of X. "impute": a number is filled by what the other numbers of the row let
         expect, and marked by how sure that is, in a column of its own; a missing category is one more level. "auto"
         does so with a `ColumnWarning`.
-    rotate : bool, default=False
-        Whether the two columns of X, of one unit, are seen along and across a direction, which is learned: the
-        direction of the longer lengthscale of a field that is not the same in all directions.
+    rotate : bool or pair of int or str, default=False
+        Whether two columns of one unit are seen along and across a direction, which is learned: that of the longer
+        lengthscale of a field that is not the same in all directions. True: the two columns of X. Of more columns, the
+        two are listed, by name or index, and come first in the kernel.
     ard : bool or "auto", default="auto"
         Whether a learned kernel has one lengthscale a column; "auto" is True.
     average : bool or "auto", default="auto"
@@ -188,7 +189,7 @@ class GPRegressor(GaussianProcess):
         "columns": [Mapping, Columns, None],
         "missing": [StrOptions({"auto", "impute", "error"})],
         "metric": [StrOptions({"sphere"}), None],
-        "rotate": ["boolean"],
+        "rotate": ["boolean", "array-like"],
         "average": ["boolean", StrOptions({"auto"})],
     }
 
@@ -206,7 +207,7 @@ class GPRegressor(GaussianProcess):
     columns: Mapping[Any, str] | Columns | None = None
     missing: Missing = "auto"
     metric: Metric = None
-    rotate: bool = False
+    rotate: Rotate = False
     ard: Ard = "auto"
     noise: NoiseName = "auto"
     average: Average = "auto"
@@ -270,7 +271,8 @@ class GPRegressor(GaussianProcess):
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         if reset:
-            reading = Reading(self.columns, self.missing, self.metric, self.rotate)
+            rotate = bool(self.rotate) if np.ndim(self.rotate) == 0 else list(self.rotate)  # type: ignore[arg-type]
+            reading = Reading(self.columns, self.missing, self.metric, rotate)
             self._columns_read = Columns.of(X, reading, self._callers)
         read, targets = super()._read_pair, list[Floats]()
 

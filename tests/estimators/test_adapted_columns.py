@@ -222,12 +222,25 @@ def test_the_direction_of_the_longer_lengthscale_is_found(angle: float) -> None:
     assert errors[0] < 0.8 * errors[1]
 
 
+def test_turned_axes_stand_beside_other_columns() -> None:
+    X, f = field(20.0)
+    table = pd.DataFrame({"day": RNG.uniform(0.0, 3.0, len(X)), "east": X[:, 0], "north": X[:, 1]})
+    y = f + np.cos(table["day"]) + 0.1 * RNG.normal(size=len(X))
+    model = GPRegressor(rotate=["east", "north"], **LEARNED).fit(table[:500], y[:500])
+    assert model.columns_ is not None
+    assert model.columns_.kinds[0].angle == pytest.approx(20.0, abs=3.0)
+    assert model.columns_.coordinate_names[2] == "day"
+    assert model.score(table[500:], y[500:]) > 0.8
+
+
 def test_turned_axes_are_those_of_two_columns() -> None:
     X, y = field(20.0, 60)
-    message = r"rotate=True turns the axes of two columns of one unit, such as metres east and north; got "
-    with pytest.raises(InputError, match=f"{message}X with 3 columns"):
+    message = r"rotate turns the axes of two columns of one unit, such as metres east and north; got "
+    with pytest.raises(InputError, match=rf"{message}3 columns\. Of more columns name two"):
         GPRegressor(rotate=True).fit(np.column_stack((X, X[:, 0])), y)
     with pytest.raises(InputError, match=f"{message}longitude and latitude"):
         GPRegressor(rotate=True, metric="sphere").fit(X, y)
+    with pytest.raises(InputError, match=r"rotate: X has no column 'east'"):
+        GPRegressor(rotate=["east", "north"]).fit(pd.DataFrame(X, columns=["x", "y"]), y)
     with pytest.raises(InputError, match=r"Column 0 of X is a part of a place, and must be numbers, none missing"):
         GPRegressor(rotate=True).fit(np.where(np.arange(60)[:, None] == 3, [np.nan, 1.0], X), y)
