@@ -119,7 +119,7 @@ class TestSphere:
         points_km = np.column_stack((6371.0088 * points, df["height"]))
         for trend, inner, names in (
             (["height"], [3], ("height",)),
-            (["height", "lat"], [2, 3], ("z_km", "height")),
+            (["height", "lat"], [3, 2], ("height", "z_km")),
             ("linear", "linear", ("x_km", "y_km", "z_km", "height")),
         ):
             model = sphere(kernel=kernel, trend=trend).fit(df, y)
