@@ -4,6 +4,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from lmgp.columns.table import columns_of
 from lmgp.data import Floats
@@ -68,6 +69,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     >>> predict_areas(model, areas)["mean"].round(1).tolist()
     [0.7, 0.1]
     """
+    check_is_fitted(model)
     check_installed("geopandas", "areas")
     import geopandas
 

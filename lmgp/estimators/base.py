@@ -756,7 +756,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the columns of the trend, among those that the kernel sees; None of a constant."""
         names = getattr(self, "feature_names_in_", None)
         index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
-        return None if index is None else self._table.slopes(index)
+        if index is None:
+            return None
+        places = self._table.slopes(index)
+        return np.sort(places) if isinstance(self.trend, str) else places
 
     @property
     def _fitted_trend(self) -> TrendColumns:

@@ -7,8 +7,10 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+import geopandas
 import numpy as np
 import pytest
+import shapely
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
@@ -27,6 +29,7 @@ Case = tuple[Callable[[], Any], str]
 EXACT = lmgp.ExactGPRegressor(**GIVEN).fit(X, Y)
 SPECTRAL = SpectralGPRegressor(**GIVEN).fit(X, Y)
 SINC = datasets.load_dataset("sinc")
+SQUARE = geopandas.GeoSeries([shapely.box(0.0, 0.0, 1.0, 1.0)])
 AXES: dict[str, Any] = {"x0": (0.0, 1.0, 3), "x1": (0.0, 1.0, 3)}
 NO_PATH = r"A path is a str or a pathlib\.Path"
 
@@ -202,6 +205,16 @@ FUNCTIONS: dict[str, list[Case]] = {
     "lmgp.experiments.datasets.fetch": [
         (lambda: datasets.fetch(None), r"entry must be one of lmgp\.experiments\.datasets\.CATALOGUE.*; got None"),
         (lambda: datasets.fetch("yacht"), "got 'yacht'"),
+    ],
+    "lmgp.predict_areas": [
+        (
+            lambda: lmgp.predict_areas(EXACT, None),
+            "a GeoDataFrame or a GeoSeries of polygons; got a None",
+        ),
+        (lambda: lmgp.predict_areas(EXACT, geopandas.GeoSeries([None])), "Areas must be polygons; got None"),
+        (lambda: lmgp.predict_areas(EXACT, SQUARE, n_points=2.5), "n_points must be a positive integer; got 2.5"),
+        (lambda: lmgp.predict_areas(None, SQUARE), "not an estimator"),
+        (lambda: lmgp.predict_areas(lmgp.ExactGPRegressor(), SQUARE), "not fitted yet"),
     ],
     "lmgp.predict_grid": [
         (lambda: lmgp.predict_grid(None, {}), "not an estimator"),
