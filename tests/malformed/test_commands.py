@@ -58,7 +58,7 @@ TABLES: dict[str, tuple[bytes | str | None, str]] = {
 COMPRESSED = ("not compressed", "half of a compressed table")
 # Commands that read a table, each with the place of it. A table of predictions needs no target.
 OF_TABLES: dict[str, tuple[list[str], tuple[str, ...]]] = {
-    "fit": (["fit", "TABLE", "--target", "y", "--out", "new.lmgp"], ("a missing value",)),
+    "fit": (["fit", "TABLE", "--target", "y", "--out", "new.lmgp"], ("a missing value", "NA")),
     "predict": (["predict", "model.lmgp", "TABLE", "--out", "out.csv"], ("no target",)),
     "score": (["score", "model.lmgp", "TABLE", "--target", "y"], ()),
     "plot": (["plot", "model.lmgp", "TABLE", "--target", "y", "--out", "page.html"], ()),
