@@ -13,6 +13,7 @@ Writes benchmarks/results/seasons.json, and the tables in docs/learning.md.
 
 import argparse
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ NAMES = ("matern52+matern32*periodic", "linear+matern32*periodic", "matern52", "
 TRUE = "the kernel they are drawn from"
 # The months at whose ends the record is cut, and how many of them are predicted.
 ENDS, AHEAD = range(241, 522, 40), 40
-METHODS = {"lmgp": "`GPRegressor()` of the dates", "sklearn": "scikit-learn, the composed kernel"}
+OF_DATES, COMPOSED = "auto, of dates", "scikit-learn, the composed kernel"
+METHODS = {"lmgp": "`GPRegressor()` of the dates", "sklearn": COMPOSED}
 
 
 def run(number):
@@ -35,28 +37,47 @@ def run(number):
     X, rng = np.arange(float(N))[:, None], np.random.default_rng(number)
     drawn = np.linalg.cholesky(true(X) + 1e-9 * np.eye(N)) @ rng.standard_normal(N)
     y = drawn + NOISE * rng.standard_normal(N)
-    models = {TRUE: ExactGPRegressor(true, NOISE**2)}
-    models |= {name: GPRegressor(kernel=name, noise="normal", random_state=0) for name in NAMES}
-    for name, model in models.items():
-        center = 0.0 if name == TRUE else None
-        seconds, fitted = timed(lambda model=model, center=center: model.fit(X[:N_TRAIN], y[:N_TRAIN], center=center))
-        predicted = fitted.predict_distribution(X[N_TRAIN:])
-        periods = [float(one.value) for one in fitted.kernel_.parameters if one.kind == "period"]
-        yield {
-            "series": number,
-            "kernel": name,
-            "rmse": float(np.sqrt(np.mean(np.square(predicted.mean() - y[N_TRAIN:])))),
-            "nlpd": float(-predicted.logpdf(y[N_TRAIN:]).mean()),
-            "inside": float(np.mean(np.abs(predicted.cdf(y[N_TRAIN:]) - 0.5) <= 0.475)),
-            "periods": periods,
-            "seconds": round(seconds, 3),
-        }
+    dates = pd.DataFrame({"month": pd.date_range("2000-01-01", periods=N, freq="MS")})
+    fits = {TRUE: partial(predicted, ExactGPRegressor(true, NOISE**2), X, center=0.0)}
+    models = {name: GPRegressor(kernel=name, noise="normal", random_state=0) for name in NAMES}
+    fits |= {name: partial(predicted, model, X) for name, model in models.items()}
+    fits[OF_DATES] = partial(predicted, GPRegressor(noise="normal", random_state=0), dates)
+    fits[COMPOSED] = partial(composed, X / 12.0)
+    for name, fit in fits.items():
+        yield {"series": number, "kernel": name, **scored(fit, y, N_TRAIN, N)}
+
+
+def predicted(model, X, y, train, test, **options):
+    """Return the distributions that a model predicts."""
+    return model.fit(X[train], y[train], **options).predict_distribution(X[test])
+
+
+def composed(years, y, train, test):
+    """Return the distributions of scikit-learn's Gaussian process with the kernel of its documentation."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, RationalQuadratic, WhiteKernel
+
+    trend, season = 50.0**2 * RBF(50.0), RBF(100.0) * ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
+    short = 0.5**2 * RationalQuadratic(1.0, 1.0) + 0.1**2 * RBF(0.1) + WhiteKernel(0.1**2, (1e-5, 1e5))
+    model = GaussianProcessRegressor(trend + 2.0**2 * season + short).fit(years[train], y[train] - y[train].mean())
+    mean, std = model.predict(years[test], return_std=True)
+    return norm(mean + y[train].mean(), std)
+
+
+def scored(fit, y, start, end):
+    """Score the predictions of rows from `start` to `end`, by those before."""
+    seconds, found = timed(lambda: fit(y, slice(0, start), slice(start, end)))
+    test = y[start:end]
+    return {
+        "rmse": float(np.sqrt(np.mean(np.square(found.mean() - test)))),
+        "nlpd": float(-found.logpdf(test).mean()),
+        "inside": float(np.mean(np.abs(found.cdf(test) - 0.5) <= 0.475)),
+        "seconds": round(seconds, 3),
+    }
 
 
 def of_co2(end):
     """Score both for one end of the record, in months."""
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ExpSineSquared, RationalQuadratic, WhiteKernel
     from statsmodels.datasets import co2
 
     from lmgp import GPRegressor
@@ -64,27 +85,11 @@ def of_co2(end):
     record = co2.load_pandas().data["co2"].resample("MS").mean().dropna()
     dates, y = pd.DataFrame({"date": record.index}), record.to_numpy()
     years = (record.index.year + record.index.month / 12.0).to_numpy()[:, None]
-    trend, season = 50.0**2 * RBF(50.0), RBF(100.0) * ExpSineSquared(1.0, 1.0, periodicity_bounds="fixed")
-    short = 0.5**2 * RationalQuadratic(1.0, 1.0) + 0.1**2 * RBF(0.1) + WhiteKernel(0.1**2, (1e-5, 1e5))
-    train, test = slice(0, end - AHEAD), slice(end - AHEAD, end)
-
-    def of_sklearn():
-        model = GaussianProcessRegressor(trend + 2.0**2 * season + short).fit(years[train], y[train] - y[train].mean())
-        mean, std = model.predict(years[test], return_std=True)
-        return norm(mean + y[train].mean(), std)
-
-    def of_lmgp():
-        return GPRegressor(random_state=0).fit(dates[train], y[train]).predict_distribution(dates[test])
-
-    for method, predict in (("lmgp", of_lmgp), ("sklearn", of_sklearn)):
-        seconds, predicted = timed(predict)
-        yield {
-            "end": end,
-            "method": method,
-            "rmse": float(np.sqrt(np.mean(np.square(predicted.mean() - y[test])))),
-            "nlpd": float(-predicted.logpdf(y[test]).mean()),
-            "seconds": round(seconds, 2),
-        }
+    for method, fit in (
+        ("lmgp", partial(predicted, GPRegressor(random_state=0), dates)),
+        ("sklearn", partial(composed, years)),
+    ):
+        yield {"end": end, "method": method, **scored(fit, y, end - AHEAD, end)}
 
 
 def write_pages():
@@ -100,10 +105,10 @@ def write_pages():
         write_table("learning.md", "co2", lines)
     runs = results["runs"]
     lines = ["| kernel | RMSE | NLPD | within 95% |", "|---|---:|---:|---:|"]
-    for name in (TRUE, *NAMES):
+    for name in (TRUE, *NAMES, OF_DATES, COMPOSED):
         of_name = [one for one in runs if one["kernel"] == name]
         rmse, nlpd, inside = (np.mean([one[score] for one in of_name]) for score in ("rmse", "nlpd", "inside"))
-        lines.append(f"| {name if name == TRUE else f'`{name}`'} | {rmse:.2f} | {nlpd:.2f} | {100 * inside:.1f} |")
+        lines.append(f"| {f'`{name}`' if name in NAMES else name} | {rmse:.2f} | {nlpd:.2f} | {100 * inside:.1f} |")
     write_table("learning.md", "seasons", lines)
 
 
