@@ -30,8 +30,15 @@ FORMS = {
 }
 SPLITS = {"concrete": (0, 1, 2)}
 NEIGHBORS = 128
-# Their names stand below their points, which are near others.
-BELOW = "matern32", "matern12+gaussian", THREE
+# Where points are near others, how many points of type their names stand above or below.
+HEIGHTS = {
+    "matern32": -9,
+    "matern12+gaussian": 5,
+    "matern12+matern52": -4,
+    "matern52+gaussian": -13,
+    "the best of two sums": 5,
+    THREE: -10,
+}
 
 
 def rows_of(name, number, args):
@@ -85,8 +92,8 @@ def draw():
         for label, x, y in zip(FORMS, seconds, loss, strict=True):
             kind = "o" if label in SINGLE else "s" if label in PAIRS else "*" if label == THREE else "D"
             ax.plot(x, y, kind, color="C3" if label == THREE else "C0", markersize=12 if label == THREE else 7)
-            below, left = label in BELOW, x > 0.6 * max(seconds)
-            offset = (-8 if left else 10, -9 if below else 1)
+            left = x > 0.6 * max(seconds)
+            offset = (-8 if left else 10, HEIGHTS.get(label, 1))
             ax.annotate(label, (x, y), offset, textcoords="offset points", fontsize=10, ha="right" if left else "left")
         ax.set(xlabel="seconds to learn, mean over the sets", ylabel="nats a row behind the best form")
         ax.margins(x=0.1, y=0.12)
