@@ -144,7 +144,7 @@ def predict_grid(
             raise InputError("average_over is of the function: leave out include_noise and level.")
         steps = np.array([_step(name, grid[name]) if name in (across, up) else 0.0 for name in names])
         places = [names.index(name) for name in (across, up)]
-        parts = [averaged(model, rows, steps, places, average_over) for rows in grid_rows(grid, names)]
+        parts = [cell_averages(model, rows, steps, places, average_over) for rows in grid_rows(grid, names)]
     shape, dimensions = tuple(map(len, grid.values())), order
     coordinates: dict[str, Any] = {name: (name, points, _attributes(name)) for name, points in grid.items()}
     coordinates[up][2]["axis"], coordinates[across][2]["axis"] = "Y", "X"
@@ -342,7 +342,7 @@ def _values(name: str, axis: Any) -> Floats:
     return values
 
 
-def averaged(model: Any, rows: Floats, steps: Floats, places: Sequence[int], n: int) -> dict[str, Floats]:
+def cell_averages(model: Any, rows: Floats, steps: Floats, places: Sequence[int], n: int) -> dict[str, Floats]:
     """Average the function over cells around rows, from n × n points of each: `mean` and `std`, shape (m,)."""
     inside = (np.arange(n) + 0.5) / n - 0.5
     points = np.zeros((n * n, rows.shape[1]))

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lmgp.data import Floats
-    from lmgp.io.kinds import Kinds
 
 _LOG = logging.getLogger(__name__)
 
@@ -59,14 +58,11 @@ class RowsForModel(NamedTuple):
         The targets that were asked for.
     complete : ndarray of bool of shape (n,)
         Which rows lack nothing that the model needs.
-    kinds : Kinds
-        What the columns are.
     """
 
     X: Any
     y: "Floats"
     complete: "NDArray[bool_]"
-    kinds: "Kinds"
 
     def without_gaps(self) -> "tuple[Any, Floats]":
         """Return the complete rows, and say how many are left out."""
@@ -102,16 +98,16 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
 
     columns = columns_of(model)
     of_model = Columns.of_numbers(n_inputs, names) if columns is None else columns
-    filled = set[str]() if of_model.is_numeric else of_model.named(Numbers, Categories)
-    kinds = Kinds({*targets, *known} - of_model.named(Categories, Dates), filled)
+    filled = set[str]() if of_model.is_numeric else of_model.names_of(Numbers, Categories)
+    kinds = Kinds({*targets, *known} - of_model.names_of(Categories, Dates), filled)
     source, dialect = table_source(arguments.table), dialect_of(arguments)
     values, complete = read_table(
         source, choose, dialect, incomplete=arguments.drop, least=1, kinds=kinds if known else None
     )
-    if refused := kinds.dates - of_model.named(Dates):
+    if refused := kinds.dates - of_model.names_of(Dates):
         raise DatasetError(f"Column {min(refused)!r} of {arguments.table} has dates, where the model has numbers.")
     X, y = values[:, :n_inputs], values[:, n_inputs:]
-    return RowsForModel(kinds.frame(X, known) if known else X, y, complete, kinds)
+    return RowsForModel(kinds.frame(X, known) if known else X, y, complete)
 
 
 def complete_rows(values: "Floats", complete: "NDArray[bool_]") -> "Floats":

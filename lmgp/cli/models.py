@@ -127,10 +127,18 @@ def predict(arguments: argparse.Namespace) -> None:
         raise InputError("--average-over is of a --grid that is written as .nc or .tif.")
     if arguments.out != STANDARD:
         check_place(arguments.out)  # before the work
-    if suffix in GRIDS:
-        _check_grid_file(arguments, GRIDS[suffix])
     from lmgp.io.geometry import DRIVERS
     from lmgp.io.tables import write_table
+
+    if suffix in GRIDS and arguments.grid is None:
+        raise InputError(
+            f"{arguments.out}: netCDF files and GeoTIFF files are for a --grid; of a table name a .csv, .csv.gz or "
+            ".parquet file."
+        )
+    if suffix in GRIDS:
+        _check_package(arguments.out, GRIDS[suffix], "grids")
+    if suffix in DRIVERS:
+        _check_package(arguments.out, "geopandas", "files of geographic features")
 
     model, notes = loaded_model(arguments)
     if suffix in GRIDS:
@@ -147,34 +155,24 @@ def predict(arguments: argparse.Namespace) -> None:
         _LOG.info("wrote %d rows to %s", n_rows, arguments.out)
 
 
-def _check_grid_file(arguments: argparse.Namespace, package: str) -> None:
-    """Refuse a file of a grid that cannot be written."""
+def _check_package(out: str, package: str, what: str) -> None:
+    """Refuse a file that takes a package which is not installed."""
     from lmgp.io.geometry import check_installed
 
-    if arguments.grid is None:
-        raise InputError(
-            f"{arguments.out}: netCDF files and GeoTIFF files are for a --grid; of a table name a .csv, .csv.gz or "
-            ".parquet file."
-        )
     try:
-        check_installed(package, "grids")
+        check_installed(package, what)
     except ImportError as error:
-        raise OutputError(f"{arguments.out}: {error}") from None
+        raise OutputError(f"{out}: {error}") from None
 
 
 def _write_grid(model: Any, notes: dict[str, Any], arguments: argparse.Namespace, suffix: str) -> None:
     """Write what is predicted on a grid as netCDF or GeoTIFF."""
     from lmgp.grids import predict_grid, write_geotiff
 
-    cells = {"average_over": arguments.average_over} if arguments.average_over != 1 else {
-        "include_noise": not arguments.latent, "level": arguments.level, "method": arguments.method,
-    }  # fmt: skip
-    grid = predict_grid(
-        model,
-        _axes(arguments.grid),
-        **cells,
-        target=notes.get("target"),
-    )
+    options: dict[str, Any] = {"average_over": arguments.average_over}  # of the function, without intervals
+    if arguments.average_over == 1:
+        options = {"include_noise": not arguments.latent, "level": arguments.level, "method": arguments.method}
+    grid = predict_grid(model, _axes(arguments.grid), target=notes.get("target"), **options)
     if suffix == ".nc":
         with whole_file(arguments.out) as stream:
             # By way of memory: some versions close a stream that they are given.
@@ -190,13 +188,9 @@ def _write_points(model: Any, parts: "Iterator[dict[str, Floats]]", out: str) ->
 
     from lmgp.columns.table import columns_of
     from lmgp.grids import column_names, of_map
-    from lmgp.io.geometry import check_installed, with_geometry, write_features
+    from lmgp.io.geometry import with_geometry, write_features
     from lmgp.kernels.sphere import LATITUDES
 
-    try:
-        check_installed("geopandas", "files of geographic features")
-    except ImportError as error:
-        raise OutputError(f"{out}: {error}") from None
     columns, (across, up) = columns_of(model), of_map(None, None, column_names(model))
     crs = None if columns is None else columns.crs
     if crs is None and up.strip().lower() in LATITUDES:

@@ -20,6 +20,7 @@ from lmgp.errors import InputError
 from lmgp.learning.engine import Settings, learn_rows
 from lmgp.learning.periods import APART, likely_periods
 from lmgp.learning.record import Learned
+from lmgp.learning.trends import EVIDENCE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import STAGES, handled
@@ -30,9 +31,6 @@ KERNEL, ROWS_OF_SCALES, ROWS_OF_OTHERS = "matern32", 500, 1000
 # A scale is tried where this share of the rows makes this share of the sum of squared deviations from the mean, of at
 # least this number of rows.
 FEW, MOST, FEWEST = 0.05, 0.5, 20
-# It is taken if it gains this number of nats, which is very strong evidence by Kass and Raftery (1995), beyond the
-# logarithm of the number of scales that were tried.
-EVIDENCE = 5.0
 # A period of the calendar explains this number of its harmonics.
 HARMONICS = range(1, 5)
 # Directions are compared in steps of 15 degrees, and then to a tenth of a degree.
@@ -92,8 +90,18 @@ class ColumnTrials:
             settings, kernel=KERNEL, ard=True, noise_variance=None, likelihood="exact", average=False, categories=()
         )
 
-    def learned(self, columns: Columns, n_rows: int, index: Sequence[int] = ()) -> Learned | None:
-        """Learn a kernel from some rows, with those of `index`; None where nothing can be learned."""
+    def learned(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[Learned | None]:
+        """Learn a kernel for each candidate from some rows, with those of `index`; None where nothing can be."""
+        with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is to be warned about, all rows say
+            return parallel_map(lambda columns: self._learned(columns, n_rows, index), candidates)
+
+    def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
+        """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned."""
+        learned = self.learned(candidates, n_rows, index)
+        return [-math.inf if one is None else one.log_marginal_likelihood for one in learned]
+
+    def _learned(self, columns: Columns, n_rows: int, index: Sequence[int]) -> Learned | None:
         drawn = self._order[np.random.default_rng(0).permutation(len(self.rows))[:n_rows]]
         some = np.union1d(drawn, index).astype(np.intp)
         rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
@@ -107,16 +115,11 @@ class ColumnTrials:
     def _order(self) -> Indices:
         return steady_order(self.rows)
 
-    def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:
-        """Return the likelihood of each candidate in nats; minus infinity where nothing can be learned."""
-        with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is to be warned about, all rows say
-            learned = parallel_map(lambda columns: self.learned(columns, n_rows, index), candidates)
-        return [-math.inf if one is None else one.log_marginal_likelihood for one in learned]
-
 
 def with_likely_scales(columns: Columns, trials: ColumnTrials, straight: set[int]) -> Columns:
-    """Return columns with a scale for each of those that the target asks for.
+    """Return columns with a scale for each of those of which the likelihood gains the evidence that a trend needs.
+
+    Of several scales, the gain is to be larger by the logarithm of their number.
 
     Parameters
     ----------
@@ -217,7 +220,7 @@ def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
         method="bounded",
         options={"xatol": PRECISION},
     )
-    learned = trials.learned(at(best.x), ROWS_OF_OTHERS)
+    (learned,) = trials.learned([at(best.x)], ROWS_OF_OTHERS)
     if learned is None:
         return columns
     along, across = learned.kernel.metric(len(columns.groups))[:2]  # a place comes first

@@ -36,21 +36,7 @@ class Effects(NamedTuple):
 
 
 def with_effects(columns: Columns, rows: Rows, settings: Settings) -> tuple[Columns, Rows]:
-    """Estimate the effects of all columns of many categories, and put them into the rows.
-
-    Parameters
-    ----------
-    columns : Columns
-    rows : Rows
-        Training rows with the coordinates of these columns, and y as it is.
-    settings : Settings
-        For these coordinates.
-
-    Returns
-    -------
-    columns : Columns
-    rows : Rows
-        Whose effects are those of rows of other folds.
+    """Estimate the effects of all columns of many categories; training rows get those of rows of other folds.
 
     Raises
     ------

@@ -68,7 +68,8 @@ class OnTurnedAxes(TwoColumns):
     Attributes
     ----------
     angle : float
-        From the first column towards the second, in degrees: the direction along which the first lengthscale is.
+        From the first column towards the second, in degrees: the direction along which the first lengthscale is. It is
+        learned where it is 0.
     """
 
     kind: ClassVar = "places on turned axes"

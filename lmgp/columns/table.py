@@ -109,24 +109,22 @@ class Columns:
         frame = None if plain and _has_numbers_alone(table) else _frame(table)
         if frame is None:
             return None
-        named = tuple(str(name) for name in frame.columns)
-        names = named if hasattr(table, "columns") else None
-        kinds = _given_kinds(given, names, frame.shape[1])
+        n_inputs = frame.shape[1]
+        names = tuple(map(str, frame.columns)) if hasattr(table, "columns") else None
+        kinds = _given_kinds(given, names, n_inputs)
         columns = [
-            _column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), reading.missing)
-            for j in range(frame.shape[1])
+            _column(frame.iloc[:, j], label(frame, "X", j), kinds.get(j), reading.missing) for j in range(n_inputs)
         ]
         metric: Metric = "sphere" if crs is not None and crs.is_geographic else reading.metric
-        found = cls(*_with_place(columns, names, metric, reading.rotate), named if names else _unnamed(len(named)))
+        found = cls(*_with_place(columns, names, metric, reading.rotate), names or _unnamed(n_inputs))
         if crs is not None:
             found = replace(found, crs=crs.to_string())
         if found.is_plain and not given and table is X:
             return None
         found._tell(frame, columns, reading.missing, stacklevel + 1)
-        numbers = found._of_numbers
-        if found.is_numeric or not numbers:
+        if found.is_numeric or not found._of_numbers:
             return found
-        return found.with_gaps(np.column_stack([found._read(frame, j) for j in range(frame.shape[1])]))
+        return found.with_gaps(np.column_stack([found._read(frame, j) for j in range(n_inputs)]))
 
     @staticmethod
     def _tell(frame: Any, columns: Sequence[Column], missing: Missing, stacklevel: int) -> None:
@@ -271,7 +269,7 @@ class Columns:
             values[:, index] = one.values(part)
         return values
 
-    def named(self, *kinds: type[Column]) -> set[str]:
+    def names_of(self, *kinds: type[Column]) -> set[str]:
         """Return the names of the columns of some kinds."""
         return {self.names[j] for index, one in self._pairs if isinstance(one, kinds) for j in index}
 
@@ -350,13 +348,12 @@ class Columns:
                     "dates. Leave it out of trend; the kernel knows it."
                 )
 
-    def _names_of(self, index: Iterable[int]) -> list[str]:
-        return [self.names[j] for j in index]
-
     @property
     def coordinate_names(self) -> tuple[str, ...]:
         """The names of all coordinates."""
-        return tuple(name for index, one in self._pairs for name in one.coordinate_names(self._names_of(index)))
+        return tuple(
+            name for index, one in self._pairs for name in one.coordinate_names([self.names[j] for j in index])
+        )
 
     @property
     def groups(self) -> NDArray[np.intp]:
@@ -365,7 +362,7 @@ class Columns:
         return np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
 
     def __str__(self) -> str:
-        names = [", ".join(self._names_of(index)) for index in self.index]
+        names = [", ".join(self.names[j] for j in index) for index in self.index]
         width = max(map(len, names))
         return "\n".join(f"{name:{width}}  {one.told}" for name, one in zip(names, self.kinds, strict=True))
 
@@ -390,7 +387,11 @@ def _with_place(
     for j in places:
         if not (isinstance(columns[j], Numbers) and columns[j].is_numeric):
             which = repr(names[j]) if names else j
-            raise InputError(f"Column {which} of X is a part of a place, and must be numbers, none missing.")
+            got = columns[j].told.partition(":")[0]
+            raise InputError(
+                f"Column {which} of X is a part of a place, and must be numbers, none missing; got {got}. Leave rows "
+                "without a place out (lmgp fit --drop)."
+            )
     others = [j for j in range(n_inputs) if j not in places]
     place = OnSphere() if rotate is False else OnTurnedAxes()
     return (place, *(columns[j] for j in others)), (places, *((j,) for j in others))

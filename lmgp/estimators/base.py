@@ -40,9 +40,9 @@ from lmgp.distributions.tails import with_heavy_tails
 from lmgp.errors import ImplausibleMeanWarning, InputError
 from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
+from lmgp.estimators.long_periods import warn_of_long_periods
 from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
-from lmgp.estimators.records import warn_of_long_periods
 from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
@@ -752,10 +752,14 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         """Return the columns that the kernel sees, of columns as they come."""
         return self._table.coordinates(X)
 
+    def _trend_inputs(self) -> NDArray[np.intp] | None:
+        """Return the columns of X that have a slope in the trend that was asked for; None of a constant."""
+        names = getattr(self, "feature_names_in_", None)
+        return chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
+
     def _trend_columns(self) -> NDArray[np.intp] | None:
         """Return the columns of the trend, among those that the kernel sees; None of a constant."""
-        names = getattr(self, "feature_names_in_", None)
-        index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
+        index = self._trend_inputs()
         if index is None:
             return None
         places = self._table.slopes(index)

@@ -34,7 +34,7 @@ from lmgp.learning.trends import likely_trend, trend_pays
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
-from lmgp.posteriors.trend import CONSTANT_TREND, Trend, chosen_columns
+from lmgp.posteriors.trend import CONSTANT_TREND, Trend
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import Allowed, checked_methods
 from lmgp.selection.choose import choose
@@ -289,19 +289,11 @@ class GPRegressor(GaussianProcess):
         if isinstance(self.columns, Columns):  # of another model, which has decided
             return rows
         settings, learns = self._settings(rows.X.shape[1], CONSTANT_TREND), not isinstance(self.kernel, Kernel)
-        columns, rows = adapted(self._table, rows, settings, learns, self._straight)
+        straight = None if isinstance(self.trend, str) and self.trend == "auto" else self._trend_inputs()
+        columns, rows = adapted(self._table, rows, settings, learns, () if straight is None else straight)
         if not columns.is_plain:
             self._columns_read = columns
         return rows
-
-    @property
-    def _straight(self) -> NDArray[np.intp]:
-        """The columns that have a slope in a trend that was asked for."""
-        if isinstance(self.trend, str) and self.trend == "auto":
-            return np.empty(0, dtype=np.intp)
-        names = getattr(self, "feature_names_in_", None)
-        index = chosen_columns(self.trend, None if names is None else names.tolist(), self.n_features_in_)
-        return np.empty(0, dtype=np.intp) if index is None else index
 
     def _trend_columns(self) -> NDArray[np.intp] | None:
         if not isinstance(self.trend, str) and self._columns_read is not None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # Files of geographic features by their endings, and what writes them.
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".fgb": "FlatGeobuf"}
 # What the coordinates of points are called: in degrees, and in the units of a projection.
-DEGREES, METRES = ("longitude", "latitude"), ("x", "y")
+DEGREES, PROJECTED = ("longitude", "latitude"), ("x", "y")
 
 
 def check_installed(package: str, what: str) -> None:
@@ -58,7 +58,7 @@ def without_geometry(X: Any) -> "tuple[pandas.DataFrame, Any]":
         )
     if lacking := int((points.isna() | points.is_empty).sum()):
         raise InputError(f"{lacking:,} of {len(X):,} rows have no point: leave these rows out.")
-    across, up = DEGREES if points.crs is not None and points.crs.is_geographic else METRES
+    across, up = DEGREES if points.crs is not None and points.crs.is_geographic else PROJECTED
     places = pandas.DataFrame({across: points.x, up: points.y}, index=X.index)
     others = pandas.DataFrame(X).drop(columns=points.name) if X.ndim == 2 else pandas.DataFrame(index=X.index)
     if taken := [name for name in (across, up) if name in others.columns]:
@@ -81,7 +81,7 @@ def refuse_other_system(system: Any, of_training: str | None) -> None:
 def place_names(names: Iterable[str]) -> tuple[str, str] | None:
     """Return the columns that `without_geometry` has made of points, if they are among these."""
     known = set(names)
-    return next((pair for pair in (DEGREES, METRES) if known.issuperset(pair)), None)
+    return next((pair for pair in (DEGREES, PROJECTED) if known.issuperset(pair)), None)
 
 
 def with_geometry(frame: "pandas.DataFrame", names: tuple[str, str], crs: Any) -> Any:
@@ -100,12 +100,12 @@ def read_features(path: Path) -> "tuple[pandas.DataFrame, Any]":
     DatasetError
         If it cannot be read, or has other geometries.
     """
-    check_installed("geopandas", "files of geographic features")
-    import geopandas
-
     try:
+        check_installed("geopandas", "files of geographic features")
+        import geopandas
+
         return without_geometry(geopandas.read_file(path))
-    except InputError as error:
+    except (InputError, ImportError) as error:
         raise DatasetError(f"{path}: {error}") from None
     except (RuntimeError, OSError, ValueError) as error:  # of GDAL, by pyogrio
         raise DatasetError(f"{path} could not be read as geographic features: {error}") from error

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats
+from lmgp.errors import DatasetError
 
 if TYPE_CHECKING:
     import pandas
@@ -23,8 +24,6 @@ class Kinds:
         Columns that must be numbers.
     filled : collection of str or None
         Columns that may lack values; None means all but those that must be numbers.
-    dates : set of str
-        Gets the columns of dates, which are read as days since 1970-01-01.
     levels : dict of str to dict of str to int
         Gets the columns of text, with the number by which each text is read.
     crs : pyproj.CRS or None
@@ -33,9 +32,29 @@ class Kinds:
 
     numbers: Collection[str] = ()
     filled: Collection[str] | None = None
-    dates: set[str] = field(default_factory=set)
     levels: dict[str, dict[str, int]] = field(default_factory=dict)
     crs: Any = None
+    _found: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def dates(self) -> set[str]:
+        """The columns of dates, which are read as days since 1970-01-01."""
+        return {name for name, kind in self._found.items() if kind == "dates"}
+
+    def note(self, name: str, kind: str) -> None:
+        """Note what a part of a column has.
+
+        Raises
+        ------
+        DatasetError
+            If a part before had something else: its numbers would be taken for those of texts.
+        """
+        before = self._found.setdefault(name, kind)
+        if before != kind:
+            raise DatasetError(
+                f"Column {name!r} has {before} in some rows and {kind} in others: make it one of these, or choose the "
+                "inputs with --columns."
+            )
 
     def coded(self, name: str, texts: Sequence[str | None]) -> Floats:
         """Return the numbers of the texts of a column, NaN where one is missing."""

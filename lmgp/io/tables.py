@@ -451,20 +451,24 @@ def _as_numbers(fields: "pandas.Series", name: str, decimal: str, kinds: Kinds |
     """Return the fields of a column as numbers, and where the first one is that cannot be one."""
     import pandas
 
-    if kinds is not None and _are_dates(fields):
-        kinds.dates.add(name)
-        return _days(fields), None
-    if pandas.api.types.is_numeric_dtype(fields):
-        return fields.to_numpy(dtype=np.float64, na_value=np.nan), None
     missing = fields.isna().to_numpy()
-    numbers = [_number("" if gone else str(field), decimal) for field, gone in zip(fields, missing, strict=True)]
-    if None not in numbers:
-        return np.array(numbers, dtype=np.float64), None
-    is_text = all(number is None or np.isnan(number) for number in numbers)
-    if kinds is None or name in kinds.numbers or not is_text:
-        return np.full(len(numbers), np.nan), numbers.index(None)
-    texts = [None if number is not None else str(field) for field, number in zip(fields, numbers, strict=True)]
-    return kinds.coded(name, texts), None
+    if pandas.api.types.is_numeric_dtype(fields):
+        values, kind = fields.to_numpy(dtype=np.float64, na_value=np.nan), "numbers"
+    elif kinds is not None and _are_dates(fields):
+        values, kind = _days(fields), "dates"
+    else:
+        numbers = [_number("" if gone else str(field), decimal) for field, gone in zip(fields, missing, strict=True)]
+        has_numbers = any(number is not None and not np.isnan(number) for number in numbers)
+        if None not in numbers:
+            values, kind = np.array(numbers, dtype=np.float64), "numbers"
+        elif kinds is None or name in kinds.numbers or has_numbers:
+            return np.full(len(numbers), np.nan), numbers.index(None)
+        else:
+            texts = [None if number is not None else str(field) for field, number in zip(fields, numbers, strict=True)]
+            values, kind = kinds.coded(name, texts), "text"
+    if kinds is not None and not np.isnan(values).all():
+        kinds.note(name, kind)
+    return values, None
 
 
 def _are_dates(fields: "pandas.Series") -> bool:

@@ -168,6 +168,19 @@ def test_a_grid_as_netcdf(folder: Path, model: Any, capsys: pytest.CaptureFixtur
             assert float(data[name].sel(lat=row["lat"], lon=row["lon"])) == pytest.approx(row[name], rel=1e-10)
 
 
+def test_points_without_geopandas_are_refused(
+    folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lmgp.io.geometry.find_spec", lambda name: None)
+    told = 'geopandas is not installed, which files of geographic features need: pip install "lmgp[spatial]"'
+    Path("wells.gpkg").write_bytes(b"")
+    assert main(["fit", "wells.gpkg", "--target", "y", "--out", "new.lmgp"]) == 2
+    assert f"wells.gpkg: {told}" in capsys.readouterr().err
+    assert main(["predict", "model.lmgp", "test.csv", "--out", "out.gpkg"]) == 2
+    assert f"out.gpkg: {told}" in capsys.readouterr().err
+    assert not Path("out.gpkg").exists()
+
+
 def test_grids_without_their_packages_are_refused_before_the_work(
     folder: Path, model: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

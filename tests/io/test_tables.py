@@ -8,6 +8,8 @@ import pytest
 
 from lmgp.errors import DatasetError
 from lmgp.experiments.datasets import load_csv
+from lmgp.io.kinds import Kinds
+from lmgp.io.tables import read_targets
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -153,3 +155,36 @@ def test_csv_that_is_not_an_intact_gzip_file(tmp_path: Path) -> None:
     path.write_bytes(whole[:500] + b"\xff" * 50 + whole[550:])
     with pytest.raises(DatasetError, match=r"plain\.csv\.gz could not be read"):
         load_csv(path, "y")
+
+
+MIXED = {
+    "text, then numbers": (["x", "y", "7", "8"], "Column 'a' has text in some rows and numbers in others"),
+    "numbers, then text": (["7", "8", "x", "y"], "Column 'a' has numbers in some rows and text in others"),
+    "dates, then numbers": (["2020-01-01", "2020-01-02", "7", "8"], "has dates in some rows and numbers in others"),
+    "numbers, then dates": (["7", "8", "2020-01-01", "2020-01-02"], "has numbers in some rows and dates in others"),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_a_column_has_one_kind_in_all_parts_of_a_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number among texts would be taken for the number by which a text is read."""
+    monkeypatch.setattr("lmgp.io.tables.BATCH_ROWS", 2)
+    fields, told = MIXED[name]
+    path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{field},{i}\n" for i, field in enumerate(fields)))
+    with pytest.raises(DatasetError, match=told):
+        read_targets(path, ["y"], None, kinds=Kinds(["y"]))
+
+
+def test_texts_have_one_number_in_all_parts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmgp.io.tables.BATCH_ROWS", 2)
+    texts = ["red", "blue", "", "", "blue", "green"]  # nothing is known of the second part
+    path = write(tmp_path / "rows.csv", "a,y\n" + "".join(f"{text},{i}\n" for i, text in enumerate(texts)))
+    kinds = Kinds(["y"])
+    values, complete, names = read_targets(path, ["y"], None, kinds=kinds)
+    assert complete.all()
+    found = kinds.frame(values[:, :1], names)["a"]
+    assert [None if missing else text for text, missing in zip(found, found.isna(), strict=True)] == [
+        text or None for text in texts
+    ]
