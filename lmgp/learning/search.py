@@ -125,10 +125,7 @@ class Search:
         return Climb(VecchiaObjective(likelihood, space), start).go_on(tolerance=GAIN * n_positions)
 
     def _starts(self, space: Space) -> Iterator[Floats]:
-        if not space.form.named:
-            yield space.median
-            return
-        for lengthscale, noise in product(LENGTHSCALES, NOISES):
+        for lengthscale, noise in product(LENGTHSCALES if space.form.named else (1.0,), NOISES):
             moved = space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
             yield np.where(space.kinds == "noise", np.log(noise), moved)
 
