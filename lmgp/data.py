@@ -545,10 +545,16 @@ def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any])
     """Refuse what is no table of numbers with the columns of an estimator."""
     _refuse_sparse(estimator, X, options)
     refuse_what_is_no_table(X, "X")
-    if hasattr(X, "columns") and options.get("reset") is False:
-        # Columns that fit does not know say more than what is missing in them.
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+    if options.get("reset") is False:
+        refuse_other_columns(estimator, X)
     refuse_other_than_numbers(X, "X")
+
+
+def refuse_other_columns(estimator: BaseEstimator, X: Any) -> None:
+    """Refuse a data frame with other columns than `fit` had: that says more than what is in them, or missing."""
+    if hasattr(X, "columns"):
+        refuse_what_is_no_table(X, "X")
+        validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:

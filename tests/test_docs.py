@@ -1,11 +1,13 @@
 """The code in the README and in the pages of docs/ runs, their links lead somewhere, and their tables are true."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sklearn.datasets
 from sklearn.svm import SVR
 
 import lmgp
@@ -28,6 +30,13 @@ SV
 1 1:1 2:2
 -1 2:1
 """
+# What fetch_openml(data_id=42585) downloads, of which scikit-learn has a copy among its tests.
+PENGUINS = {
+    "api-v1-jd-42585.json.gz": "api/v1/json/data/42585.gz",
+    "api-v1-jdf-42585.json.gz": "api/v1/json/data/features/42585.gz",
+    "api-v1-jdq-42585.json.gz": "api/v1/json/data/qualities/42585.gz",
+    "data-v1-dl-21854866.arff.gz": "data/v1/download/21854866/penguins.arff.gz",
+}
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
@@ -37,6 +46,17 @@ def names() -> dict[str, Any]:
     X = rng.uniform(-1.0, 1.0, size=(120, 2))
     y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
     return {"X": X, "y": y, "X_test": X[:9], "svr": SVR(gamma=1.0).fit(X, X[:, 0])}
+
+
+def put_penguins(home: Path) -> None:
+    """Put the downloads of a page into the cache of scikit-learn, or skip where it was installed without its tests."""
+    copies = Path(sklearn.datasets.__file__).parent / "tests" / "data" / "openml" / "id_42585"
+    if not copies.is_dir():
+        pytest.skip("scikit-learn was installed without the data of its tests")
+    for copy, name in PENGUINS.items():
+        place = home / "openml" / "openml.org" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(copies / copy, place)
 
 
 def test_there_are_pages() -> None:
@@ -58,9 +78,12 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LMGP_CACHE_DIR", str(tmp_path))
     (tmp_path / "a9a.model").write_text(MODEL)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
     namespace = names()
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     assert blocks
+    if any("fetch_openml" in block for block in blocks):
+        put_penguins(tmp_path / "scikit-learn")
     known = dict(METHODS)
     try:
         for block in blocks:

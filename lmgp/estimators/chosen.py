@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.columns.adapted import adapted
 from lmgp.columns.table import Columns, Missing, Reading, Rotate
-from lmgp.data import Floats, Rows, column_scales, generator
+from lmgp.data import Floats, Rows, column_scales, generator, refuse_other_columns
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
 from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
@@ -267,6 +267,7 @@ class GPRegressor(GaussianProcess):
         return {} if self._columns_read is None else {"columns": self._columns_read, "missing": "impute"}
 
     def _read(self, X: ArrayLike) -> Floats:
+        refuse_other_columns(self, self._table.table(X))
         return self._table.checked(X, super()._read, self._callers)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:

@@ -5,9 +5,11 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+from sklearn.base import clone
 
 from lmgp.data import Noise, Rows, generator, spawn
 from lmgp.errors import InputError, MemoryLimitError
+from lmgp.features.fourier import FourierMap
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.neighbours.placement import cover, negligible_share
@@ -33,6 +35,8 @@ from lmgp.utils.progress import STAGES
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
 MEAN_ERROR = 1e-2
+# The columns of these maps are shared by all rows.
+GLOBAL = (FourierMap, NystroemFeatures)
 
 
 def choose(
@@ -106,9 +110,10 @@ def _by_trials(
         elif isinstance(recipe, Local):
             # By the map, also where it has more columns than there are rows here: all rows may be more.
             recipe = replace(recipe, centroids=covers(recipe.threshold), solver="primal")
-        elif isinstance(recipe, Residual | Weights) and isinstance(recipe.features, NystroemFeatures):
-            # As many landmarks for each row as all rows will have.
-            recipe = replace(recipe, features=NystroemFeatures(max(2, round(probes.share * candidate.size))))
+        elif isinstance(recipe, Residual | Weights) and isinstance(recipe.features, GLOBAL):
+            # As many columns for each row as all rows will have: some places take fewer than all between them.
+            size = max(2, round(probes.share * candidate.size))
+            recipe = replace(recipe, features=clone(recipe.features).set_params(n_features=size))
         return recipe.posterior(kernel, noise.variance, probes.rest, _drawing(seed))
 
     reach = negligible_share(rows, kernel, noise, PRUNE)

@@ -286,6 +286,10 @@ def _numbers_instead(values: NDArray[Any], name: str, code: str) -> str:
         truths = [str(word) for word in sorted(words) if word.strip().lower() in TRUE]
         booleans = f"{code}.isin({truths})" if code.startswith("df") else f"np.isin({code}, {truths})"
         return f"Make a column of true and false of it: {booleans}."
+    others = [word for word in words if not reads_as_number(word)]
+    if len(others) == 1 and 2 * sum(map(reads_as_number, map(str, values))) > len(values):
+        missing = f', or make it one by pd.to_numeric({code}, errors="coerce")' if code.startswith("df") else ""
+        return f"If {others[0]!r} stands for a missing value, read the file with na_values={others!r}{missing}."
     return "Encode it as numbers (sklearn.preprocessing.OneHotEncoder, or OrdinalEncoder), or leave the column out."
 
 

@@ -429,3 +429,16 @@ def test_exact_models_by_hand_refuse_text() -> None:
     X, y = table()
     with pytest.raises(InputError, match="Column 'sold' of X has dates"):
         ExactGPRegressor(GaussianKernel(), 0.1).fit(X, y)
+
+
+def test_columns_in_another_order_or_of_other_names_are_refused_before_they_are_read() -> None:
+    """What is in them says less: text in the place of a number."""
+    table, y = (
+        pd.DataFrame({"size": [1.0, 2.0, 3.0] * 4, "town": ["York", "Hull", "Leeds", "York"] * 3}),
+        np.arange(12.0),
+    )
+    model = GPRegressor(random_state=0).fit(table, y)
+    with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
+        model.predict(table[["town", "size"]])
+    with pytest.raises(ValueError, match="unseen at fit time:\n- city"):
+        model.predict(table[["town", "size"]].set_axis(["city", "size"], axis=1))

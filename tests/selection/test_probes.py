@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from lmgp import ExactGPRegressor, GaussianKernel, MaternKernel
+from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor, MaternKernel, NearestNeighborsGPRegressor
 from lmgp.data import Noise, Rows
+from lmgp.errors import ToleranceWarning
 from lmgp.kernels.base import Kernel
+from lmgp.metrics import kl_divergence
 from lmgp.selection import probes as module
 from lmgp.selection.probes import N_PLACES, N_PROBES, Probes
 
@@ -198,3 +200,21 @@ class TestErrors:
         values = np.random.default_rng(0).normal(size=10)
         mean, error = self.of(np.repeat(np.arange(10), 6).tolist()).mean_and_error(np.repeat(values, 6))
         assert (mean, error) == (pytest.approx(values.mean()), pytest.approx(values.std() / np.sqrt(10)))
+
+
+def test_a_map_of_all_rows_is_not_judged_by_the_few_places_that_probes_have() -> None:
+    """In 30 × 30 lengthscales 512 Fourier features are far too few, and enough for eight places."""
+    rng = np.random.default_rng(0)
+    X, X_new = rng.uniform(0.0, 30.0, (60_000, 2)), rng.uniform(0.0, 30.0, (300, 2))
+    waves, phases = rng.normal(size=(2, 64)), rng.uniform(0.0, 2.0 * np.pi, 64)
+    y = np.cos(X @ waves + phases).sum(axis=1) / np.sqrt(32.0) + 0.5 * rng.normal(size=len(X))
+    given = {"kernel": MaternKernel(1.0, 0.1, smoothness=0.5) + GaussianKernel(1.0), "noise_variance": 0.25}
+    with pytest.warns(ToleranceWarning):
+        model = GPRegressor(methods=["orf"], max_features=512, random_state=0, **given).fit(X, y)
+    found, near = (
+        one.predict(X_new, return_std=True, include_noise=True)
+        for one in (model, NearestNeighborsGPRegressor(64, **given).fit(X, y))
+    )
+    true = kl_divergence(found[0], found[1] ** 2, near[0], near[1] ** 2).mean()
+    assert true > 0.1
+    assert model.selection_.chosen.kl > 0.5 * true

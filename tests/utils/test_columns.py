@@ -130,6 +130,14 @@ def test_text_is_refused_with_the_column_the_row_and_what_to_do() -> None:
     assert "'yes' (row 0)" in refused(pd.Series(["yes", "no"], dtype="category"), "y")
 
 
+def test_one_text_among_numbers_may_stand_for_what_is_missing() -> None:
+    assert refused(frame(size=["1", "2", "n/a.", 4.0, "n/a.", "6"])).endswith(
+        "If 'n/a.' stands for a missing value, read the file with na_values=['n/a.'], or make it one by "
+        "pd.to_numeric(df['size'], errors=\"coerce\")."
+    )
+    assert refused(np.array([["1"], ["?"], ["3"]])).endswith("read the file with na_values=['?'].")
+
+
 def test_text_that_reads_as_dates_says_so() -> None:
     df = frame(when=DAYS.astype(str))
     message = refused(df)
