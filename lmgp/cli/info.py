@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from lmgp.columns.table import columns_of
 from lmgp.estimators.summary import summary
 from lmgp.utils.facts import Facts
 
@@ -22,7 +23,7 @@ def described(model: Any, notes: dict[str, Any]) -> str:
 def facts(model: Any, notes: dict[str, Any]) -> Facts:
     """Return the summary of a model, and what its columns have become; see `described`."""
     told = dict(summary(model, notes).facts)
-    columns = getattr(getattr(model, "regressor_", model), "columns_", None)
+    columns = columns_of(model)
     return Facts(told if columns is None else told | {"columns": str(columns)})
 
 
