@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from lmgp.data import Floats
+from lmgp.kernels.table import Label
 
 if TYPE_CHECKING:
     import pandas
@@ -59,6 +60,10 @@ class Column(ABC):
     def groups(self) -> list[int]:
         """Which coordinates share a lengthscale: those of equal numbers."""
         return list(range(self.n_coordinates))
+
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        """Return what tables call each group of coordinates, from the names of the columns."""
+        return [Label(name) for name in self.coordinate_names(names)]
 
     @property
     def told(self) -> str:

@@ -9,6 +9,7 @@ from scipy.linalg import helmert
 
 from lmgp.columns.base import Column
 from lmgp.data import Floats, Indices
+from lmgp.kernels.table import Label
 from lmgp.utils.columns import NUMBERS
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ class Categories(Column):
     def groups(self) -> list[int]:
         return [0] * self.n_coordinates
 
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        known, new = self.coordinates(np.array([[0.0], [-1.0]]), np.zeros((2, 1)))
+        return [Label(names[0], "correlation of categories", apart=new - known)]
+
     @property
     def told(self) -> str:
         lacked = f", and one for {self.n_missing:,} rows where it is missing" if self.n_missing else ""
@@ -137,6 +142,9 @@ class ManyCategories(Categories):
     @property
     def groups(self) -> list[int]:
         return [0, 1]
+
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        return Column.labels(self, names)
 
     @property
     def told(self) -> str:

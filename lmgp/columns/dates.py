@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lmgp.columns.base import Column
 from lmgp.data import Floats
 from lmgp.errors import InputError
+from lmgp.kernels.table import Label
 from lmgp.utils.columns import NUMBERS
 
 if TYPE_CHECKING:
@@ -87,6 +88,12 @@ class Dates(Column):
     @property
     def groups(self) -> list[int]:
         return [0, *(1 + number // 2 for number in range(self.n_coordinates - 1))]
+
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        (name,), of_periods = names, zip(self._named, self.days_of_periods, strict=True)
+        # Along the circle, a period is 2π.
+        within = [Label(f"{name} in the {of}", "days", period / (2.0 * np.pi)) for of, period in of_periods]
+        return [Label(name, "days"), *within]
 
     @property
     def told(self) -> str:

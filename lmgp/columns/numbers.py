@@ -9,6 +9,7 @@ import numpy as np
 from lmgp.columns.base import Column
 from lmgp.data import Floats
 from lmgp.errors import InputError
+from lmgp.kernels.table import Label
 from lmgp.utils.columns import NUMBERS, refuse_other_than_numbers
 
 if TYPE_CHECKING:
@@ -145,6 +146,9 @@ class Numbers(Column):
 
     def coordinate_names(self, names: Sequence[str]) -> list[str]:
         return [names[0], f"{names[0]} is missing"][: self.n_coordinates]
+
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        return [Label(names[0], "" if self.scale is None else f"on the {self.scale.name} scale")]
 
     @property
     def told(self) -> str:

@@ -11,6 +11,7 @@ from lmgp.columns.numbers import numbers_of
 from lmgp.data import Floats
 from lmgp.errors import InputError
 from lmgp.kernels.sphere import POINT_NAMES, to_degrees, to_points
+from lmgp.kernels.table import Label
 
 if TYPE_CHECKING:
     import pandas
@@ -60,6 +61,9 @@ class OnSphere(TwoColumns):
     def groups(self) -> list[int]:
         return [0, 0, 0]
 
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        return [Label(", ".join(names), "km")]
+
 
 @dataclass(frozen=True)
 class OnTurnedAxes(TwoColumns):
@@ -94,6 +98,9 @@ class OnTurnedAxes(TwoColumns):
 
     def coordinate_names(self, names: Sequence[str]) -> list[str]:
         return [f"along {self.angle:.3g}°", f"across {self.angle:.3g}°"]
+
+    def labels(self, names: Sequence[str]) -> list[Label]:
+        return [Label(f"{', '.join(names)} {name}") for name in self.coordinate_names(names)]
 
     @property
     def told(self) -> str:

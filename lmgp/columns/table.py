@@ -20,6 +20,7 @@ from lmgp.data import Floats, Indices
 from lmgp.errors import ColumnWarning, InputError
 from lmgp.io.geometry import has_geometry, refuse_other_system, without_geometry
 from lmgp.kernels.sphere import Metric, find_places
+from lmgp.kernels.table import Label
 from lmgp.metrics.scorers import end_of
 from lmgp.utils.columns import (
     NUMBERS,
@@ -360,6 +361,16 @@ class Columns:
         """Which coordinates share a lengthscale: those of equal numbers."""
         pairs = [(place, group) for place, one in enumerate(self.kinds) for group in one.groups]
         return np.unique(pairs, axis=0, return_inverse=True)[1].ravel()
+
+    @property
+    def labels(self) -> list[Label]:
+        """What tables call the coordinates that share a lengthscale."""
+        labels = []
+        for index, one, start in zip(self.index, self.kinds, self._starts, strict=True):
+            for group, of_group in enumerate(one.labels([self.names[j] for j in index])):
+                columns = tuple((start + np.flatnonzero(np.array(one.groups) == group)).tolist())
+                labels.append(of_group._replace(columns=columns, inputs=index))
+        return labels
 
     def __str__(self) -> str:
         names = [", ".join(self.names[j] for j in index) for index in self.index]

@@ -78,6 +78,9 @@ class ObservationNoise(Trials[NoiseTrial]):
         |y − m(x)| over the scale, of rows that were left out by themselves, in increasing order.
     note : str
         Why nothing was tried, where something was asked for.
+    rmse, r2 : float
+        The root mean squared error, in units of y, and the coefficient of determination of the means m(x) of rows that
+        were left out by themselves; not a number where there were none.
     """
 
     student: Student = Student()  # noqa: RUF009
@@ -86,6 +89,8 @@ class ObservationNoise(Trials[NoiseTrial]):
     n_rows: int = 0
     distances: Floats = field(default_factory=lambda: np.empty(0))
     note: str = ""
+    rmse: float = math.nan
+    r2: float = math.nan
 
     @property
     def name(self) -> str:
@@ -205,7 +210,8 @@ class ObservationNoise(Trials[NoiseTrial]):
             trials.append(NoiseTrial(one.name, one.degrees, least, most, alone, regions, gain, error, i == taken))
         relative = errors * np.exp(-log_scales[taken]) / tried[taken].student.scale
         distances = np.sort(np.abs(relative[rows.alone]))
-        noise = replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances)
+        rmse, r2 = _errors_of_means(rows)
+        noise = replace(tried[taken], trials=tuple(trials), n_rows=len(rows.y), distances=distances, rmse=rmse, r2=r2)
         return noise, densities[taken]
 
     def beside(self, robust: "ObservationNoise", gain: float, error: float, taken: bool) -> "ObservationNoise":
@@ -241,6 +247,15 @@ def _mean(density: Floats, rows: LeftOut, some: NDArray[np.bool_]) -> float:
     """Return the mean density of some rows."""
     weights = None if rows.weights is None else rows.weights[some]
     return float(np.average(density[some], weights=weights)) if some.any() else math.nan
+
+
+def _errors_of_means(rows: LeftOut) -> tuple[float, float]:
+    """Return the root mean squared error and the R² of rows left out by themselves."""
+    y, mean = rows.y[rows.alone], rows.mean[rows.alone]
+    weights = None if rows.weights is None else rows.weights[rows.alone]
+    error = float(np.average(np.square(y - mean), weights=weights))
+    variance = float(np.average(np.square(y - np.average(y, weights=weights)), weights=weights))
+    return math.sqrt(error), 1.0 - error / variance if variance > 0.0 else math.nan
 
 
 def distribution(degrees: Floats | float, mean: Floats, scale: Floats) -> Any:

@@ -44,8 +44,10 @@ from lmgp.estimators.long_periods import warn_of_long_periods
 from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.rows_left_out import joined, with_noise
+from lmgp.estimators.summary import Summarized
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.table import row_variances
 from lmgp.learning.engine import Settings, Wanted, learn_rows
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
@@ -122,6 +124,8 @@ class Fit:
         The kernels that are averaged, `kernel` first; an empty tuple means `kernel` alone.
     importance : ndarray of shape (2, t, d) or None
         How much each column matters, with standard errors; None where nobody asked for it yet, see `importances`.
+    variances : ndarray of shape (n_terms,) or None
+        Of each term of the kernel over the training rows; None where nobody asked for it yet, see `row_variances`.
     """
 
     kernel: Kernel
@@ -145,6 +149,7 @@ class Fit:
     noises: tuple[ObservationNoise, ...] = ()
     average: tuple[WeightedKernel, ...] = ()
     importance: Floats | None = None
+    variances: Floats | None = None
 
     @property
     def known_sums(self) -> Sums:
@@ -335,10 +340,11 @@ def combination(trend: Trend, change: Floats, scales: Floats) -> Floats:
 
 
 @dataclass(eq=False, repr=False)
-class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
+class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
-    Subclasses add their parameters, and say by `_recipe` what these describe.
+    Printed, or shown in a notebook, a fitted model says what was learned, see ``docs/learning.md``. Subclasses add
+    their parameters, and say by `_recipe` what these describe.
 
     Parameters
     ----------
@@ -619,7 +625,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
             if not self._all_given:  # a small part of the time that learning takes
                 rows = self._posterior().rows
                 noted = importances(self._fitted, rows, self._table)
-                self._fitted = replace(self._fitted, importance=noted)
+                variances = row_variances(self._fitted.kernel, rows.X)
+                self._fitted = replace(self._fitted, importance=noted, variances=variances)
         return self
 
     def _frozen(

@@ -232,6 +232,8 @@ class GPRegressor(GaussianProcess):
             return plain
         places = [self._table.slopes([j]) for j in range(self.n_features_in_)]
         places = [of for of in places if len(of)]
+        if not places:  # categories have no slopes
+            return plain
         columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
         if columns is None:
             return plain

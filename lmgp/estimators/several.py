@@ -18,6 +18,7 @@ from lmgp.distributions.targets import TargetDistributions
 from lmgp.errors import InputError
 from lmgp.estimators.base import PREDICT_OPTIONS, limits_of_targets
 from lmgp.estimators.chosen import GPRegressor
+from lmgp.estimators.summary import Summarized
 from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import checked_table, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
@@ -48,7 +49,7 @@ def _naming(target: Any) -> Iterator[None]:
         raise type(error)(f"Target {str(target)!r}: {error}") from error
 
 
-class MultiTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
+class MultiTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
     """A regressor for each of several targets, with hyper-parameters of its own: y of shape (n, t).
 
     Every Gaussian process of this package but `TransformedTargetGPRegressor` takes y of shape (n, t) itself, and learns

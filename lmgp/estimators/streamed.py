@@ -16,6 +16,7 @@ from lmgp.estimators.base import Fit, GaussianProcess
 from lmgp.estimators.importance import importances
 from lmgp.estimators.rows_left_out import MOST_ROWS, with_noise_of_sample
 from lmgp.io.sources import Chunk
+from lmgp.kernels.table import row_variances
 from lmgp.neighbours.duplicates import Duplicates, check_duplicates
 from lmgp.recipes import AdditiveRecipe
 from lmgp.sums.kept import ONE_START
@@ -311,7 +312,7 @@ class StreamedGaussianProcess(GaussianProcess):
         sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
         of_sample = rows.with_targets(rows.Y[:, : len(fit.scales)] / fit.scales)
         noted = None if self._all_given else importances(fit, of_sample, self._table)
-        return replace(fit, sums=sums, importance=noted)
+        return replace(fit, sums=sums, importance=noted, variances=row_variances(fit.kernel, rows.X))
 
     def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:
         """Return the sample that rows are drawn into to tell the noise; None of a normal one."""

@@ -16,6 +16,7 @@ from lmgp.errors import InputError
 from lmgp.estimators.base import checked_level, checked_probabilities
 from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
+from lmgp.estimators.summary import Summarized
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
 from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import refuse_other_than_numbers
@@ -32,7 +33,7 @@ class TransformedFit:
     scale: Scale
 
 
-class TransformedTargetGPRegressor(MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
+class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, RegressorMixin, BaseEstimator):
     """A Gaussian process of log y, or of another monotone function of y, that predicts y with its uncertainty.
 
     Where errors are relative, or y is positive and skewed, such as prices, its logarithm is nearer to Gaussian. The

@@ -381,7 +381,7 @@ class KernelMap(FeatureMap):
         if names is None:
             learned = {name: value for name, value in vars(self).items() if name.endswith("_")}
             learned = {name: value for name, value in learned.items() if name not in self._follows}
-            names = self._identity = str(self.kernel_), f"{type(self).__name__} {digest(learned)}"
+            names = self._identity = repr(self.kernel_), f"{type(self).__name__} {digest(learned)}"
         return names
 
     def __getstate__(self) -> dict[str, Any]:

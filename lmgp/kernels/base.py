@@ -14,6 +14,7 @@ from lmgp.data import Floats, as_tensor, checked_scales
 from lmgp.errors import InputError
 from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.columns import checked_table
+from lmgp.utils.facts import Described, Table
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import parallel_map
 
@@ -107,12 +108,13 @@ class Parameter(NamedTuple):
     columns: tuple[int, ...] | None = None
 
 
-class Kernel(BaseEstimator, ABC):
+class Kernel(Described, BaseEstimator, ABC):
     """A positive semi-definite function k(x, z) of rows.
 
     Kernels add up, multiply, and take factors: ``k1 + k2``, ``k1 * k2``, ``3.0 * k1``. They are scikit-learn parameter
     objects: they clone, and a grid search reaches ``kernel__left__lengthscale``. The constructors store what they are
-    given; values are checked where the kernel is used.
+    given; values are checked where the kernel is used. Printed, a kernel is a table of its terms in three digits;
+    `parameters` has all digits.
 
     A subclass implements `covariance`, and `checked` where its parameters can be wrong. It names its numeric parameters
     in `parameter_names`; the constructor parameter ``<name>_bounds`` of each holds its bounds, None or ``"fixed"``. It
@@ -125,6 +127,24 @@ class Kernel(BaseEstimator, ABC):
 
     # A NumPy number in front of a kernel leaves the product to the kernel.
     __array_ufunc__ = None
+
+    @property
+    def label(self) -> str:
+        """What tables call the kernel."""
+        return type(self).__name__
+
+    @property
+    def terms(self) -> "tuple[tuple[Kernel, ...], ...]":
+        """The terms of which the kernel is the sum, each the factors of a product."""
+        return ((self,),)
+
+    def _description(self) -> Table | None:
+        from lmgp.kernels.table import kernel_table
+
+        try:
+            return kernel_table(self)
+        except (TypeError, ValueError, LookupError):  # parameters that are not checked yet may be anything
+            return None
 
     @abstractmethod
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:

@@ -45,6 +45,14 @@ class ColumnsKernel(ComposedKernel):
         self.columns = columns
 
     @property
+    def label(self) -> str:  # noqa: D102
+        return self.parts[0].label
+
+    @property
+    def terms(self) -> tuple[tuple[Kernel, ...], ...]:  # noqa: D102
+        return tuple(tuple(ColumnsKernel(one, self.columns) for one in term) for term in self.parts[0].terms)
+
+    @property
     def listed(self) -> list[Any]:
         """The columns, also where it is one."""
         one = isinstance(self.columns, str) or np.ndim(self.columns) == 0

@@ -107,6 +107,10 @@ class SumKernel(ComposedKernel):
     array([[2.   , 0.607]])
     """
 
+    @property
+    def terms(self) -> tuple[tuple[Kernel, ...], ...]:  # noqa: D102
+        return tuple(term for part in self.parts for term in part.terms)
+
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left + right
@@ -192,6 +196,11 @@ class ProductKernel(ComposedKernel):
     array([[36.]])
     """
 
+    @property
+    def terms(self) -> tuple[tuple[Kernel, ...], ...]:  # noqa: D102
+        left, right = self.parts
+        return tuple((*one, *other) for one in left.terms for other in right.terms)
+
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         left, right = self._part_values(X, Z, values)
         return left * right
@@ -255,6 +264,14 @@ class ScaledKernel(ComposedKernel):
     def __init__(self, kernel: Kernel, factor: float) -> None:
         self.kernel = kernel
         self.factor = factor
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return self.parts[0].label
+
+    @property
+    def terms(self) -> tuple[tuple[Kernel, ...], ...]:  # noqa: D102
+        return tuple((ScaledKernel(first, self.factor), *others) for first, *others in self.parts[0].terms)
 
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         (part,) = self._part_values(X, Z, values)
@@ -334,6 +351,10 @@ class LinearKernel(Kernel):
         self.variance = variance
         self.center = center
         self.variance_bounds = variance_bounds
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return "linear" if self.matrix is None else "linear (with a matrix)"
 
     def covariance(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         center, root = as_tensor(np.array(self.center, dtype=np.float64)).to(X.device), values["variance"].sqrt()

@@ -55,6 +55,7 @@ class PeriodicKernel(Kernel):
 
     parameter_names: ClassVar[tuple[str, ...]] = ("period", "lengthscale", "variance")
     parameter_kinds: ClassVar[Mapping[str, str]] = {"period": "period", "variance": "variance"}
+    label = "periodic"
 
     def __init__(
         self,

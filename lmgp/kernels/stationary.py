@@ -215,6 +215,7 @@ class GaussianKernel(StationaryKernel):
     """
 
     profile = "gaussian"
+    label = "Gaussian"
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         return torch.exp(-0.5 * squares)
@@ -287,6 +288,10 @@ class MaternKernel(StationaryKernel):
     @property
     def profile(self) -> str:  # noqa: D102
         return f"matern{2.0 * self.smoothness:.0f}2"
+
+    @property
+    def label(self) -> str:  # noqa: D102
+        return f"Matérn {2.0 * self.smoothness:.0f}/2"
 
     def correlation(self, squares: Tensor, values: Mapping[str, Tensor]) -> Tensor:  # noqa: D102
         scaled = 2.0 * self.smoothness * squares
@@ -364,6 +369,7 @@ class RationalQuadraticKernel(StationaryKernel):
 
     parameter_names: ClassVar[tuple[str, ...]] = ("lengthscale", "variance", "alpha")
     profile = "rational_quadratic"
+    label = "rational quadratic"
 
     def __init__(
         self,

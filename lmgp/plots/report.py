@@ -14,6 +14,7 @@ from lmgp.plots.canvas import HEIGHT, WIDTH, final_step, new_figure, render
 from lmgp.plots.fields import band, centroids, map
 from lmgp.plots.learned import allocation, importance, kl_height, kl_over_size, short
 from lmgp.plots.scores import calibration, prediction
+from lmgp.utils.facts import Facts
 
 # Dots an inch of the images, about twice those of a narrow screen.
 DPI = 160
@@ -28,7 +29,7 @@ def page(
     title: str,
     target: str,
     level: float,
-    facts: Mapping[str, str],
+    facts: Facts,
     scores: Sequence[Sequence[str]],
     tables: Mapping[str, str],
     predictions: Predictions | None,
@@ -45,8 +46,8 @@ def page(
         What it predicts.
     level : float
         The probability of the band.
-    facts : dict of str to str
-        By name.
+    facts : Facts
+        What the model is.
     scores : sequence of sequence of str
         Lines of a table, a heading first: scores of the model, and beside it of baselines; none without rows.
     tables : dict of str to str

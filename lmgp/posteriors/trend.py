@@ -14,6 +14,7 @@ from lmgp.posteriors.base import LEAST, Posterior
 from lmgp.posteriors.exact import ExactPosterior, max_rows_within
 from lmgp.posteriors.joint import normal_draws
 from lmgp.utils.columns import column_index
+from lmgp.utils.facts import Table
 from lmgp.utils.fitted import digest
 
 # A column is constant where its standard deviation is below this share of its largest value.
@@ -218,12 +219,16 @@ class TrendEstimate:
         """The standard errors of the slopes, shape (q,)."""
         return np.sqrt(self.covariance.diagonal()[1:])
 
-    def __str__(self) -> str:
+    @property
+    def table(self) -> Table:
+        """The coefficients and their standard errors."""
         names, values = ("intercept", *self.names), (self.intercept, *self.coef)
-        width = max(map(len, names))
         rows = zip(names, values, (self.intercept_error, *self.coef_error), strict=True)
-        lines = [f"{name:<{width}}  {value:>12.5g}  {error:>12.5g}" for name, value, error in rows]
-        return "\n".join([f"{'':<{width}}  {'coefficient':>12}  {'std. error':>12}", *lines])
+        lines = tuple((name, f"{value:.5g}", f"{error:.5g}") for name, value, error in rows)
+        return Table(("", "coefficient", "std. error"), lines)
+
+    def __str__(self) -> str:
+        return str(self.table)
 
 
 class Trended(Posterior):

@@ -59,9 +59,10 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        if tag == "tr":
+        if tag in ("tr", "dt"):
             self.lines.append([])
-        self._into = self.titles if tag in ("h2", "h3") else self.lines[-1] if tag in ("th", "td") else None
+        cells = ("th", "td", "dt", "dd")
+        self._into = self.titles if tag in ("h2", "h3") else self.lines[-1] if tag in cells else None
         if self._into is not None:
             self._into.append("")
         if tag == "img":

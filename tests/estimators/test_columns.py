@@ -127,6 +127,16 @@ def test_learned_categories_share_one_lengthscale_and_predict_rows_to_come() -> 
     assert unknown > 2.0 * known
 
 
+def test_categories_alone_are_learned_without_a_trend() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"color": rng.choice(["blue", "red"], 60)})
+    y = (X["color"] == "red") + 0.3 * rng.normal(size=60)
+    model = GPRegressor(random_state=0, average=False, noise="normal").fit(X, y)
+    assert model.trend_ is None
+    means = [y[X["color"] == color].mean() for color in ("blue", "red")]
+    np.testing.assert_allclose(model.predict(pd.DataFrame({"color": ["blue", "red"]})), means, atol=0.05)
+
+
 def test_files_and_clones_read_columns_as_the_model_does(tmp_path: Path) -> None:
     X, y = table()
     X.loc[::7, "size"] = np.nan
