@@ -12,7 +12,8 @@ figure   d = 100, at least 10,000 support vectors: is it 50 times faster, with <
          At gamma_max and half of it, with columns in [0, 1], where the origin is a corner, and in [-1, 1].
 degrees  Support vector regression of two inputs: error and time of all degrees, around one centre and around many.
 
-    python benchmarks/fast_prediction.py [--only tables digits figure degrees] [--repeats 5] [--cap 350] [--quick] [--redraw]
+    python benchmarks/fast_prediction.py [--only tables digits figure degrees] [--repeats 5] [--cap 350]
+        [--quick] [--redraw]
 
 Writes benchmarks/results/fast_prediction.json: every run, and the environment; and draws docs/fast_prediction.png.
 """
