@@ -2,11 +2,17 @@
 # make docs: the documentation site, in build/site/html; a warning or a broken link fails it.
 # make fuzz: thousands of bad files and calls.   make coverage: the tests, and the lines of lmgp that they run.
 # make mutation: changes of the modules that carry the mathematics, and how many of them the tests find.
-# make gallery: the images of docs/plots.md.   make notebooks: run the notebooks, and keep their outputs.
+# make notebooks: run the notebooks, and keep their outputs.   make gallery: the images of docs/plots.md.
+# make figures: all figures and tables of the pages, from the kept results of the benchmarks, in minutes. What the
+# results are is measured by the command that each page names: some take minutes, quality.py takes three hours.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check docs fuzz coverage mutation gallery notebooks clean
+.PHONY: compare test check docs fuzz coverage mutation figures gallery notebooks clean
+
+# Benchmarks that draw figures and write tables of the pages from their kept results.
+REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized quality sameness seasons sizes sparse_taylor \
+	spherical tables trends
 
 compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
@@ -22,6 +28,12 @@ check: .venv/.installed
 
 docs: .venv/.installed
 	$(BIN)/python docs/site/build.py
+
+figures: .venv/.installed gallery
+	set -e; for name in $(REDRAWN); do $(BIN)/python benchmarks/$$name.py --redraw; done
+	$(BIN)/python benchmarks/scale.py
+	$(BIN)/python benchmarks/front_page.py
+	$(BIN)/python benchmarks/price_map.py
 
 gallery: .venv/.installed
 	$(BIN)/python docs/gallery.py

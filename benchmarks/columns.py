@@ -7,7 +7,7 @@ all of them, on 1,000 further rows.
     python benchmarks/columns.py [--draws 3] [--sizes 300x500 ...]
     python benchmarks/columns.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/columns.json after every size, and the table in docs/learning.md.
+Writes benchmarks/results/columns.json after every size, and the table in docs/learning_measured.md.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def write_page():
             cells.append(f"{means[0]:.2f} | {means[1]:.2g}" if some else "- | -")
         n, d = map(int, size.split("x"))
         lines.append(f"| {n:,}, {d} | {function} | {' | '.join(cells)} |")
-    write_table("learning.md", "columns", lines)
+    write_table("learning_measured.md", "columns", lines)
 
 
 def main():

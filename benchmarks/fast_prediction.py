@@ -12,18 +12,20 @@ figure   d = 100, at least 10,000 support vectors: is it 50 times faster, with <
          At gamma_max and half of it, with columns in [0, 1], where the origin is a corner, and in [-1, 1].
 degrees  Support vector regression of two inputs: error and time of all degrees, around one centre and around many.
 
-    python benchmarks/fast_prediction.py [--only tables digits figure degrees] [--repeats 5] [--cap 350] [--quick]
+    python benchmarks/fast_prediction.py [--only tables digits figure degrees] [--repeats 5] [--cap 350]
+        [--quick] [--redraw]
 
 Writes benchmarks/results/fast_prediction.json: every run, and the environment; and draws docs/fast_prediction.png.
 """
 
 import argparse
+import json
 import statistics
 import warnings
 
 import numpy as np
 import torch
-from common import FIGURES, timed, write
+from common import FIGURES, RESULTS, timed, write
 from matplotlib.figure import Figure
 from scipy.special import expit
 from sklearn.datasets import load_digits
@@ -263,7 +265,11 @@ def main():
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cap", type=float, default=350.0, help="10⁹ products for the kernel of one fit, 2 n² d")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works; keeps nothing")
+    parser.add_argument("--redraw", action="store_true", help="only draw the figure, from the results")
     args = parser.parse_args()
+    if args.redraw:
+        draw(json.loads((RESULTS / "fast_prediction.json").read_text()))
+        return
     if args.quick:
         args.cap, args.repeats = 0.3, 2
     args.cap_figure, args.rows = (300, 300) if args.quick else (10_000, 4_000)

@@ -7,7 +7,7 @@ likeliest ones: the share of the test rows in intervals of 95%, and NLPD in stan
     python benchmarks/few_rows.py [--data-dir DIR] [--sets NAME ...] [--draws 2]
     python benchmarks/few_rows.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/few_rows.json, and the table in docs/learning.md.
+Writes benchmarks/results/few_rows.json, and the table in docs/learning_measured.md.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def write_page():
         cells = [f"{100 * each.mean():.1f}" for each in inside]
         cells += [f"{np.median(each):.3f}" for each in nlpd] + [f"{each.max():.1f}" for each in nlpd]
         lines.append(f"| {n} | {' | '.join(cells)} |")
-    write_table("learning.md", "few", lines)
+    write_table("learning_measured.md", "few", lines)
 
 
 def main():

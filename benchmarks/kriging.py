@@ -6,14 +6,13 @@ compare  Each fitted as its documentation shows, on random training rows of
          modis      modis_lst: land surface temperature; cells of the published test set are predicted, in clouds
          RMSE, NLPD, CRPS and the coverage of 95% intervals, of new observations, and the seconds of fit and prediction:
          those that pass, and the processor's, which count where others use the machine, too.
-map      The flats on a grid over England and Wales, with the standard deviation; draws docs/spatial.png.
 
 Ordinary kriging with an exponential variogram: of PyKrige with 6 lags, its default, and with 20 weighted ones, over the
 extent of the points; of GSTools with its default bins, and with 20 bins up to 100 km. The nugget is noise in both, and
 both solve for all training rows; PyKrige for the means of each place, and for all rows as well.
 
     pip install pykrige==1.7.3 gstools==1.7.0
-    python benchmarks/kriging.py [--only same compare map] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
+    python benchmarks/kriging.py [--only same compare] [--repeats 3] [--data-dir DIR] [--shared] [--quick]
 
 Writes benchmarks/results/kriging.json: every run, and the environment.
 """
@@ -26,13 +25,11 @@ from time import process_time
 import gstools
 import numpy as np
 import torch
-from common import FIGURES, timed, write
-from matplotlib.colors import LogNorm
-from matplotlib.figure import Figure
+from common import timed, write
 from pykrige.ok import OrdinaryKriging
 from sklearn.pipeline import make_pipeline
 
-from lmgp import ExactGPRegressor, GPRegressor, MaternKernel, SphericalCoordinates, load_dataset, predict_grid
+from lmgp import ExactGPRegressor, GPRegressor, MaternKernel, SphericalCoordinates, load_dataset
 from lmgp.kernels.sphere import EARTH_RADIUS
 from lmgp.metrics import coverage, crps, nlpd, rmse
 
@@ -176,36 +173,7 @@ def compare(args):
                     yield scored(method, problem, seed)
 
 
-def drawn(args):
-    """The map of the documentation: medians where the data say more than the prior, and standard deviations."""
-    data, size = load_dataset(SETS["uk_flats"], args.data_dir), 30 if args.quick else 240
-    rows = slice(0, 1_000 if args.quick else None)
-    fit_s, model = timed(
-        lambda: GPRegressor(metric="sphere", n_predict=size**2, random_state=0).fit(data.X[rows, :2], data.y[rows])
-    )
-    grid_s, grid = timed(lambda: predict_grid(model, {"x0": (-6.0, 2.0, size), "x1": (49.8, 55.8, size)}))
-    yield {"n_rows": len(data.y[rows]), "n_points": size**2, "fit_s": fit_s, "grid_s": grid_s}
-    if args.quick:
-        return
-    prior = float(np.sqrt(model.kernel_.prior_variance()))
-    price = np.where(grid["std"] < 0.7 * prior, np.exp(grid["mean"]) / 1e3, np.nan)
-    low, high = np.nanpercentile(price, (1, 99.8))
-    figure = Figure(figsize=(11, 5.2), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    lon, lat = grid["x0"], grid["x1"]
-    image = left.pcolormesh(lon, lat, price, norm=LogNorm(low, high), cmap="cividis", rasterized=True)
-    bar = figure.colorbar(image, ax=left, label="median price, thousands of GBP", extend="both", format="{x:g}")
-    bar.set_ticks([tick for tick in (50, 75, 100, 150, 200, 300, 400, 600, 800) if low <= tick <= high])
-    bar.ax.minorticks_off()
-    image = right.pcolormesh(lon, lat, grid["std"], vmin=0.0, vmax=prior, cmap="Greys", rasterized=True)
-    figure.colorbar(image, ax=right, label="s.d. of the log price")
-    for axes in (left, right):
-        axes.set(xlabel="longitude, degrees east", aspect=1.0 / np.cos(np.radians(52.8)))
-    left.set_ylabel("latitude, degrees north")
-    figure.savefig(FIGURES / "spatial.png", dpi=110)
-
-
-PARTS = {"same": same, "compare": compare, "map": drawn}
+PARTS = {"same": same, "compare": compare}
 
 
 def main():

@@ -21,7 +21,8 @@ NGBoost 0.6.0 allows scikit-learn from 1.8 on only with Python 3.14, and runs wi
 
 A method that has not predicted --cap seconds after it began to fit is stopped: that is its result.
 
-Writes benchmarks/results/quality.json after every run, docs/quality.png, and the tables in docs/quality.md.
+Writes benchmarks/results/quality.json after every run, docs/quality.png, and the tables in
+docs/quality.md and docs/quality_tables.md.
 """
 
 import argparse
@@ -40,7 +41,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import FIGURES, RESULTS, timed, write
 from quality_distributions import NormalMixture, Quantiles
-from quality_page import COVERAGES, LABELS, draw, write_page
+from quality_page import COVERAGES, LABELS, draw, write_pages
 from scipy import stats
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
@@ -400,7 +401,7 @@ def main():
         measure(args, folder)
     results, others = by_set(read(folder))
     draw(results, (args.out or FIGURES) / "quality.png")
-    write_page(results, others, (args.out or FIGURES) / "quality.md")
+    write_pages(results, others, args.out or FIGURES)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 What is published here was found in the sources that are named; what was not found is left out, not filled in.
 """
 
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,7 @@ STYLES = {
     "boosting": ("#009e73", "^", 6), "quantile-boosting": ("#009e73", "h", 7), "sklearn-gp": ("#0072b2", "v", 6),
 }  # fmt: skip
 OURS = "lmgp"
+PAGES = "quality.md", "quality_tables.md"
 # Differences of NLPD are drawn as at most this, in nats.
 MOST = 10.0
 NOTHING = "–"
@@ -242,8 +242,8 @@ def heaton_table(results):
     return grid(["method", "RMSE, °C", "CRPS, °C", "within 95% intervals", "minutes", "cores or threads"], rows)
 
 
-def write_page(results, others, path):
-    """Put the tables into the page docs/quality.md, each between its marks, and write it to `path`."""
+def write_pages(results, others, folder):
+    """Put the tables into the pages on quality, each between its marks, and write these to a folder."""
     parts = {
         "sizes": sizes_table(results),
         "ours": ours_table(results),
@@ -254,12 +254,14 @@ def write_page(results, others, path):
         "wang": wang_table(results),
         "heaton": heaton_table(results),
     }
-    text = (FIGURES / "quality.md").read_text(encoding="utf-8")
-    for name, part in parts.items():
-        marks = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        assert marks.search(text), f"docs/quality.md has no mark {name!r}"
-        text = marks.sub(lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text)
-    path.write_text(text, encoding="utf-8")
+    for page in PAGES:
+        text = (FIGURES / page).read_text(encoding="utf-8")
+        for name in [name for name in parts if f"<!-- {name} -->" in text]:
+            before, _, rest = text.partition(f"<!-- {name} -->\n")
+            _, end, after = rest.partition("<!-- end -->")
+            text = f"{before}<!-- {name} -->\n\n{parts.pop(name)}\n\n{end}{after}"
+        (folder / page).write_text(text, encoding="utf-8")
+    assert not parts, f"no page has marks for {', '.join(parts)}"
 
 
 def draw(results, path):

@@ -6,7 +6,7 @@ moved; another `random_state`; and one thread in place of two. Each draw is fitt
     python benchmarks/sameness.py [--data-dir DIR] [--sets NAME ...] [--draws 0 1 2 3 4]
     python benchmarks/sameness.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/sameness.json after every draw, and the table in docs/learning.md.
+Writes benchmarks/results/sameness.json after every draw, and the table in docs/learning_measured.md.
 """
 
 import argparse
@@ -88,7 +88,7 @@ def write_page():
             f"| {name} | {len(nlpd)} | {nlpd.mean():.3f} | {nlpd.min():.3f} to {nlpd.max():.3f} "
             f"| {rmse.mean():.4f} | {rmse.min():.4f} to {rmse.max():.4f} |"
         )
-    write_table("learning.md", "sameness", lines)
+    write_table("learning_measured.md", "sameness", lines)
 
 
 def main():

@@ -8,7 +8,7 @@ this record.
     python benchmarks/seasons.py [--series 20] [--tables runs co2]
     python benchmarks/seasons.py --redraw  # the table alone, from the results
 
-Writes benchmarks/results/seasons.json, and the tables in docs/learning.md.
+Writes benchmarks/results/seasons.json, and the tables in docs/learning_measured.md.
 """
 
 import argparse
@@ -102,14 +102,14 @@ def write_pages():
             last = next(run for run in some if run["end"] == max(ENDS))
             told = [np.mean([run[score] for run in some]) for score in ("rmse", "nlpd")] + [last["rmse"], last["nlpd"]]
             lines.append(f"| {name} | {' | '.join(f'{value:.2f}' for value in told)} |")
-        write_table("learning.md", "co2", lines)
+        write_table("learning_measured.md", "co2", lines)
     runs = results["runs"]
     lines = ["| kernel | RMSE | NLPD | within 95% |", "|---|---:|---:|---:|"]
     for name in (TRUE, *NAMES, OF_DATES, COMPOSED):
         of_name = [one for one in runs if one["kernel"] == name]
         rmse, nlpd, inside = (np.mean([one[score] for one in of_name]) for score in ("rmse", "nlpd", "inside"))
         lines.append(f"| {f'`{name}`' if name in NAMES else name} | {rmse:.2f} | {nlpd:.2f} | {100 * inside:.1f} |")
-    write_table("learning.md", "seasons", lines)
+    write_table("learning_measured.md", "seasons", lines)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ Missing: of real sets, at most --rows training rows, of which values are missing
     python benchmarks/tables.py [--data-dir DIR] [--draws 3] [--rows 1000] [--tables categories missing]
     python benchmarks/tables.py --redraw  # the tables alone, from the results
 
-Writes benchmarks/results/tables.json, and the tables in docs/inputs.md.
+Writes benchmarks/results/tables.json, and the tables in docs/columns_measured.md.
 """
 
 import argparse
@@ -131,11 +131,15 @@ def write_pages():
     if "categories" in results:
         lines = ["| categories, rows | | RMSE of the function | NLPD |", "|---|---|---:|---:|"]
         groups = product((f"{levels:,}, {n:,}" for levels, n in LEVELS.items()), NAMES)
-        write_table("inputs.md", "categories", lines + list(_lines(results["categories"], groups, _case_of_categories)))
+        write_table(
+            "columns_measured.md",
+            "categories",
+            lines + list(_lines(results["categories"], groups, _case_of_categories)),
+        )
     if "missing" in results:
         lines = ["| set, missing | | RMSE | NLPD |", "|---|---|---:|---:|"]
         groups = product((f"{name}, {share:.0%}" for name, share in product(GAPS, SHARES)), NAMES)
-        write_table("inputs.md", "missing", lines + list(_lines(results["missing"], groups, _case_of_gaps)))
+        write_table("columns_measured.md", "missing", lines + list(_lines(results["missing"], groups, _case_of_gaps)))
 
 
 def _case_of_categories(run):

@@ -69,7 +69,7 @@ def test_the_first_prediction_that_is_shown_is_of_observations(page: Path) -> No
     first = next(line for line in block.splitlines() if ".predict" in line)
     assert "predict_interval" in first
     assert "with their noise" in first
-    assert all("of the function: include_noise" in line for line in block.splitlines() if "return_std" in line)
+    assert all("of the function, without noise" in line for line in block.splitlines() if "return_std" in line)
 
 
 @each_page
@@ -97,6 +97,46 @@ def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+FENCED = re.compile(r"^```(?!{)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SITE = ROOT / "docs" / "site"
+LISTED = re.compile(r"^- \[[^\]]+\]\((\S+?)\): \S.+", re.MULTILINE)
+SEARCHED = (
+    "periodic", "categorical", "missing", "outliers", "counts", "kriging", "GeoTIFF", "GPU", "save", "uncertainty",
+)  # fmt: skip
+# Pages of figures, which scripts write, and the pages of the papers, are as long as they are.
+LONGEST = {"README": 160, "quality_tables": 1000, "own_kernels": 300}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(SITE.glob("*.md"))], ids=lambda page: page.stem)
+def test_lines_of_code_fit_a_screen_of_1280_pixels(page: Path) -> None:
+    blocks = FENCED.findall(page.read_text(encoding="utf-8"))
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 88] == []
+
+
+@each_page
+def test_pages_are_as_long_as_they_are_read(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) <= LONGEST.get(page.stem, 200)
+
+
+def test_every_page_of_the_guide_has_a_line_that_says_what_is_in_it() -> None:
+    for name in ("guide.md", "papers.md"):
+        text = (SITE / name).read_text(encoding="utf-8")
+        trees = re.findall(r"```{toctree}\n(.*?)```", text, re.DOTALL)
+        entries = {line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")}
+        assert entries
+        assert entries <= {link.removesuffix(".md") for link in LISTED.findall(text)}
+
+
+@pytest.mark.parametrize("word", SEARCHED)
+def test_one_word_finds_a_page(word: str) -> None:
+    """In the guide's list, and in a heading of a page, which the search of the site puts first."""
+    assert word.lower() in (SITE / "guide.md").read_text(encoding="utf-8").lower()
+    headings = [
+        line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("#")
+    ]
+    assert any(word.lower() in line.lower() for line in headings)
 
 
 def table(first_cell: str, second_cell: str) -> list[dict[str, str]]:

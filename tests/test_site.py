@@ -82,7 +82,7 @@ def test_links_to_folders_lead_to_the_page_about_them(site: Any, tmp_path: Path)
 def test_sections_of_the_readme_are_shown(site: Any) -> None:
     text = site("gather").with_sections("before\n<!-- README: Licence -->\nafter")
     assert text == "before\nMIT.\nafter"
-    assert site("gather").with_sections("<!-- README: Install -->").startswith("    pip install .")  # code, indented
+    assert site("gather").with_sections("<!-- README: Install -->").startswith("```sh\npip install .")
     with pytest.raises(ValueError, match="has no section 'Nothing'"):
         site("gather").with_sections("<!-- README: Nothing -->")
 

@@ -37,6 +37,7 @@ html_css_files = ["style.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {"index": [], "benchmarks": [], "CHANGELOG": [], "CONTRIBUTING": []}
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "logo": {"text": "lmgp"},
     "header_links_before_dropdown": 5,

@@ -397,7 +397,7 @@ def test_the_commands_of_the_pages_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text(encoding="utf-8")
-    made, commands = re.search(r"```python\n(.*?)```\n\n```sh\n(.*?)```", text, flags=re.DOTALL).groups()
+    made, commands = re.search(r"```python\n((?:(?!```).)*)```\n\n```sh\n(.*?)```", text, flags=re.DOTALL).groups()
     exec(made, {})
     for command in commands.splitlines():
         program, *arguments = shlex.split(command, comments=True)

@@ -1,0 +1,54 @@
+"""Model files: how large they are, and how long they take to load.
+
+100,000 made rows of two columns, in an extent of 40 × 40: 2.4 MB of numbers. Kernel and noise are given. Each model is
+saved, and loaded five times in the process that fitted it: the import of the package takes no part in the seconds.
+
+    python benchmarks/model_files.py
+
+Writes benchmarks/results/model_files.json, and the table in docs/model_files.md. One thread, a minute.
+"""
+
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from common import timed, write, write_table
+from threadpoolctl import threadpool_limits
+
+import lmgp
+
+N_ROWS, EXTENT, REPEATS = 100_000, 40.0, 5
+GIVEN = {"kernel": lmgp.GaussianKernel(2.0), "noise_variance": 0.1}
+MODELS = {
+    "`LocalizedGPRegressor` with 496 Taylor features": lmgp.LocalizedGPRegressor(lmgp.TaylorFeatures(496), **GIVEN),
+    "`NearestNeighborsGPRegressor`": lmgp.NearestNeighborsGPRegressor(**GIVEN),
+    "`SpectralGPRegressor` of a Gaussian kernel": lmgp.SpectralGPRegressor(**GIVEN),
+    "`SpectralGPRegressor` of a Matérn-3/2 kernel": lmgp.SpectralGPRegressor(
+        kernel=lmgp.MaternKernel(2.0, smoothness=1.5), noise_variance=0.1
+    ),
+    "`ResidualGPRegressor` with 1,024 landmarks": lmgp.ResidualGPRegressor(
+        lmgp.NystroemFeatures(1024), **GIVEN, random_state=0
+    ),
+}
+
+
+def main():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, EXTENT, (N_ROWS, 2))
+    y = np.sin(X).sum(axis=1) + 0.3 * rng.standard_normal(N_ROWS)
+    results = []
+    with tempfile.TemporaryDirectory() as folder, threadpool_limits(1):
+        path = Path(folder) / "model.lmgp"
+        for name, model in MODELS.items():
+            model.fit(X, y).save(path)
+            seconds = median(timed(lambda: lmgp.load(path))[0] for _ in range(REPEATS))
+            results.append({"model": name, "mb": path.stat().st_size / 1e6, "load_s": seconds})
+            print(results[-1], flush=True)
+    write("model_files", {"files": results})
+    lines = [f"| {row['model']} | {row['mb']:.1f} MB | {row['load_s']:.2f} s |" for row in results]
+    write_table("model_files.md", "files", ["| model | file | loaded in |", "|---|---:|---:|", *lines])
+
+
+if __name__ == "__main__":
+    main()
