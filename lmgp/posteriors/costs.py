@@ -6,14 +6,18 @@ times depends on the rows and the seed alone.
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lmgp.data import Indices
 from lmgp.features.base import Work
 from lmgp.features.nystroem import LEAST_ROWS, ROWS_PER_LANDMARK
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.cells import points_per_cell, rows_per_cell, sharing_pays
-from lmgp.posteriors.modes import Modes
+
+if TYPE_CHECKING:
+    from lmgp.posteriors.modes import Modes
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,37 @@ def of_iterations(n_iterations: int, n_preconditioner: int, n: int, d: int, n_pr
     return n_iterations * iteration + n_predict * (_entries(n, d, kernel) + Cost(2.0 * n))
 
 
-def of_modes(modes: Modes, n_iterations: float) -> Cost:
+def of_transform(n_modes: Indices, n: int, tolerance: float, upsampling: float) -> Cost:
+    """Count a transform of n rows to modes, or back: each row is spread over a grid, and the grid is transformed.
+
+    Parameters
+    ----------
+    n_modes : ndarray of int of shape (d,)
+        Of each column.
+    n : int
+    tolerance, upsampling : float
+        Of the transform.
+
+    References
+    ----------
+    A. H. Barnett, J. Magland and L. af Klinteberg, *A Parallel Nonuniform Fast Fourier Transform Library Based on an
+    "Exponential of Semicircle" Kernel*, SIAM Journal on Scientific Computing 41, 2019.
+    """
+    width = math.floor(1.0 - math.log(tolerance) / (math.pi * math.sqrt(1.0 - 1.0 / upsampling)))
+    grid = float(np.prod(upsampling * n_modes))
+    return Cost(bytes=TRANSFORM_BYTES * (n * width ** len(n_modes) + grid * math.log2(grid)))
+
+
+def of_modes(modes: "Modes", n_iterations: float) -> Cost:
     """Count the iterations of a global solve on Fourier modes: two transforms for each."""
     grid = float(np.prod(4.0 * modes.counts + 1.0))
     return BESIDE * n_iterations * Cost(bytes=TRANSFORM_BYTES * grid * math.log2(grid))
+
+
+def of_rows(
+    modes: "Modes", n_iterations: float, n_neighbours: int, n: int, kernel: Kernel, tolerance: float, upsampling: float
+) -> Cost:
+    """Count the same solve over the rows: a preconditioner of near rows, and two transforms for each iteration."""
+    preconditioner = of_nearest(n_neighbours, n, len(modes.counts), n, kernel, share=False)
+    transforms = 2.0 * of_transform(2 * modes.counts + 1, n, tolerance, upsampling)
+    return preconditioner + n_iterations * (transforms + _numbers(2.0 * n * n_neighbours))

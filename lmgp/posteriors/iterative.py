@@ -182,7 +182,7 @@ class IterativePosterior(Posterior):
         covariance = self._near.covariance_of_rows.to(self._device)
         with tqdm(total=max_iterations, desc="Conjugate gradients", unit="it", disable=not verbose) as bar:
 
-            def settled(number: int, solved: Tensor) -> bool:
+            def settled(number: int, solved: Tensor, _: Tensor) -> bool:
                 error = error_of(solved.cpu())
                 self.iterations = Iterations(number, error, tolerance)
                 bar.update()

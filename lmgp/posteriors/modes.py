@@ -16,7 +16,16 @@ from threadpoolctl import ThreadpoolController
 from lmgp.data import Complexes, Floats, Indices, Noise, Rows, Source
 from lmgp.errors import InputError, TimeLimitError
 from lmgp.kernels.base import Kernel, require
-from lmgp.posteriors.toeplitz import Toeplitz, block_modes, half_shape, iterations_before, mode_products, opposite
+from lmgp.posteriors.costs import Cost, of_modes, of_rows, of_transform
+from lmgp.posteriors.toeplitz import (
+    MOST_AT_ONCE,
+    Toeplitz,
+    block_modes,
+    half_shape,
+    iterations_before,
+    mode_products,
+    opposite,
+)
 from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.memory import check_memory
@@ -44,8 +53,9 @@ WITH_BLOCK = 100.0
 # Of grids over the modes' own number that transforms take: the finer one takes fewer operations a row, and is taken
 # where it saves this factor. Rows of a stream are summed in chunks of at least this number.
 COARSE, FINE, WORTH_FINE, CHUNK = 1.25, 2.0, 1.5, 2**17
-# Operations a second, of Fourier transforms and of spreading rows over their grids, by which `max_seconds` is counted.
-NOMINAL_RATE = 1e9
+# A solve over the rows takes at most about this number of iterations, with a preconditioner that gives each row this
+# number of those before it.
+OVER_ROWS, N_NEIGHBORS = 60.0, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,19 +409,17 @@ class ModePlan:
         variance = noise.variance / np.sqrt(max(1.0, precision))
         modes = choose_modes(kernel, rows.X, variance, tolerance, room, box, n_rows)
         check_modes(modes, kernel, tolerance, 1 + n_trend, max_memory_gib)
-        small = tolerance * variance / (kernel.prior_variance() * room**2)
-        transform = min(max(TRANSFORM * small, LEAST_TRANSFORM), 1e-3)
+        transform = transform_tolerance(tolerance, variance, kernel, room)
         n_chosen = n_rows or len(rows)
         plan = cls(
             modes, kernel, noise, tolerance, transform, n_chosen, n_trend, keeps_rows, max_iterations, max_memory_gib,
             seed,
         )  # fmt: skip
         if max_seconds is not None:
-            iterations = expected_iterations(modes, kernel, noise.variance / precision, n_chosen)
-            plan.check_seconds(min(iterations, max_iterations), max_seconds)
+            plan.check_seconds(max_seconds, plan.solve(precision))
         return plan
 
-    def check_seconds(self, n_iterations: float, max_seconds: float) -> None:
+    def check_seconds(self, max_seconds: float, solve: "ModeSolve") -> None:
         """Refuse sums and iterations that may take longer than the user allows, at a nominal rate.
 
         Raises
@@ -419,20 +427,22 @@ class ModePlan:
         TimeLimitError
             It says how long it would take, and what would make it shorter.
         """
-        modes, n, tolerance, n_targets = self.modes, self.n_chosen, self.transform_tolerance, 1 + self.n_trend
+        modes, n, n_targets = self.modes, self.n_chosen, 1 + self.n_trend
         # The sums of the matrix and of each target, two real ones in each complex transform.
-        of_one = transform_operations(modes, n, tolerance, upsampling_of(modes, n, tolerance))
-        sums = math.ceil((1 + n_targets) / 2) * of_one / NOMINAL_RATE
-        # Two fast Fourier transforms for each target and iteration, and half as much beside.
-        grid = math.prod(4.0 * float(m) + 1.0 for m in modes.counts)
-        solve = n_iterations * 1.5 * n_targets * 2.0 * 2.5 * grid * math.log2(grid) / NOMINAL_RATE
-        if sums + solve > max_seconds:
+        of_sums = of_transform(4 * modes.counts + 1, n, self.transform_tolerance, self.upsampling).seconds
+        sums, iterations = math.ceil((1 + n_targets) / 2) * of_sums, n_targets * solve.cost.seconds
+        if sums + iterations > max_seconds:
             raise TimeLimitError(
                 f"The sums of {n:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
-                f"{n_iterations:,.0f} iterations {solve:.2g} s, above max_seconds={max_seconds:g}. Raise it, give a "
-                "larger tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, longer "
-                "lengthscales fewer modes."
+                f"{solve.n_iterations:,.0f} iterations {iterations:.2g} s, above max_seconds={max_seconds:g}. Raise "
+                "it, give a larger tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, "
+                "longer lengthscales fewer modes."
             )
+
+    def solve(self, precision: float) -> "ModeSolve":
+        """Return how the mean is solved for; a precision of 1 is that of rows with the noise variance."""
+        variance = self.noise.variance / precision
+        return ModeSolve.of(self.modes, self.kernel, variance, self.n_chosen, self.tolerance, self.keeps_rows)
 
     @property
     def source(self) -> Source:
@@ -513,17 +523,42 @@ def expected_iterations(modes: Modes, kernel: Kernel, noise_variance: float, n_r
     return without if kept is None else min(without, 2 * iterations_before(kept) + WITH_BLOCK)
 
 
-def transform_operations(modes: Modes, n_rows: int, tolerance: float, upsampling: float) -> float:
-    """Return the operations of a complex transform of the sums over rows: of spreading each over a grid, and of that.
+@dataclass(frozen=True)
+class ModeSolve:
+    """How the coefficients of modes are solved for, and what it is expected to take at most.
 
-    References
+    Attributes
     ----------
-    A. H. Barnett, J. Magland and L. af Klinteberg, *A Parallel Nonuniform Fast Fourier Transform Library Based on an
-    "Exponential of Semicircle" Kernel*, SIAM Journal on Scientific Computing 41, 2019.
+    over_rows : bool
+        Whether the iterations are over the rows, see `lmgp.posteriors.over_rows`, or over the modes.
+    n_iterations : float
+    cost : Cost
+        Of one target.
     """
-    width = 1.0 - math.log(tolerance) / (math.pi * math.sqrt(1.0 - 1.0 / upsampling))
-    grid = math.prod(upsampling * (4.0 * float(m) + 1.0) for m in modes.counts)
-    return n_rows * math.floor(width) ** len(modes.counts) + 5.0 * grid * math.log2(grid)
+
+    over_rows: bool
+    n_iterations: float
+    cost: Cost
+
+    @classmethod
+    def of(
+        cls, modes: Modes, kernel: Kernel, noise_variance: float, n_rows: int, tolerance: float, keeps_rows: bool = True
+    ) -> Self:
+        """Take the cheaper way of those that there are: over the rows, if these are kept, and the kernel is radial."""
+        n_iterations = expected_iterations(modes, kernel, noise_variance, n_rows)
+        ways = [cls(False, n_iterations, of_modes(modes, n_iterations))]
+        parts = kernel.radial_parts(kernel.values(None, torch.device("cpu"))) if keeps_rows else None
+        if parts is not None and modes.n_modes > MOST_AT_ONCE:
+            small = transform_tolerance(tolerance, noise_variance, kernel)
+            cost = of_rows(modes, OVER_ROWS, N_NEIGHBORS, n_rows, kernel, small, COARSE)
+            ways.append(cls(True, OVER_ROWS, cost))
+        return min(ways, key=lambda way: way.cost.seconds)
+
+
+def transform_tolerance(tolerance: float, noise_variance: float, kernel: Kernel, room: float = 1.0) -> float:
+    """Return the relative tolerance of transforms that a tolerance of the mean asks for."""
+    small = tolerance * noise_variance / (kernel.prior_variance() * room**2)
+    return min(max(TRANSFORM * small, LEAST_TRANSFORM), 1e-3)
 
 
 def upsampling_of(modes: Modes, n_rows: int, tolerance: float) -> float:
@@ -532,7 +567,8 @@ def upsampling_of(modes: Modes, n_rows: int, tolerance: float) -> float:
     It is chosen once, so that what rows add is the same whatever rows they come with, and is taken out to the last
     digit.
     """
-    coarse, fine = (transform_operations(modes, n_rows, tolerance, factor) for factor in (COARSE, FINE))
+    sizes = 4 * modes.counts + 1
+    coarse, fine = (of_transform(sizes, n_rows, tolerance, factor).seconds for factor in (COARSE, FINE))
     return FINE if tolerance <= 1e-9 or coarse > WORTH_FINE * fine else COARSE
 
 

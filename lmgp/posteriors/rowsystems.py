@@ -294,6 +294,27 @@ def _back(system, m, x):
         x[i] = (x[i] - _dot(system[i, i + 1 : m], x[i + 1 : m])) / system[i, i]
 
 
+@kept(*KERNEL, vector, *ROWS, many_indices, indices, real[:, ::1], real[::1])
+def _weights(
+    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, own, weights,
+    of_variance,
+):  # fmt: skip
+    kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
+    room = _room(kernel, X.shape[1], near.shape[1], Y.shape[1])
+    system = room[0]
+    for number in range(len(near)):
+        present, row = near[number] >= 0, own[number]
+        there, variance = near[number][present], variances.sum() + factor * noise[row]
+        m = len(there)
+        weights[number] = 0.0
+        if _solve(kernel, scale, rows, there, X[row], room):
+            of_there = system[:m, m].copy()
+            variance -= _dot(of_there, of_there)
+            _back(system, m, of_there)
+            weights[number][present] = of_there
+        of_variance[number] = variance
+
+
 @exact
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
@@ -541,6 +562,26 @@ class RowSystems:
         n, t = len(near), self.rows[1].shape[1]
         found = np.empty((n, t)), np.empty(n), np.empty((n, t)), np.empty(n, dtype=bool)
         _predictions(*self.kernel, self.scale, *self.rows, near, _ordered(tests, self.columns), *found)
+        return found
+
+    def weights(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
+        """Weigh the rows near to each row in its mean given them.
+
+        Parameters
+        ----------
+        near : ndarray of int of shape (n, m)
+            −1 where there is no row.
+        own : ndarray of int of shape (n,)
+
+        Returns
+        -------
+        weights : ndarray of shape (n, m)
+            0 where there is no row, and where float64 does not allow a Cholesky factorisation.
+        variances : ndarray of shape (n,)
+            Of the row given these, with its noise.
+        """
+        found = np.empty(near.shape), np.empty(len(near))
+        _weights(*self.kernel, self.scale, *self.rows, near, own, *found)
         return found
 
     def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:

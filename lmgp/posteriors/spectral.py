@@ -14,6 +14,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.joint import ADVICE, normal_draws, with_variance
 from lmgp.posteriors.modes import ModePlan, white
+from lmgp.posteriors.over_rows import solve_over_rows
 from lmgp.posteriors.toeplitz import Block, ModeSystem, Solution, Toeplitz, half_shape, mode_gram, mode_places
 from lmgp.posteriors.variance import LocalVariance
 from lmgp.utils.lazy import torch
@@ -272,7 +273,9 @@ class SpectralPosterior(Posterior):
         enough = self._enough(squares, self._n_trend)
         closely = self._enough(squares, self._n_trend, SETTLED) if settled else enough
         warm = start is not None and start._solution.vectors.shape == statistics.cross.shape
-        self._solution = self._solve(statistics.cross, closely, start._solution.vectors if start and warm else None)
+        first = start._solution.vectors if start and warm else None
+        targets = None if warm or settled else rows.Y.T
+        self._solution = self._solve(statistics.cross, closely, first, targets)
         self._products = self._precise_products()
         self._converged = bool(np.all(self._solution.remaining <= enough))
         self._warn()
@@ -312,9 +315,13 @@ class SpectralPosterior(Posterior):
         rows = float(self.statistics.generator.flat[0].real)
         return self.kernel.prior_variance() * rows + self.noise.variance
 
-    def _solve(self, cross: Complexes, enough: Floats, start: Complexes | None = None) -> Solution:
-        """Return the solutions of right sides, all at once as far as memory allows."""
+    def _solve(
+        self, cross: Complexes, enough: Floats, start: Complexes | None = None, targets: Floats | None = None
+    ) -> Solution:
+        """Return the solutions of right sides, those of targets of shape (b, n) over the rows where that is cheaper."""
         plan = self.plan
+        if targets is not None and plan.solve(self.statistics.precision / self.statistics.targets.n).over_rows:
+            return solve_over_rows(plan, self._rows, targets, enough)
         bytes_of_one = Toeplitz.n_bytes(plan.modes.counts, 1)
         size = max(1 + plan.n_trend, int(min(memory_limit(plan.max_memory_gib) / bytes_of_one, len(cross))))
         parts = [slice(first, first + size) for first in range(0, len(cross), size)]
@@ -562,7 +569,7 @@ class SpectralPosterior(Posterior):
         targets = -self._evaluate(prior, rows.X) - errors
         weighted = variance / noise * targets
         enough = self._enough(np.sum(weighted * targets, axis=1), 0)
-        solution = self._solve(plan.rows_to_modes(rows.X, weighted), enough)
+        solution = self._solve(plan.rows_to_modes(rows.X, weighted), enough, targets=targets)
         return self._evaluate(prior + np.sqrt(plan.weights) * solution.vectors, X)
 
     def _check_drawn(self, X: Floats) -> None:

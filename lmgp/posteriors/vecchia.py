@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import sparse
 from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Rows, as_tensor
@@ -252,6 +253,22 @@ class VecchiaLikelihood:
     def terms(self, kernel: Kernel, free: Floats) -> Floats:
         """Evaluate the terms alone, see `__call__`; in a third of the time."""
         return self._terms(*self._errors(kernel, free), float(free[-1]))
+
+    def whitening(self, kernel: Kernel, free: Floats) -> sparse.csr_array | None:
+        """Return U with UᵀU ≈ C⁻¹, shape (n_positions, n): of all rows where all are positions.
+
+        Each row of U is what is left of a value less its mean given the rows near to it, over its standard deviation.
+        None for kernels that have no compiled systems.
+        """
+        systems, n = self._systems(kernel, free), self._n
+        if systems is None:
+            return None
+        parts = parallel_map(lambda part: systems.weights(self._near[part], self.positions[part]), self._chunks())
+        weights, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
+        entries = np.column_stack((np.ones(self.n_positions), -weights)) / np.sqrt(variances)[:, None]
+        columns = self.order[np.column_stack((self.positions, self._near))]
+        starts = np.arange(self.n_positions + 1) * columns.shape[1]
+        return sparse.csr_array((entries.ravel(), columns.ravel(), starts), shape=(self.n_positions, n))
 
     def squares(self, kernel: Kernel, free: Floats) -> Floats:
         """Estimate the mean over all rows of yᵀC⁻¹y of each target, shape (t,); see `__call__`."""

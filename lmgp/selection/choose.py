@@ -14,9 +14,8 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.neighbours.placement import cover, negligible_share
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.costs import of_modes
 from lmgp.posteriors.local import PRUNE
-from lmgp.posteriors.modes import check_modes, choose_modes, expected_iterations
+from lmgp.posteriors.modes import ModeSolve, check_modes, choose_modes
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
 from lmgp.selection.candidates import (
     AFFORDABLE,
@@ -143,7 +142,7 @@ def _by_modes(
     # At the rate by which the exact GP is taken at once within a second.
     by_exact = exact_work(n, n_predict) / QUICK if allowed.takes_exact(n) else math.inf
     limit = min(AFFORDABLE, max(1.0, by_exact))
-    seconds = of_modes(modes, expected_iterations(modes, kernel, noise_variance, n)).seconds
+    seconds = ModeSolve.of(modes, kernel, noise_variance, n, error).cost.seconds
     if seconds > limit:
         return None
     recipe = Spectral(error, max_memory_gib=allowed.max_memory_gib)

@@ -115,7 +115,7 @@ def conjugate_gradients(
     multiply: Callable[[Tensor], Tensor],
     precondition: Callable[[Tensor], Tensor],
     right: Tensor,
-    settled: Callable[[int, Tensor], bool],
+    settled: Callable[[int, Tensor, Tensor], bool],
     max_iterations: int,
 ) -> Tensor:
     """Solve A x = b for each column b of `right` by preconditioned conjugate gradients.
@@ -128,7 +128,8 @@ def conjugate_gradients(
         V ↦ P⁻¹V, for a P near A. The iterations begin at P⁻¹b.
     right : Tensor of shape (n, t)
     settled : callable
-        Takes the number of iterations done and x, which it must not change; says whether x is near enough.
+        Takes the number of iterations done, x and the residual b − A x, which it must not change; says whether x is
+        near enough.
     max_iterations : int
 
     Returns
@@ -145,7 +146,7 @@ def conjugate_gradients(
     conditioned = precondition(residual)
     direction, squares = conditioned.clone(), (residual * conditioned).sum(dim=0)
     for number in range(max_iterations + 1):
-        if settled(number, x) or number == max_iterations:
+        if settled(number, x, residual) or number == max_iterations:
             break
         image = multiply(direction)
         curvature = (direction * image).sum(dim=0)

@@ -110,7 +110,7 @@ class TestIterations:
         V[:, 1] = 0.0  # solved to the last digit from the start
         seen: list[int] = []
         found = conjugate_gradients(
-            lambda W: A @ W, covariance.solve, V, lambda number, _: seen.append(number) or False, 60
+            lambda W: A @ W, covariance.solve, V, lambda number, *_: seen.append(number) or False, 60
         )
         assert seen == list(range(61))
         np.testing.assert_allclose(found, np.linalg.solve(A, V), rtol=1e-7, atol=1e-9)

@@ -14,16 +14,15 @@ from lmgp.errors import InputError, MemoryLimitError, TimeLimitError, ToleranceW
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors import spectral, toeplitz, variance
+from lmgp.posteriors.costs import of_transform
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.modes import (
     LEAST_TRANSFORM,
-    NOMINAL_RATE,
     TRANSFORM,
     ModePlan,
     check_modes,
     choose_modes,
     expected_iterations,
-    transform_operations,
     upsampling_of,
 )
 from lmgp.posteriors.spectral import SpectralPosterior
@@ -312,7 +311,8 @@ class TestPlan:
         with pytest.raises(TimeLimitError, match=r"The sums of 2,000 rows .* iterations .* above max_seconds=1e-09"):
             ModePlan.choose(kernel, Noise(1e-4), rows, 1e-3, max_seconds=1e-9)
         plan = ModePlan.choose(kernel, Noise(1e-4), rows, 1e-3, max_seconds=1e6)
-        counted = transform_operations(plan.modes, 2000, plan.transform_tolerance, plan.upsampling) / NOMINAL_RATE
+        sizes = 4 * plan.modes.counts + 1
+        counted = of_transform(sizes, 2000, plan.transform_tolerance, plan.upsampling).seconds
         with pytest.raises(TimeLimitError):
             ModePlan.choose(kernel, Noise(1e-4), rows, 1e-3, max_seconds=counted)
 
