@@ -263,6 +263,8 @@ FUNCTIONS: dict[str, list[Case]] = {
         *of_vectors(lambda one: metrics.nlpd(one, [1.0, 2.0], [1.0, 1.0]), "y"),
         *of_vectors(lambda one: metrics.nlpd([1.0, 2.0], [1.0, 2.0], one), "variance"),
         (lambda: metrics.nlpd([1.0], [1.0], [0.0]), "variance must be positive; got 0 in row 0"),
+        (lambda: metrics.nlpd([1.0], [1.0], std=[-1.0]), "std must be positive; got -1 in row 0"),
+        (lambda: metrics.nlpd([1.0], [1.0], [1.0], std=[1.0]), "Give variance= or std=, and not both"),
     ],
     "lmgp.metrics.crps": [
         *of_vectors(lambda one: metrics.crps([1.0, 2.0], one, [1.0, 1.0]), "mean"),
@@ -271,7 +273,7 @@ FUNCTIONS: dict[str, list[Case]] = {
     ],
     "lmgp.metrics.pit": [
         *of_vectors(lambda one: metrics.pit(one, norm([1.0, 2.0])), "y"),
-        (lambda: metrics.pit([1.0], [1.0]), "a distribution must be in place of the means.*got list and no variance"),
+        (lambda: metrics.pit([1.0], [1.0]), "Give a distribution.*or means with std= or variance=.*got list alone"),
     ],
     "lmgp.metrics.coverage": [
         *of_vectors(lambda one: metrics.coverage(one, [1.0, 2.0], [1.0, 1.0]), "y"),
