@@ -45,7 +45,7 @@ from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.io.sources import RowSource
-from lmgp.kernels.base import Kernel
+from lmgp.kernels.base import Kernel, check_kernel
 from lmgp.learning.engine import Settings, Wanted, learn_rows
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
@@ -396,7 +396,6 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         "trend": [StrOptions({"constant", "linear"}), "array-like"],
         "ard": ["boolean", StrOptions({"auto"})],
         "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
-        "noise": [str],
         "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -428,6 +427,10 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
 
     # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
     _recipe: ClassVar[Callable[..., Recipe]]
+
+    def _validate_params(self) -> None:
+        check_kernel(self.kernel, type(self).__name__)
+        super()._validate_params()
 
     def _chosen(
         self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
