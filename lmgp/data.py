@@ -547,8 +547,18 @@ def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any])
     refuse_what_is_no_table(X, "X")
     if hasattr(X, "columns") and options.get("reset") is False:
         # Columns that fit does not know say more than what is missing in them.
-        validate_data(estimator, X, reset=False, skip_check_array=True)
+        _check_names(estimator, X)
     refuse_other_than_numbers(X, "X")
+
+
+def _check_names(estimator: BaseEstimator, X: Any) -> None:
+    """Refuse a data frame with other columns than those of the training rows, or in another order."""
+    try:
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+    except ValueError as error:
+        known = set(getattr(estimator, "feature_names_in_", ()))
+        cure = "Take them by name: X[model.feature_names_in_]." if known and known <= set(X.columns) else ""
+        raise InputError(f"{error}{cure}") from error
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:
