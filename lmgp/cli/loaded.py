@@ -31,8 +31,8 @@ def loaded_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     arguments.header = header
     if not isinstance(model, GaussianProcess | TransformedTargetGPRegressor | MultiTargetGPRegressor):
         raise InputError(
-            f"{path} has a {type(model).__name__}, which predicts no mean and standard deviation; use it in Python: "
-            f"lmgp.load({str(path)!r})."
+            f"{path} has a {type(model).__name__}; only Gaussian-process regressors predict on the command line. Use "
+            f"it in Python: lmgp.load({str(path)!r})."
         )
     return model, header.get("notes", {})
 

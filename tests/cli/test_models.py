@@ -354,7 +354,7 @@ def test_info_of_models_and_maps_that_keep_no_rows(folder: Path, capsys: pytest.
         assert main(["info", path]) == 0
         assert "rows kept   none: the model needs no training rows" in capsys.readouterr().out
     assert main(["predict", "map.lmgp", "train.csv"]) == 2
-    assert "has a TaylorFeatures, which predicts no mean" in capsys.readouterr().err
+    assert "has a TaylorFeatures; only Gaussian-process regressors predict" in capsys.readouterr().err
 
 
 def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -224,7 +224,7 @@ REFUSED = [
     ("plot model.lmgp --target price", "--target and --columns are about a table, and none is given"),
     ("plot model.lmgp test.csv --level 95", "expected a number between 0 and 1"),
     ("plot model.lmgp missing.csv", "missing"),
-    ("plot sgd.lmgp", "which predicts no mean and standard deviation"),
+    ("plot sgd.lmgp", "only Gaussian-process regressors predict on the command line"),
     ("plot", "the following arguments are required: MODEL"),
 ]
 

@@ -94,6 +94,13 @@ FUNCTIONS: dict[str, list[Case]] = {
         (lambda: SPECTRAL.merge(SpectralGPRegressor()), "not fitted yet"),
         (lambda: SPECTRAL.sample_y(X, n_samples=0), "n_samples must be a positive integer; got 0"),
     ],
+    "lmgp.save": [
+        (lambda: lmgp.save(EXACT, None), NO_PATH),
+        (lambda: lmgp.save(EXACT, "nowhere/model.lmgp"), "there is no folder"),
+        (lambda: lmgp.save(None, "new.lmgp"), "NoneType cannot be saved: a model file holds a model or a map of lmgp"),
+        (lambda: lmgp.save(EXACT.kernel, "new.lmgp"), "GaussianKernel cannot be saved"),
+        (lambda: lmgp.save(lmgp.GPRegressor(), "new.lmgp"), "is not fitted yet"),
+    ],
     "lmgp.load": [
         (lambda: lmgp.load(None), NO_PATH),
         (lambda: lmgp.load(3), NO_PATH),
