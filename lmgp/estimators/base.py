@@ -528,6 +528,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         self._state("log_marginal_likelihood_")
         return self.log_marginal_likelihood()
 
+    # As scikit-learn's Gaussian process calls it.
+    log_marginal_likelihood_value_ = log_marginal_likelihood_
+
     def fit(
         self,
         X: ArrayLike,
@@ -851,7 +854,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         return_std : bool, default=False
             Whether to return the standard deviation as well. The mean alone takes a small part of the time.
         include_noise : bool, default=False
-            Whether that, and the covariance, are of new observations y instead of the latent function f.
+            Whether that, and the covariance, are of new observations y, with their noise, instead of the latent
+            function f. Off by default, as in scikit-learn: `predict` estimates f.
         return_error : bool, default=False
             Whether to return an estimate of the divergence from the exact prediction as well. For models with
             `TaylorFeatures` or on Fourier modes. Of the exact one it is zero, or what iterations leave of the mean.
@@ -993,7 +997,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, d)
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
         verbose : bool, default=False
             See `predict`.
@@ -1060,7 +1065,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         quantile : float or array-like of shape (q,), default=0.5
             The probability of a value below, strictly between 0 and 1.
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
             See `predict`.
 
@@ -1096,7 +1102,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         level : float, default=0.95
             The probability of the interval, strictly between 0 and 1.
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
             See `predict`.
         method : {"distribution", "conformal"}, default="distribution"
@@ -1152,7 +1159,8 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         threshold : float or array-like of shape (n,)
             One for all rows, or one a row, in units of y.
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
             See `predict`.
 
@@ -1189,8 +1197,9 @@ class GaussianProcess(Fitted, RegressorMixin, BaseEstimator):
         n_samples : int, default=1
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
         include_noise : bool, default=False
-            Whether to draw new observations y instead of the latent function f. Where their distribution is not normal,
-            each row has that of `predict_distribution`, and rows the rank correlations of the process with its noise.
+            Whether to draw new observations y, with their noise, instead of the latent function f. Off by default, as
+            in scikit-learn: a draw is a function. Where the distribution of y is not normal, each row has that of
+            `predict_distribution`, and rows the rank correlations of the process with its noise.
 
         Returns
         -------
