@@ -185,7 +185,8 @@ def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: Arr
     Raises
     ------
     InputError
-        If the shapes differ, there are no rows, a value is not finite, or a variance is not positive.
+        If the shapes differ, there are no rows, a value is not finite, or a variance or a standard deviation is not
+        positive.
 
     References
     ----------
@@ -235,8 +236,8 @@ def coverage(
     Raises
     ------
     InputError
-        If the shapes differ, there are no rows, a value is not finite, a variance is not positive, or `level` is not
-        strictly between 0 and 1.
+        If the shapes differ, there are no rows, a value is not finite, a variance or a standard deviation is not
+        positive, or `level` is not strictly between 0 and 1.
 
     Examples
     --------

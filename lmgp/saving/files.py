@@ -12,6 +12,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,9 @@ def _is_whole(value: Any) -> bool:
     """Say whether this is what a file may hold: a model or a map, or a pipeline that ends in one."""
     from sklearn.pipeline import Pipeline
 
-    return isinstance(value[-1] if isinstance(value, Pipeline) else value, Savable)
+    with suppress(*DO_NOT_FIT):  # a pipeline of a file that another program wrote
+        value = value[-1] if isinstance(value, Pipeline) else value
+    return isinstance(value, Savable)
 
 
 def save_with_notes(model: Any, path: PathLike, notes: dict[str, Any]) -> None:

@@ -54,10 +54,11 @@ class KnownParameters:
 
     def __new__(cls, *_: Any, **given: Any) -> Self:  # noqa: D102
         known = parameter_names(cls)  # type: ignore[arg-type]  # a class can be hashed
-        for name in given.keys() - known if known else ():
-            elsewhere = PARAMETERS.get(name)
-            nearest = nearest_names(elsewhere if elsewhere in known else name, known)
-            raise UnknownParameterError(f"{cls.__name__} has no parameter {name!r}; {nearest}")
+        for name in given:
+            if known and name not in known:
+                elsewhere = PARAMETERS.get(name)
+                nearest = nearest_names(elsewhere if elsewhere in known else name, known)
+                raise UnknownParameterError(f"{cls.__name__} has no parameter {name!r}; {nearest}")
         return super().__new__(cls)
 
 

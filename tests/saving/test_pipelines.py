@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
 
 import lmgp
 from lmgp import ExactGPRegressor, GaussianKernel
-from lmgp.errors import InputError
+from lmgp.errors import InputError, ModelFileError
 from lmgp.saving.tags import OF_SCIKIT_LEARN, class_of, tag_of
 from tests.saving.rewriting import rewritten
 
@@ -97,6 +97,20 @@ def test_tags_lead_to_their_classes() -> None:
         assert tag_of(class_of(tag)) == tag
 
 
+@pytest.mark.parametrize("steps", [None, [], 3])
+def test_a_pipeline_without_steps_is_no_model(steps: Any, tmp_path: Path) -> None:
+    frame, y = table()
+    file = tmp_path / "pipeline.lmgp"
+    lmgp.save(make_pipeline(StandardScaler(), model()).fit(frame[NUMBERS], y), file)
+
+    def empty(header: dict[str, Any], arrays: list[Any]) -> None:
+        header["model"]["state"]["steps"] = steps
+
+    file.write_bytes(rewritten(file.read_bytes(), empty))
+    with pytest.raises(ModelFileError, match="it holds no model"):
+        lmgp.load(file)
+
+
 def test_another_version_of_scikit_learn_is_told(tmp_path: Path) -> None:
     frame, y = table()
     pipeline = make_pipeline(StandardScaler(), model()).fit(frame[NUMBERS], y)
@@ -104,8 +118,7 @@ def test_another_version_of_scikit_learn_is_told(tmp_path: Path) -> None:
     lmgp.save(pipeline, file)
 
     def age(header: dict[str, Any], arrays: list[Any]) -> None:
-        (_, steps) = next(pair for pair in header["model"]["state"].items() if pair[0] == "steps")
-        steps[0]["items"][1]["state"]["_sklearn_version"] = "1.0"
+        header["model"]["state"]["steps"][0]["items"][1]["state"]["_sklearn_version"] = "1.0"
 
     file.write_bytes(rewritten(file.read_bytes(), age))
     with pytest.warns(InconsistentVersionWarning):
