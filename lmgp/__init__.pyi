@@ -56,7 +56,7 @@ from .kernels.sphere import SphericalCoordinates
 from .kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from .learning.engine import learn
 from .neighbours.clustering import farthest_point_clustering
-from .saving.files import load
+from .saving.files import load, save
 
 __version__: str
 
@@ -95,4 +95,5 @@ __all__ = [
     "load_dataset",
     "predict_areas",
     "predict_grid",
+    "save",
 ]

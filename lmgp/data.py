@@ -551,10 +551,16 @@ def _refuse_no_inputs(estimator: BaseEstimator, X: Any, options: dict[str, Any])
 
 
 def refuse_other_columns(estimator: BaseEstimator, X: Any) -> None:
-    """Refuse a data frame with other columns than `fit` had: that says more than what is in them, or missing."""
-    if hasattr(X, "columns"):
-        refuse_what_is_no_table(X, "X")
+    """Refuse a data frame with other columns than `fit` had, or in another order."""
+    if not hasattr(X, "columns"):
+        return
+    refuse_what_is_no_table(X, "X")
+    try:
         validate_data(estimator, X, reset=False, skip_check_array=True)
+    except ValueError as error:
+        known = set(getattr(estimator, "feature_names_in_", ()))
+        cure = "Take them by name: X[model.feature_names_in_]." if known and known <= set(X.columns) else ""
+        raise InputError(f"{error}{cure}") from error
 
 
 def _refuse_sparse(estimator: BaseEstimator, X: Any, options: dict[str, Any]) -> None:

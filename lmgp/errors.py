@@ -5,7 +5,7 @@ other code would expect there. (Arrays and parameters are checked by scikit-lear
 message says what was got, what was expected, and what to do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -15,6 +15,10 @@ class LmgpError(Exception):
 
 class InputError(LmgpError, ValueError):
     """A value that was passed in cannot be used."""
+
+
+class UnknownParameterError(LmgpError, TypeError):
+    """A class has no parameter of a name that was given; the message says which it has."""
 
 
 class NoEstimateError(InputError):
@@ -110,7 +114,7 @@ class ValidityWarning(UserWarning):
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:
-    """Say which known names come closest to one that is unknown.
+    """Say which known names come closest to one that is unknown; the case of letters does not count.
 
     Parameters
     ----------
@@ -129,8 +133,37 @@ def nearest_names(name: str, known: Iterable[str]) -> str:
     >>> nearest_names("yatch", ["yacht", "kin8nm"])
     "did you mean 'yacht'?"
     """
-    choices = list(map(str, known))
-    close = get_close_matches(str(name), choices, n=3, cutoff=0.6)
+    choices = {str(choice).lower(): str(choice) for choice in known}
+    wanted = str(name).lower()
+    close = [wanted] if wanted in choices else get_close_matches(wanted, choices, n=3, cutoff=0.6)
     if close:
-        return f"did you mean {' or '.join(repr(choice) for choice in close)}?"
-    return f"known: {', '.join(choices)}"
+        return f"did you mean {' or '.join(repr(choices[choice]) for choice in close)}?"
+    return f"known: {', '.join(choices.values())}"
+
+
+def missing_columns(missing: Iterable[object], known: Sequence[str]) -> str:
+    """Say which columns a table does not have, and once which it has.
+
+    Parameters
+    ----------
+    missing : iterable
+        What was asked for.
+    known : sequence of str
+        What the table has.
+
+    Returns
+    -------
+    str
+        Without a full stop where it ends in a question.
+
+    Examples
+    --------
+    >>> missing_columns(["lat", "hight"], ["height", "y"])
+    "no column is named 'hight', did you mean 'height'?; no column is named 'lat', known: height, y"
+    """
+    nearest = {repr(name): nearest_names(str(name), known) for name in missing}
+    strange = [name for name, told in nearest.items() if told.startswith("known")]
+    parts = [f"no column is named {name}, {told}" for name, told in nearest.items() if name not in strange]
+    if strange:
+        parts.append(f"no column is named {' or '.join(strange)}, known: {', '.join(known)}")
+    return "; ".join(parts)

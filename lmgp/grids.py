@@ -77,7 +77,8 @@ def predict_grid(
     return_std : bool, default=True
         Whether to predict standard deviations as well.
     include_noise : bool, default=False
-        Whether these are of a new observation instead of the latent function.
+        Whether these are of a new observation, with its noise, instead of the latent function. Off by default: a map
+        shows the function.
     level : float, optional
         The probability of an interval around the mean, such as 0.95.
     method : {"distribution", "conformal"}, default="distribution"

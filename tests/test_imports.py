@@ -81,7 +81,7 @@ def test_the_names_at_the_top() -> None:
     fourier = {f"{name}FourierFeatures" for name in ("Random", "Orthogonal", "StructuredOrthogonal")}
     maps = {f"{name}Features" for name in ("RandomMaclaurin", "OptimizedMaclaurin", "Taylor", "Nystroem")}
     kinds = ("", "Exact", "Featurized", "Localized", "NearestNeighbors", "Residual", "Spectral", "TransformedTarget")
-    functions = {"learn", "load", "predict_areas", "predict_grid", "load_dataset", "farthest_point_clustering"}
+    functions = {"learn", "load", "save", "predict_areas", "predict_grid", "load_dataset", "farthest_point_clustering"}
     regressors = {f"{kind}GPRegressor" for kind in kinds}
     others = {"SphericalCoordinates", "__version__"}
     assert sorted(lmgp.__all__) == sorted(kernels | fourier | maps | regressors | functions | others)

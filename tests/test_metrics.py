@@ -326,3 +326,14 @@ def test_of_several_targets_the_score_is_the_mean_of_theirs() -> None:
         rmse(y, mean[:, 0])
     with pytest.raises(InputError, match=r"same shape \(n,\); got"):
         kl_divergence(mean, variance, mean, variance)
+
+
+@pytest.mark.parametrize("metric", [nlpd, crps, coverage])
+def test_standard_deviations_stand_for_their_squares(metric) -> None:
+    y, mean, variance = (np.array(values) for values in zip(*SCORED, strict=True))
+    assert metric(y, mean, std=np.sqrt(variance)) == pytest.approx(metric(y, mean, variance), rel=1e-12)
+
+
+def test_the_error_of_a_distribution_is_that_of_its_means() -> None:
+    y, mean, variance = (np.array(values) for values in zip(*SCORED, strict=True))
+    assert rmse(y, stats.norm(mean, np.sqrt(variance))) == rmse(y, mean)

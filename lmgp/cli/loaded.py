@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from lmgp.cli.parsing import STANDARD, dialect_of
-from lmgp.errors import DatasetError, InputError, nearest_names
+from lmgp.errors import DatasetError, InputError, missing_columns
 
 if TYPE_CHECKING:
     from numpy import bool_
@@ -31,8 +31,8 @@ def loaded_model(arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     arguments.header = header
     if not isinstance(model, GaussianProcess | TransformedTargetGPRegressor | MultiTargetGPRegressor):
         raise InputError(
-            f"{path} has a {type(model).__name__}, which predicts no mean and standard deviation; use it in Python: "
-            f"lmgp.load({str(path)!r})."
+            f"{path} has a {type(model).__name__}; only Gaussian-process regressors predict on the command line. Use "
+            f"it in Python: lmgp.load({str(path)!r})."
         )
     return model, header.get("notes", {})
 
@@ -87,12 +87,13 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
         wanted = known or tuple(arguments.columns or (name for name in names if name not in targets))
         missing = [name for name in (*wanted, *targets) if name not in names]
         if missing:
-            told = "; ".join(f"no column is named {name!r}, {nearest_names(name, names)}" for name in missing)
+            told = missing_columns(missing, names)
             raise DatasetError(f"{where} lacks {len(missing)} of the columns that are needed: {told}.")
         if len(wanted) != n_inputs:
             raise DatasetError(
                 f"{where} has {len(wanted)} inputs, {', '.join(wanted)}; the model was fitted to {n_inputs} columns "
-                "without names. Choose the inputs (--columns)."
+                f"without names. Choose the inputs, in their order, such as --columns {' '.join(wanted[:n_inputs])}; a "
+                "model that is fitted to a data frame knows their names."
             )
         return (*wanted, *targets)
 

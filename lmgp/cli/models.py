@@ -28,8 +28,8 @@ def fit(arguments: argparse.Namespace) -> None:
         raise InputError("A model is written to a file; give its name, such as --out model.lmgp.")
     if arguments.seed < 0:
         raise InputError(f"--seed must not be negative; got {arguments.seed}.")
-    check_place(arguments.out)  # before the work
     _check_targets(arguments)
+    check_place(arguments.out, arguments.table)  # before the work
     from lmgp.io.geometry import place_names, with_geometry
     from lmgp.io.kinds import Kinds
     from lmgp.io.tables import read_targets
@@ -126,7 +126,7 @@ def predict(arguments: argparse.Namespace) -> None:
     if arguments.average_over != 1 and suffix not in GRIDS:
         raise InputError("--average-over is of a --grid that is written as .nc or .tif.")
     if arguments.out != STANDARD:
-        check_place(arguments.out)  # before the work
+        check_place(arguments.out, arguments.model, arguments.table)  # before the work
     from lmgp.io.geometry import DRIVERS
     from lmgp.io.tables import write_table
 

@@ -4,12 +4,11 @@ import argparse
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmgp.cli.loaded import loaded_model, read_for_model, target_names
 from lmgp.cli.parsing import STANDARD
-from lmgp.errors import InputError, OutputError
+from lmgp.errors import InputError
 from lmgp.saving.output import check_place, whole_file
 
 if TYPE_CHECKING:
@@ -167,10 +166,7 @@ def _check_report(out: str, arguments: argparse.Namespace) -> None:
     """Check that a page can be written, and would not replace a file that is read."""
     if out == STANDARD:
         raise InputError("A report is written to a file; give its name, such as report.html.")
-    for read in (arguments.model, arguments.table):
-        if read not in (None, STANDARD) and Path(out).expanduser().resolve() == Path(read).expanduser().resolve():
-            raise OutputError(f"{out} would be replaced by the report; name another file for it.")
-    check_place(out)
+    check_place(out, arguments.model, arguments.table)
 
 
 def _write_report(

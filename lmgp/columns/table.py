@@ -221,7 +221,8 @@ class Columns:
         """
         X = self.table(X)
         frame = None if self.is_numeric else _frame(X)
-        if frame is None or frame.shape[1] != len(self.names):
+        named = frame is X and self.names != _unnamed(len(self.names))
+        if frame is None or frame.shape[1] != len(self.names) or (named and tuple(map(str, X.columns)) != self.names):
             return check(X)
         values = np.column_stack([self._read(frame, j) for j in range(frame.shape[1])])
         missing = np.isnan(values)

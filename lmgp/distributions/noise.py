@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from lmgp.distributions.field import ScaleField
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.student import Student
 from lmgp.errors import InputError, nearest_names
+from lmgp.utils.parameters import NOISES as SYNONYMS
 from lmgp.utils.trials import Trials, aligned
 
 NoiseName = Literal["auto", "normal", "student", "varying", "robust"]
@@ -277,5 +279,8 @@ def checked_noise(noise: Any) -> NoiseName:
     """
     if isinstance(noise, str) and noise in NOISES:
         return noise
-    listed = ", ".join(map(repr, NOISES))
-    raise InputError(f"noise must be one of {listed}; got {noise!r}: {nearest_names(str(noise), NOISES)}")
+    told = f"noise must be one of {', '.join(map(repr, NOISES))}; got {noise!r}"
+    if isinstance(noise, Real):
+        raise InputError(f"{told}. It names the distribution; the variance is noise_variance={noise!r}.")
+    nearest = nearest_names(SYNONYMS.get(str(noise).lower(), str(noise)), NOISES)
+    raise InputError(f"{told}: {nearest}" if nearest.startswith("did") else f"{told}.")

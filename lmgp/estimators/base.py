@@ -46,7 +46,7 @@ from lmgp.estimators.plausible import TARGET_RANGES, implausible
 from lmgp.estimators.rows_left_out import joined, with_noise
 from lmgp.estimators.summary import Summarized
 from lmgp.io.sources import RowSource
-from lmgp.kernels.base import Kernel
+from lmgp.kernels.base import Kernel, check_kernel
 from lmgp.kernels.table import row_variances
 from lmgp.learning.engine import Settings, Wanted, learn_rows
 from lmgp.learning.forms import Ard
@@ -402,7 +402,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         "trend": [StrOptions({"constant", "linear"}), "array-like"],
         "ard": ["boolean", StrOptions({"auto"})],
         "max_learning_rows": [Interval(Integral, 2, None, closed="left")],
-        "noise": [str],
         "max_memory_gib": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -434,6 +433,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
     _recipe: ClassVar[Callable[..., Recipe]]
+
+    def _validate_params(self) -> None:
+        check_kernel(self.kernel, type(self).__name__)
+        super()._validate_params()
 
     def _chosen(
         self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
@@ -530,6 +533,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """The log marginal likelihood of the training rows at the fitted hyper-parameters, in nats."""
         self._state("log_marginal_likelihood_")
         return self.log_marginal_likelihood()
+
+    # As scikit-learn's Gaussian process calls it.
+    log_marginal_likelihood_value_ = log_marginal_likelihood_
 
     def fit(
         self,
@@ -855,7 +861,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         return_std : bool, default=False
             Whether to return the standard deviation as well. The mean alone takes a small part of the time.
         include_noise : bool, default=False
-            Whether that, and the covariance, are of new observations y instead of the latent function f.
+            Whether that, and the covariance, are of new observations y, with their noise, instead of the latent
+            function f. Off by default, as in scikit-learn: `predict` estimates f.
         return_error : bool, default=False
             Whether to return an estimate of the divergence from the exact prediction as well. For models with
             `TaylorFeatures` or on Fourier modes. Of the exact one it is zero, or what iterations leave of the mean.
@@ -997,7 +1004,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         ----------
         X : array-like of shape (n, d)
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
         verbose : bool, default=False
             See `predict`.
@@ -1064,7 +1072,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         quantile : float or array-like of shape (q,), default=0.5
             The probability of a value below, strictly between 0 and 1.
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
             See `predict`.
 
@@ -1100,7 +1109,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         level : float, default=0.95
             The probability of the interval, strictly between 0 and 1.
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
             See `predict`.
         method : {"distribution", "conformal"}, default="distribution"
@@ -1156,7 +1166,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         threshold : float or array-like of shape (n,)
             One for all rows, or one a row, in units of y.
         include_noise : bool, default=True
-            Whether of a new observation y instead of the latent function f.
+            Whether of a new observation y, with its noise, instead of the latent function f. On by default: y is what
+            will be observed.
         batch_size : int, optional
             See `predict`.
 
@@ -1193,8 +1204,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         n_samples : int, default=1
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
         include_noise : bool, default=False
-            Whether to draw new observations y instead of the latent function f. Where their distribution is not normal,
-            each row has that of `predict_distribution`, and rows the rank correlations of the process with its noise.
+            Whether to draw new observations y, with their noise, instead of the latent function f. Off by default, as
+            in scikit-learn: a draw is a function. Where the distribution of y is not normal, each row has that of
+            `predict_distribution`, and rows the rank correlations of the process with its noise.
 
         Returns
         -------

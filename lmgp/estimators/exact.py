@@ -70,9 +70,9 @@ class ExactGPRegressor(GaussianProcess):
     trend_ : lmgp.posteriors.trend.TrendEstimate or None
         The coefficients of the trend with their standard errors, in the units of X and y; None of a constant. Printed,
         it is a table.
-    log_marginal_likelihood_ : float
+    log_marginal_likelihood_, log_marginal_likelihood_value_ : float
         Of the centred y, or of the least-squares residuals of a trend, of the rows from which hyper-parameters are
-        learned (all, where there are at most `max_learning_rows`), in nats.
+        learned (all, where there are at most `max_learning_rows`), in nats. The second is scikit-learn's name of it.
     converged_ : bool
         Whether the likelihood was maximised to convergence; True where nothing was to be learned.
     iterations_ : lmgp.posteriors.iterative.Iterations or None

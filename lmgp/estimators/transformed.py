@@ -167,6 +167,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
             Whether to return the standard deviation as well.
         include_noise : bool, default=False
             Whether that is of a new observation y, or of its expectation E[y | f], f being the latent function of z.
+            Off by default, as in `ExactGPRegressor.predict`.
         return_error : bool, default=False
             Whether to return an estimate of the divergence from the exact prediction as well, see `ExactGPRegressor`.
             That of y is that of z.
@@ -216,7 +217,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         ----------
         X : array-like of shape (n, d)
         include_noise : bool, default=True
-            Whether of a new observation y, or of its expectation E[y | f].
+            Whether of a new observation y, or of its expectation E[y | f]. On by default: y is what will be observed.
         batch_size : int, optional
         verbose : bool, default=False
             As in `ExactGPRegressor.predict`.
@@ -246,7 +247,8 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         quantile : float or sequence of float, default=0.5
             The probability of a value below, strictly between 0 and 1: the median, if not given.
         include_noise : bool, default=True
-            Whether those are of a new observation y, or of its expectation E[y | f].
+            Whether those are of a new observation y, or of its expectation E[y | f]. On by default: y is what will be
+            observed.
         **options
             All else that `predict_distribution` takes.
 
@@ -342,7 +344,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         n_samples : int, default=1
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
         include_noise : bool, default=False
-            Whether to draw new observations y, or their expectation E[y | f].
+            Whether to draw new observations y, or their expectation E[y | f]. Off by default: a draw is a function.
 
         Returns
         -------

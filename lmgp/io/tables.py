@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats
-from lmgp.errors import DatasetError, nearest_names
+from lmgp.errors import DatasetError, missing_columns
 from lmgp.io.geometry import DRIVERS, read_features
 from lmgp.io.kinds import Kinds
 from lmgp.saving.output import whole_file
@@ -236,8 +236,7 @@ def choose_inputs(
     inputs = (columns,) if isinstance(columns, str) else tuple(columns)
     unknown = [name for name in (*targets, *inputs) if name not in names]
     if unknown:
-        told = "; ".join(f"no column is named {name!r}, {nearest_names(str(name), names)}" for name in unknown)
-        raise DatasetError(f"{where}: {told}")
+        raise DatasetError(f"{where}: {missing_columns(unknown, names)}")
     told = ", ".join(map(repr, targets))
     if not inputs:
         raise DatasetError(f"{where}: no input column is left beside the target {told}; at least one is needed.")
@@ -371,7 +370,10 @@ def _csv_rows(open_file: Opener, where: str, dialect: Dialect) -> Iterator[tuple
         with open_file() as stream:
             start = stream.read(START_BYTES)
             if not CONTROL.isdisjoint(start.decode(dialect.encoding, "ignore")):
-                raise _unreadable(where, 0, f"it is not text, and starts with the bytes {start[:8].hex(' ')}", dialect)
+                what = f"it is not text, and starts with the bytes {start[:8].hex(' ')}"
+                if start.startswith(b"PK\x03\x04"):
+                    what = "it is a zip archive, such as a workbook of Excel: save its sheet as CSV"
+                raise _unreadable(where, 0, what, dialect)
             stream.seek(0)
             with io.TextIOWrapper(stream, encoding=dialect.encoding, newline="") as text:
                 rows = csv.reader(text, delimiter=dialect.sep)

@@ -17,6 +17,7 @@ from lmgp.utils.columns import checked_table
 from lmgp.utils.facts import Described, Table
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.parallel import parallel_map
+from lmgp.utils.parameters import KERNELS, KnownParameters
 
 if TYPE_CHECKING:
     from lmgp.kernels.columns import ColumnsKernel
@@ -108,7 +109,7 @@ class Parameter(NamedTuple):
     columns: tuple[int, ...] | None = None
 
 
-class Kernel(Described, BaseEstimator, ABC):
+class Kernel(Described, KnownParameters, BaseEstimator, ABC):
     """A positive semi-definite function k(x, z) of rows.
 
     Kernels add up, multiply, and take factors: ``k1 + k2``, ``k1 * k2``, ``3.0 * k1``. They are scikit-learn parameter
@@ -614,6 +615,30 @@ class Kernel(Described, BaseEstimator, ABC):
         from lmgp.kernels.composite import ScaledKernel
 
         return ScaledKernel(self, factor) if isinstance(factor, Real) else NotImplemented
+
+
+def check_kernel(kernel: object, who: str) -> None:
+    """Refuse what is neither a kernel of this package, nor names of some, nor None, as a parameter of `who`.
+
+    Raises
+    ------
+    InputError
+        It says how a kernel of another package is called here.
+    """
+    if kernel is None or isinstance(kernel, Kernel | str | Sequence | np.ndarray):
+        return
+    name, package = type(kernel).__name__, type(kernel).__module__.partition(".")[0]
+    known = KERNELS.get(name.lower().removesuffix("kernel"))
+    cure = f" It is called {known!r} here." if known else ""
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        cure = f" Give a kernel of this class, {kernel.__name__}()."
+    elif package == "gpytorch":
+        cure = " lmgp.gpytorch.from_gpytorch converts it."
+    origin = "" if package in ("builtins", "abc") else f", of {package}"
+    raise InputError(
+        f"The 'kernel' parameter of {who} must be a Kernel, such as GaussianKernel(), a name such as 'matern32', a "
+        f"list of names, or None. Got {kernel!r} instead{origin}.{cure}"
+    )
 
 
 def require(kernel: Kernel, capability: str, who: str) -> None:

@@ -15,6 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.kernels.composite import LinearKernel
 from lmgp.kernels.periodic import PeriodicKernel
 from lmgp.kernels.stationary import GaussianKernel, MaternKernel, RationalQuadraticKernel
+from lmgp.utils.parameters import KERNELS
 
 Ard = bool | Literal["auto"]
 
@@ -134,7 +135,7 @@ def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, 
         if name == CATEGORIES and not categories:
             raise InputError(f"kernel={form!r} has a part for categories, but no column of X is one of categories.")
         if name not in (*PARTS, CATEGORIES):
-            known = nearest_names(name, PARTS if len(form) > len(name) else (*PARTS, "auto"))
+            known = nearest_names(KERNELS.get(name.lower(), name), PARTS if len(form) > len(name) else (*PARTS, "auto"))
             raise InputError(
                 f"kernel={form!r} has the part {name!r}, which is no kernel that can be named (sums are joined by "
                 f'"+", products by "*"); {known}'

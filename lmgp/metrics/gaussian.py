@@ -2,8 +2,11 @@
 
 All functions are pure: they take arrays with one value a row, or one a row and target, compute in float64 and change
 none of their arguments. The score of several targets is the mean of theirs, scikit-learn's ``"uniform_average"``.
-Variances are those of the distribution that is compared or scored: to score targets that were observed with noise, pass
-predictive variances that include the noise.
+
+All scores take targets and predicted distributions, as `predict_distribution` returns them. In place of distributions
+they take means with ``std=``, as `predict` returns both, or with ``variance=``. A standard deviation or a variance is
+that of the distribution that is compared or scored: to score targets that were observed with noise, pass one that
+includes the noise.
 """
 
 from numbers import Real
@@ -83,15 +86,15 @@ def kl_divergence(
         return np.atleast_1d(0.5 * (_log1p_excess(variance_p, variance_q) + standardized**2))
 
 
-def rmse(y: ArrayLike, mean: ArrayLike) -> float:
+def rmse(y: ArrayLike, mean: Any) -> float:
     """Compute the root mean squared error of predictive means.
 
     Parameters
     ----------
     y : array-like of shape (n,) or (n, t)
         Targets.
-    mean : array-like of shape (n,) or (n, t)
-        Predictive means, in the units of y.
+    mean : array-like of shape (n,) or (n, t), or frozen distribution of scipy.stats
+        Predictive means, in the units of y; or the predicted distributions, which have them.
 
     Returns
     -------
@@ -109,11 +112,12 @@ def rmse(y: ArrayLike, mean: ArrayLike) -> float:
     >>> rmse([0.0, 0.0, 0.0, 0.0], [1.0, -1.0, 5.0, 3.0])
     3.0
     """
-    y, mean = _checked_rows({"y": y, "mean": mean}, targets=True)
+    means = mean.mean() if hasattr(mean, "cdf") else mean
+    y, mean = _checked_rows({"y": y, "mean": means}, targets=True)
     return float(np.sqrt(np.mean((y - mean) ** 2, axis=0)).mean())
 
 
-def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
+def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: ArrayLike | None = None) -> float:
     """Compute the mean negative log predictive density of predictions.
 
     The mean over the rows of ½ [log(2πv) + (y − m)²/v]. It is the density of y in its units: multiplying y by c adds
@@ -127,6 +131,8 @@ def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
         Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
     variance : array-like of shape (n,) or (n, t), optional
         Predictive variances with noise, in squared units of y; none of distributions.
+    std : array-like of shape (n,) or (n, t), optional
+        Predictive standard deviations with noise, in units of y, in place of variances.
 
     Returns
     -------
@@ -136,7 +142,8 @@ def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
     Raises
     ------
     InputError
-        If the shapes differ, there are no rows, a value is not finite, or a variance is not positive.
+        If the shapes differ, there are no rows, a value is not finite, or a variance or a standard deviation is not
+        positive.
 
     References
     ----------
@@ -145,13 +152,15 @@ def nlpd(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
     Examples
     --------
     >>> from lmgp.metrics import nlpd
-    >>> round(nlpd([0.0, 2.0], [0.0, 0.0], [1.0, 4.0]), 4)
+    >>> round(nlpd([0.0, 2.0], [0.0, 0.0], variance=[1.0, 4.0]), 4)
+    1.5155
+    >>> round(nlpd([0.0, 2.0], [0.0, 0.0], std=[1.0, 2.0]), 4)
     1.5155
     """
-    return float(np.mean(nlpd_rows(y, mean, variance)))
+    return float(np.mean(nlpd_rows(y, mean, _variance(variance, std))))
 
 
-def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
+def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, *, std: ArrayLike | None = None) -> float:
     """Compute the mean continuous ranked probability score of predictions.
 
     For one row, with z = (y − m)/√v: √v [z (2Φ(z) − 1) + 2φ(z) − 1/√π], which is ∫ (F(t) − 1{t ≥ y})² dt for the
@@ -165,6 +174,8 @@ def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
         Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
     variance : array-like of shape (n,) or (n, t), optional
         Predictive variances with noise, in squared units of y; none of distributions.
+    std : array-like of shape (n,) or (n, t), optional
+        Predictive standard deviations with noise, in units of y, in place of variances.
 
     Returns
     -------
@@ -174,7 +185,8 @@ def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
     Raises
     ------
     InputError
-        If the shapes differ, there are no rows, a value is not finite, or a variance is not positive.
+        If the shapes differ, there are no rows, a value is not finite, or a variance or a standard deviation is not
+        positive.
 
     References
     ----------
@@ -184,13 +196,20 @@ def crps(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> float:
     Examples
     --------
     >>> from lmgp.metrics import crps
-    >>> round(crps([0.0, 3.0], [0.0, 3.0], [1.0, 4.0]), 4)
+    >>> round(crps([0.0, 3.0], [0.0, 3.0], variance=[1.0, 4.0]), 4)
     0.3505
     """
-    return float(np.mean(crps_rows(y, mean, variance)))
+    return float(np.mean(crps_rows(y, mean, _variance(variance, std))))
 
 
-def coverage(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, level: float = 0.95) -> float:
+def coverage(
+    y: ArrayLike,
+    mean: Any,
+    variance: ArrayLike | None = None,
+    level: float = 0.95,
+    *,
+    std: ArrayLike | None = None,
+) -> float:
     """Compute the share of targets inside the central predictive interval.
 
     The interval of a row is m ± √2 erf⁻¹(level) √v, its ends included. A calibrated prediction covers a share of
@@ -206,6 +225,8 @@ def coverage(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, level: 
         Predictive variances with noise, in squared units of y; none of distributions.
     level : float, default=0.95
         The probability of the interval, strictly between 0 and 1.
+    std : array-like of shape (n,) or (n, t), optional
+        Predictive standard deviations with noise, in units of y, in place of variances.
 
     Returns
     -------
@@ -215,16 +236,16 @@ def coverage(y: ArrayLike, mean: Any, variance: ArrayLike | None = None, level: 
     Raises
     ------
     InputError
-        If the shapes differ, there are no rows, a value is not finite, a variance is not positive, or `level` is not
-        strictly between 0 and 1.
+        If the shapes differ, there are no rows, a value is not finite, a variance or a standard deviation is not
+        positive, or `level` is not strictly between 0 and 1.
 
     Examples
     --------
     >>> from lmgp.metrics import coverage
-    >>> coverage([0.0, 1.9, 2.0, -3.0], [0.0] * 4, [1.0] * 4)
+    >>> coverage([0.0, 1.9, 2.0, -3.0], [0.0] * 4, std=[1.0] * 4)
     0.5
     """
-    half_width = np.sqrt(2.0) * special.erfinv(checked_level(level))
+    half_width, variance = np.sqrt(2.0) * special.erfinv(checked_level(level)), _variance(variance, std)
     if variance is None:
         return float(np.mean(np.abs(2.0 * pit(y, mean) - 1.0) <= level))
     y, mean, variance = _checked_rows({"y": y, "mean": mean, "variance": variance}, targets=True)
@@ -297,13 +318,21 @@ def crps_rows(y: ArrayLike, mean: Any, variance: ArrayLike | None = None) -> NDA
     return np.asarray(error * special.erf(z / np.sqrt(2.0)) + deviation * (2.0 * density - 1.0 / np.sqrt(np.pi)))
 
 
+def _variance(variance: ArrayLike | None, std: ArrayLike | None) -> ArrayLike | None:
+    """Return variances, given as such or as standard deviations."""
+    if std is None:
+        return variance
+    if variance is not None:
+        raise InputError("Give variance= or std=, and not both.")
+    return np.square(_checked_rows({"std": std}, targets=True)[0])
+
+
 def _observed(y: ArrayLike, distribution: Any) -> NDArray[np.float64]:
     """Return targets that have the shape of a distribution, and are finite."""
     if not hasattr(distribution, "cdf"):
         raise InputError(
-            "variance must have one value a row, or a distribution must be in place of the means, with the methods of "
-            f"scipy.stats' frozen ones, as predict_distribution returns it; got {type(distribution).__name__} and no "
-            "variance."
+            "Give a distribution, as predict_distribution returns it, with the methods of scipy.stats' frozen ones, or "
+            f"means with std= or variance=, which must have one value a row; got {type(distribution).__name__} alone."
         )
     (y, _) = _checked_rows({"y": y, "the mean of the distribution": distribution.median()}, targets=True)
     return y
@@ -356,7 +385,7 @@ def _checked_rows(
     """Convert the arguments to float64 arrays of one shape, and check them.
 
     The shape is (n,), or () where `scalars` are allowed, or (n, t) where several `targets` are. Arguments whose name
-    starts with "variance" must be positive.
+    starts with "variance" or "std" must be positive.
     """
     arrays = {name: as_float64(name, values) for name, values in arguments.items()}
     shapes = {array.shape for array in arrays.values()} - ({()} if scalars else set())
@@ -372,8 +401,8 @@ def _checked_rows(
         raise InputError(f"{', '.join(arrays)} must have at least one row; got shape {empty}.")
     for name, array in arrays.items():
         _check_values(array, np.isfinite(array), f"{name} must be finite", "Leave out such rows, or mend them.")
-        if name.startswith("variance"):
-            remedy = "A variance that includes the noise variance is positive."
+        if name.startswith(("variance", "std")):
+            remedy = "One that includes the noise is positive: predict(..., include_noise=True)."
             _check_values(array, array > 0.0, f"{name} must be positive", remedy)
     return list(arrays.values())
 

@@ -63,7 +63,8 @@ def band(
     level : float, default=0.95
         The probability of the band, strictly between 0 and 1.
     include_noise : bool, default=False
-        Whether the band is of new observations instead of the function.
+        Whether the band is of new observations, with their noise, instead of the function. Off by default: the curve is
+        the function.
     n_points : int, default=400
         Where the curve is computed.
     ax : matplotlib.axes.Axes, optional
@@ -124,7 +125,8 @@ def map(
     X : array-like of shape (n, 2)
         Rows, whose extent is drawn; two opposite corners will do. The first column goes to the right.
     include_noise : bool, default=False
-        Whether the standard deviation is of new observations instead of the function.
+        Whether the standard deviation is of new observations, with their noise, instead of the function. Off by
+        default: a map shows the function.
     show_rows : bool, default=True
         Whether the rows are dots on the map of the standard deviation; of more than 1,000, a random sample.
     n_points : int, default=100

@@ -91,7 +91,7 @@ def _draw_predictions(draw: Draw, target: str, y: Floats, distribution: Any) -> 
     mean, std = distribution.mean(), distribution.std()
 
     def with_target(ax: Axes) -> None:
-        prediction(y, mean, std, ax=ax)
+        prediction(y, distribution, ax=ax)
         for set_label, get_label in ((ax.set_xlabel, ax.get_xlabel), (ax.set_ylabel, ax.get_ylabel)):
             set_label(get_label().replace(" y", f" {short(target)}", 1))
 

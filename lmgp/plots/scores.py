@@ -115,18 +115,18 @@ def calibration(
     return axes
 
 
-def prediction(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None = None) -> Axes:
+def prediction(y: ArrayLike, mean: Any, std: ArrayLike | None = None, *, ax: Axes | None = None) -> Axes:
     """Draw predictive means against what was observed, with bars of one standard deviation.
 
     Parameters
     ----------
     y : array-like of shape (n,)
         Targets.
-    mean : array-like of shape (n,)
-        Predictive means, in the units of y.
-    std : array-like of shape (n,)
-        Predictive standard deviations, in the units of y. Of calibrated predictions with normal noise, 68% of the bars
-        cross the diagonal.
+    mean : array-like of shape (n,), or distribution
+        Predictive means, in the units of y; or the predicted distributions, such as `predict_distribution` returns.
+    std : array-like of shape (n,), optional
+        Predictive standard deviations, in the units of y; none of distributions. Of calibrated predictions with normal
+        noise, 68% of the bars cross the diagonal.
     ax : matplotlib.axes.Axes, optional
         Those of a new figure if not given.
 
@@ -147,6 +147,9 @@ def prediction(y: ArrayLike, mean: ArrayLike, std: ArrayLike, *, ax: Axes | None
     'predicted y, ± 1 s.d.'
     """
     name = target_name(y)
+    if std is None:
+        pit(y, mean)  # which refuses what is no distribution, and other rows than those of y
+        mean, std = mean.mean(), mean.std()
     y, mean, std = checked_predictions(y, mean, std)
     ax = axes_for(ax)
     drawn = sample(len(y), MOST_BARS)

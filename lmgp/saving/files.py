@@ -12,6 +12,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from lmgp.errors import ModelFileError
+from lmgp.errors import InputError, ModelFileError
 from lmgp.saving.output import PathLike, as_path, whole_file
 from lmgp.saving.tree import Decoder, Encoder
 
@@ -71,7 +72,60 @@ class Savable:
         save_with_notes(self, path, {})
 
 
-def save_with_notes(model: Savable, path: PathLike, notes: dict[str, Any]) -> None:
+def save(model: Any, path: PathLike) -> None:
+    """Write a fitted model, map or pipeline to a file, which `load` reads: arrays and JSON, without pickle.
+
+    Parameters
+    ----------
+    model : fitted model, map or sklearn.pipeline.Pipeline
+        A pipeline ends in a model of this package. Its steps may be scikit-learn's `ColumnTransformer`, scalers,
+        encoders, `QuantileTransformer`, `PowerTransformer`, `PolynomialFeatures`, `SimpleImputer` and `PCA`.
+    path : path
+        Such as ``"model.lmgp"``. A file that is there is replaced, once the new one is complete.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        Before `fit`.
+    InputError
+        If a part cannot be written: a step, a kernel, a map or a function of another package. The message names it.
+    OutputError
+        If there is no such folder, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile, os
+    >>> import lmgp
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> model = lmgp.ExactGPRegressor(kernel=lmgp.GaussianKernel(0.3), noise_variance=0.01)
+    >>> pipeline = make_pipeline(StandardScaler(), model).fit(X, np.sin(X[:, 0]))
+    >>> path = os.path.join(tempfile.mkdtemp(), "pipeline.lmgp")
+    >>> lmgp.save(pipeline, path)
+    >>> bool(np.all(lmgp.load(path).predict(X) == pipeline.predict(X)))
+    True
+    """
+    if not _is_whole(model):
+        best = hasattr(model, "best_estimator_")
+        raise InputError(
+            f"{type(model).__name__} cannot be saved: a model file holds a model or a map of lmgp, or a pipeline that "
+            f"ends in one{': save its best_estimator_' if best else ''}. joblib.dump(model, path) writes anything; "
+            "joblib.load then runs code of the file."
+        )
+    save_with_notes(model, path, {})
+
+
+def _is_whole(value: Any) -> bool:
+    """Say whether this is what a file may hold: a model or a map, or a pipeline that ends in one."""
+    from sklearn.pipeline import Pipeline
+
+    with suppress(*DO_NOT_FIT):  # a pipeline of a file that another program wrote
+        value = value[-1] if isinstance(value, Pipeline) else value
+    return isinstance(value, Savable)
+
+
+def save_with_notes(model: Any, path: PathLike, notes: dict[str, Any]) -> None:
     """Save a model as its method `save` does, with notes for `load_with_header`."""
     from sklearn.utils.validation import check_is_fitted
 
@@ -82,9 +136,9 @@ def save_with_notes(model: Savable, path: PathLike, notes: dict[str, Any]) -> No
 
 
 def load(path: PathLike) -> Any:
-    """Read a fitted model or map that its method `save` wrote.
+    """Read a fitted model, map or pipeline that its method `save`, or `lmgp.save`, wrote.
 
-    Nothing of the file is run: it has numbers and text, and the tags of classes of this package.
+    Nothing of the file is run: it has numbers and text, and the tags of classes of this package and of scikit-learn.
 
     Parameters
     ----------
@@ -92,12 +146,17 @@ def load(path: PathLike) -> Any:
 
     Returns
     -------
-    The fitted model or map.
+    The fitted model, map or pipeline.
 
     Raises
     ------
     ModelFileError
         If there is no such file, it is no model file, it is damaged, or a later version of the package wrote it.
+
+    Warns
+    -----
+    InconsistentVersionWarning
+        If another version of scikit-learn wrote a pipeline: its steps may not be as they were.
 
     Examples
     --------
@@ -130,7 +189,7 @@ def load_with_header(path: PathLike) -> tuple[Any, dict[str, Any]]:
             f"{path} is a checkpoint of a fit to a stream that has not ended, and no model. Go on with "
             f"{str(header.get('of'))[:40]}.fit(..., checkpoint=...)."
         )
-    if not isinstance(model, Savable):
+    if not _is_whole(model):
         raise damaged(path, "it holds no model")
     return model, header
 

@@ -44,17 +44,26 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
         raise _refusal(given, error) from error
 
 
-def check_place(path: PathLike) -> None:
+def check_place(path: PathLike, *read: PathLike | None) -> None:
     """Check that a file can be written, by making one beside it and removing it.
+
+    Parameters
+    ----------
+    path : path
+    *read : path or None
+        Files that are read for it, which it must not replace.
 
     Raises
     ------
     OutputError
-        If it cannot, see `whole_file`.
+        If it cannot be written, see `whole_file`, or is one of those that are read.
     """
     given = as_path(path)
     try:
-        beside = _beside(_checked(given))
+        place = _checked(given)
+        if place in [as_path(one).resolve() for one in read if one is not None]:
+            raise OutputError(f"{given} is read, and would be replaced; name another file to write.")
+        beside = _beside(place)
         beside.touch(exist_ok=False)
         beside.unlink()
     except OSError as error:

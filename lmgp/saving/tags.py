@@ -2,7 +2,8 @@
 
 **To let model files hold a class, add one line to** `TAGS`: a tag, which is a name that is chosen once, and where the
 class is. When the class moves or gets another name, change where it is, and never the tag. Files of an earlier version
-that have another state than the class has now are turned into it by `lmgp.saving.upgrades`.
+that have another state than the class has now are turned into it by `lmgp.saving.upgrades`. `OF_SCIKIT_LEARN` has the
+steps of pipelines: what they learn is numbers, text and settings, and nothing that is called.
 """
 
 import importlib
@@ -129,12 +130,35 @@ TAGS = {
     "regression": "rbf.expansion.Regression",
 }
 
-_TAGS_OF_PLACES = {f"lmgp.{place}": tag for tag, place in TAGS.items()}
+OF_SCIKIT_LEARN = {
+    "pipeline": "pipeline.Pipeline",
+    "column-transformer": "compose.ColumnTransformer",
+    "simple-imputer": "impute.SimpleImputer",
+    "missing-indicator": "impute.MissingIndicator",
+    "function-transformer": "preprocessing.FunctionTransformer",
+    "max-abs-scaler": "preprocessing.MaxAbsScaler",
+    "min-max-scaler": "preprocessing.MinMaxScaler",
+    "one-hot-encoder": "preprocessing.OneHotEncoder",
+    "ordinal-encoder": "preprocessing.OrdinalEncoder",
+    "polynomial-features": "preprocessing.PolynomialFeatures",
+    "power-transformer": "preprocessing.PowerTransformer",
+    "quantile-transformer": "preprocessing.QuantileTransformer",
+    "robust-scaler": "preprocessing.RobustScaler",
+    "standard-scaler": "preprocessing.StandardScaler",
+    "principal-components": "decomposition.PCA",
+}
+
+_PLACES = {
+    **{tag: f"lmgp.{place}" for tag, place in TAGS.items()},
+    **{tag: f"sklearn.{place}" for tag, place in OF_SCIKIT_LEARN.items()},
+}
+_TAGS_OF_PLACES = {place: tag for tag, place in _PLACES.items()}
 
 
 def tag_of(cls: type) -> str | None:
     """Return the tag of a class; None of a class that model files do not hold. Subclasses are other classes."""
-    return _TAGS_OF_PLACES.get(f"{cls.__module__}.{cls.__qualname__}")
+    public = (part for part in cls.__module__.split(".") if not part.startswith("_"))
+    return _TAGS_OF_PLACES.get(".".join((*public, cls.__qualname__)))
 
 
 def class_of(tag: Any) -> type:
@@ -145,8 +169,8 @@ def class_of(tag: Any) -> type:
     ModelFileError
         If there is none. Nothing is imported then.
     """
-    if not isinstance(tag, str) or tag not in TAGS:
+    if not isinstance(tag, str) or tag not in _PLACES:
         raise ModelFileError(f"it holds {str(tag)[:80]!r}, which this version of lmgp does not know")
-    module, _, name = TAGS[tag].rpartition(".")
-    cls: type = getattr(importlib.import_module(f"lmgp.{module}"), name)
+    module, _, name = _PLACES[tag].rpartition(".")
+    cls: type = getattr(importlib.import_module(module), name)
     return cls

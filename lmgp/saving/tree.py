@@ -105,6 +105,21 @@ KINDS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], dict[str, Any]], C
         lambda value: {"state": value.bit_generator.state, "seeds": _seeds(value.bit_generator)},
         _generator,
     ),
+    "slice": (
+        lambda value: type(value) is slice,
+        lambda value: {"start": value.start, "stop": value.stop, "step": value.step},
+        lambda start, stop, step: slice(start, stop, step),
+    ),
+    "dtype": (
+        lambda value: isinstance(value, np.dtype),
+        lambda value: {"name": value.str},
+        lambda name: np.dtype(name),
+    ),
+    "scalar_type": (
+        lambda value: isinstance(value, type) and issubclass(value, np.generic),
+        lambda value: {"name": np.dtype(value).str},
+        lambda name: np.dtype(name).type,
+    ),
     "random_state": (
         lambda value: type(value) is np.random.RandomState,
         lambda value: {"state": value.get_state(legacy=False)},
@@ -196,8 +211,9 @@ class Encoder:
             what = f"the {'class' if isinstance(value, type) else 'function'} {value.__qualname__}"
         return InputError(
             f"{self._whole} cannot be saved: {f'its {where}' if where else 'it'} is {what}. Model files hold numbers, "
-            "text, and the kernels, maps and models of lmgp. joblib.dump(model, path) writes anything; joblib.load "
-            "then runs code of the file: load only files that you trust."
+            "text, the kernels, maps and models of lmgp, and scikit-learn's scalers, encoders and imputers, see "
+            "lmgp.save. joblib.dump(model, path) writes anything; joblib.load then runs code of the file: load only "
+            "files that you trust."
         )
 
 

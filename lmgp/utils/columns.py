@@ -173,6 +173,8 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
     if isinstance(table, Mapping | Set | Iterator) and not issparse(table):  # of which one is a dictionary
         makes = f"pandas.DataFrame({name}) makes one of it" if isinstance(table, Mapping) else f"Give list({name})"
         raise InputError(f"{expected}; got a {type(table).__name__}. {makes}.")
+    if name in ("X", "Z"):
+        _refuse_one_axis(table, name)
     if isinstance(table, list | tuple):
         lengths = [len(row) if isinstance(row, list | tuple | np.ndarray) else None for row in table]
         other = next((i for i, length in enumerate(lengths) if length != lengths[0]), None)
@@ -185,6 +187,17 @@ def refuse_what_is_no_table(table: Any, name: str) -> None:
         repeated = list(dict.fromkeys(table.columns[table.columns.duplicated()]))
         raise InputError(
             f"{name} has more than one column named {', '.join(map(repr, repeated[:SHOWN]))}; make the names differ."
+        )
+
+
+def _refuse_one_axis(table: Any, name: str) -> None:
+    """Refuse a series, an array of one axis, and a list of single values."""
+    is_list = isinstance(table, list | tuple) and all(np.ndim(row) == 0 for row in table[:SHOWN])
+    if is_list or getattr(table, "ndim", 2) == 1:
+        raise InputError(
+            f"Expected 2D array, got 1D array of shape ({len(table)},) as {name}: a row for each observation and a "
+            f"column for each input are needed. Reshape your data: {name}.reshape(-1, 1) is one column, "
+            f"{name}.reshape(1, -1) is one row, and {name}.to_frame() makes a column of a series."
         )
 
 
@@ -223,7 +236,8 @@ def label(table: Any, name: str, j: int) -> str:
     """Name a column of a table as messages do: column 'age' of X."""
     if table.ndim == 1:
         return name
-    return f"column {table.columns[j] if hasattr(table, 'iloc') else j!r} of {name}"
+    named = table.columns.tolist()[j] if hasattr(table, "iloc") else j
+    return f"column {named!r} of {name}"
 
 
 def _code(table: Any, name: str, j: int) -> str:

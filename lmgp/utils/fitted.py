@@ -31,6 +31,7 @@ from sklearn.base import BaseEstimator
 
 from lmgp.errors import InputError
 from lmgp.saving.files import Savable
+from lmgp.utils.parameters import KnownParameters
 
 Value = TypeVar("Value")
 
@@ -69,7 +70,7 @@ GIVEN_INSTEAD = {
 }
 
 
-class Fitted(Savable):
+class Fitted(Savable, KnownParameters):
     """Mixin of estimators whose fitted state is one record, ``_fitted``: they can be saved."""
 
     _fitted: Any

@@ -7,7 +7,7 @@ Line = TypeVar("Line")
 
 
 class Trials(Sequence[Line]):
-    """A sequence of lines, one of which was chosen.
+    """A sequence of lines, one of which was chosen; ``pandas.DataFrame`` makes a table of it.
 
     Attributes
     ----------

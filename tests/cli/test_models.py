@@ -353,7 +353,7 @@ def test_info_of_models_and_maps_that_keep_no_rows(folder: Path, capsys: pytest.
         assert main(["info", path]) == 0
         assert "rows kept   none: the model needs no training rows" in capsys.readouterr().out
     assert main(["predict", "map.lmgp", "train.csv"]) == 2
-    assert "has a TaylorFeatures, which predicts no mean" in capsys.readouterr().err
+    assert "has a TaylorFeatures; only Gaussian-process regressors predict" in capsys.readouterr().err
 
 
 def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,11 +368,23 @@ def test_a_model_without_names_takes_columns_by_their_places(folder: Path, capsy
     assert main(["score", "model.lmgp", "test.csv", "--target", "price", "--columns", "lat", "lon"]) == 0
     assert f"{np.sqrt(np.mean((test['price'] - expected) ** 2)):.6g}" in capsys.readouterr().out
     for arguments, told in (
-        (["predict", "model.lmgp", "test.csv"], "has 3 inputs, lon, lat, price; the model was fitted to 2 columns"),
+        (
+            ["predict", "model.lmgp", "test.csv"],
+            "has 3 inputs, lon, lat, price; the model was fitted to 2 columns without names. Choose the inputs, in "
+            "their order, such as --columns lon lat;",
+        ),
         (["score", "model.lmgp", "test.csv"], "does not say which column it predicts; name it (--target)"),
     ):
         assert main(arguments) == 2
         assert told in capsys.readouterr().err
+
+
+def test_names_that_are_given_one_by_one_add_up(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--kernel", "gaussian", "--noise", "normal", "--out", "m.lmgp", "--quiet"]
+    assert main(["fit", "train.csv", "--target", "price", "--columns", "lat", "--columns", "lon", *options]) == 0
+    assert "60 rows, by lat, lon" in capsys.readouterr().out
+    assert main(["fit", "train.csv", "--target", "price", "--target", "lat", *options]) == 0
+    assert lmgp.load("m.lmgp").target_names_.tolist() == ["price", "lat"]
 
 
 def test_parquet(folder: Path, model: Any) -> None:

@@ -215,9 +215,9 @@ REFUSED = [
     ("plot model.lmgp --out nowhere/page.html", "there is no folder"),
     ("plot model.lmgp --out .", "is a folder"),
     ("plot model.lmgp --out -", "A report is written to a file"),
-    ("plot model.lmgp --out model.lmgp", "model.lmgp would be replaced by the report"),
-    ("plot model.lmgp test.csv --out ./test.csv", "./test.csv would be replaced by the report"),
-    ("score model.lmgp test.csv --report test.csv", "test.csv would be replaced by the report"),
+    ("plot model.lmgp --out model.lmgp", "model.lmgp is read, and would be replaced"),
+    ("plot model.lmgp test.csv --out ./test.csv", "test.csv is read, and would be replaced"),
+    ("score model.lmgp test.csv --report test.csv", "test.csv is read, and would be replaced"),
     ("plot model.lmgp other.csv", "other.csv does not exist"),
     ("plot nothing.lmgp", "nothing.lmgp does not exist"),
     ("plot test.csv", "test.csv is no"),
@@ -225,7 +225,7 @@ REFUSED = [
     ("plot model.lmgp --target price", "--target and --columns are about a table, and none is given"),
     ("plot model.lmgp test.csv --level 95", "expected a number between 0 and 1"),
     ("plot model.lmgp missing.csv", "missing"),
-    ("plot sgd.lmgp", "which predicts no mean and standard deviation"),
+    ("plot sgd.lmgp", "only Gaussian-process regressors predict on the command line"),
     ("plot", "the following arguments are required: MODEL"),
 ]
 

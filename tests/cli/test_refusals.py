@@ -80,6 +80,22 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "negative seed": (says("fit", "train.csv", *FIT, "--seed", "-1", "--out", "m"), "--seed must not be negative"),
     "no table": (says("fit", "nowhere.csv", *FIT, "--out", "m"), "nowhere.csv does not exist"),
     "a folder as table": (says("fit", ".", *FIT, "--out", "m"), "is a folder"),
+    "the table as the model": (
+        says("fit", "train.csv", *FIT, "--out", "./train.csv"),
+        "is read, and would be replaced",
+    ),
+    "the table as predictions": (says(*PREDICT, "test.csv", "--out", "test.csv"), "test.csv is read, and would be"),
+    "the model as predictions": (says(*PREDICT, "test.csv", "--out", "model.lmgp"), "model.lmgp is read, and would be"),
+    "another case of letters": (says("fit", "train.csv", "--target", "PRICE", "--out", "m"), "did you mean 'price'?"),
+    "a workbook": (to_fit(b"PK\x03\x04\x14\x00\x06\x00\x08\x00"), "a workbook of Excel: save its sheet as CSV"),
+    "a kernel of another package": (
+        says("fit", "train.csv", *FIT[2:], "--kernel", "RBF", "--out", "m"),
+        "mean 'gaussian'?",
+    ),
+    "a noise of another package": (
+        says("fit", "train.csv", *FIT, "--noise", "gaussian", "--out", "m"),
+        "mean 'normal'?",
+    ),
     "no folder for the model": (says("fit", "train.csv", *FIT, "--out", "nowhere/m"), "there is no folder"),
     "a folder as model": (says("fit", "train.csv", *FIT, "--out", "."), "is a folder"),
     "standard output as model": (says("fit", "train.csv", *FIT, "--out", "-"), "--out model.lmgp"),
@@ -120,7 +136,7 @@ BAD: dict[str, tuple[Callable[[Path], list[str]], str]] = {
     "nothing to predict": (says(*PREDICT), "Give a table or a --grid"),
     "two things to predict": (says(*PREDICT, "test.csv", "--grid", "lon=1"), "Give a table or a --grid"),
     "a column is missing": (without("lat"), "lacks 1 of the columns that are needed: no column is named 'lat'"),
-    "two columns are missing": (without("lat", "lon"), "no column is named 'lat', known: price"),
+    "two columns are missing": (without("lat", "lon"), "no column is named 'lon' or 'lat', known: price"),
     "columns of a model with names": (says(*PREDICT, "test.csv", "--columns", "lat", "lon"), "leave out --columns"),
     "an unknown noise": (
         lambda folder: ["fit", "train.csv", "--target", "price", "--noise", "studnet", "--out", "model.lmgp"],

@@ -125,7 +125,7 @@ def test_names_are_checked_as_scikit_learn_does(name: str) -> None:
     assert list(fitted.feature_names_in_) == ["size", "rooms", "new"]
     with pytest.raises(ValueError, match="feature names should match"):
         applied(fitted, df.rename(columns={"new": "old"}))
-    with pytest.raises(ValueError, match="feature names"):
+    with pytest.raises(InputError, match=r"(?s)feature names.*Take them by name: X\[model.feature_names_in_\]"):
         applied(fitted, df[["rooms", "size", "new"]])
     with pytest.warns(UserWarning, match="valid feature names"):
         applied(fitted, df.astype(float).to_numpy())

@@ -410,6 +410,14 @@ def test_one_category_and_one_day_are_told_or_taken() -> None:
     assert "as days since 2020-01-01" in str(day.columns_)
 
 
+def test_other_names_and_another_order_are_refused_before_a_column_is_read() -> None:
+    X, y = table()
+    model = GPRegressor(kernel=GaussianKernel(), noise_variance=0.1, noise="normal").fit(X, y)
+    for other in (X[["sold", "color", "size"]], X.rename(columns={"size": "other"})[["color", "sold", "other"]]):
+        with pytest.raises(InputError, match="The feature names should match"):
+            model.predict(other)
+
+
 def test_parameters_of_columns_are_checked() -> None:
     X, y = table()
     with pytest.raises(

@@ -71,6 +71,7 @@ class TestPrediction:
         assert model.log_marginal_likelihood_ == pytest.approx(
             dense_likelihood(repeated, target, lengthscale, variance, np.full(len(target), noise_variance)), rel=1e-9
         )
+        assert model.log_marginal_likelihood_value_ == model.log_marginal_likelihood_
 
     def test_equals_dense_algebra_with_a_noise_variance_of_each_row(self) -> None:
         X, y, T, lengthscale, variance, _ = given("sinc", ard=False)

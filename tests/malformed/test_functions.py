@@ -94,6 +94,13 @@ FUNCTIONS: dict[str, list[Case]] = {
         (lambda: SPECTRAL.merge(SpectralGPRegressor()), "not fitted yet"),
         (lambda: SPECTRAL.sample_y(X, n_samples=0), "n_samples must be a positive integer; got 0"),
     ],
+    "lmgp.save": [
+        (lambda: lmgp.save(EXACT, None), NO_PATH),
+        (lambda: lmgp.save(EXACT, "nowhere/model.lmgp"), "there is no folder"),
+        (lambda: lmgp.save(None, "new.lmgp"), "NoneType cannot be saved: a model file holds a model or a map of lmgp"),
+        (lambda: lmgp.save(EXACT.kernel, "new.lmgp"), "GaussianKernel cannot be saved"),
+        (lambda: lmgp.save(lmgp.GPRegressor(), "new.lmgp"), "is not fitted yet"),
+    ],
     "lmgp.load": [
         (lambda: lmgp.load(None), NO_PATH),
         (lambda: lmgp.load(3), NO_PATH),
@@ -263,6 +270,8 @@ FUNCTIONS: dict[str, list[Case]] = {
         *of_vectors(lambda one: metrics.nlpd(one, [1.0, 2.0], [1.0, 1.0]), "y"),
         *of_vectors(lambda one: metrics.nlpd([1.0, 2.0], [1.0, 2.0], one), "variance"),
         (lambda: metrics.nlpd([1.0], [1.0], [0.0]), "variance must be positive; got 0 in row 0"),
+        (lambda: metrics.nlpd([1.0], [1.0], std=[-1.0]), "std must be positive; got -1 in row 0"),
+        (lambda: metrics.nlpd([1.0], [1.0], [1.0], std=[1.0]), "Give variance= or std=, and not both"),
     ],
     "lmgp.metrics.crps": [
         *of_vectors(lambda one: metrics.crps([1.0, 2.0], one, [1.0, 1.0]), "mean"),
@@ -271,7 +280,7 @@ FUNCTIONS: dict[str, list[Case]] = {
     ],
     "lmgp.metrics.pit": [
         *of_vectors(lambda one: metrics.pit(one, norm([1.0, 2.0])), "y"),
-        (lambda: metrics.pit([1.0], [1.0]), "a distribution must be in place of the means.*got list and no variance"),
+        (lambda: metrics.pit([1.0], [1.0]), "Give a distribution.*or means with std= or variance=.*got list alone"),
     ],
     "lmgp.metrics.coverage": [
         *of_vectors(lambda one: metrics.coverage(one, [1.0, 2.0], [1.0, 1.0]), "y"),

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
+from scipy import stats
 from scipy.stats import binom, kstest, norm
 
 from lmgp import plots
@@ -66,6 +67,15 @@ def test_prediction_against_truth_has_a_bar_of_one_standard_deviation() -> None:
     ends = [segment[:, 1].tolist() for segment in bars.get_segments()]
     np.testing.assert_allclose(ends, [[1.4, 1.6], [2.3, 2.7], [1.6, 2.4]])
     assert ax.get_xlabel() == r"observed rent_\$"
+
+
+def test_a_distribution_is_drawn_as_its_means_and_standard_deviations() -> None:
+    ax = plots.prediction([1.0, 3.0], stats.t(5.0, [1.5, 2.5], [0.1, 0.2]))
+    (bars,) = ax.containers[0][2]
+    std = np.array([0.1, 0.2]) * np.sqrt(5 / 3)
+    np.testing.assert_allclose([np.ptp(segment[:, 1]) / 2 for segment in bars.get_segments()], std)
+    with pytest.raises(InputError, match="got list alone"):
+        plots.prediction([1.0], [1.0])
 
 
 def test_of_many_predictions_a_sample_is_drawn_and_said() -> None:

@@ -1,0 +1,70 @@
+"""Parameters of constructors: what other packages call them, and an error that says so."""
+
+from functools import cache
+from inspect import signature
+from typing import Any, Self
+
+from lmgp.errors import UnknownParameterError, nearest_names
+
+# What kernels that can be named are called elsewhere, in lower case.
+KERNELS = {
+    "rbf": "gaussian",
+    "se": "gaussian",
+    "squared_exponential": "gaussian",
+    "squaredexponential": "gaussian",
+    "exponentiated_quadratic": "gaussian",
+    "exponential": "matern12",
+    "laplacian": "matern12",
+    "ornstein_uhlenbeck": "matern12",
+    "ou": "matern12",
+    "rq": "rational_quadratic",
+    "exp_sine_squared": "periodic",
+    "expsinesquared": "periodic",
+    "dot_product": "linear",
+    "dotproduct": "linear",
+}
+
+# What distributions of observations are called elsewhere, in lower case.
+NOISES = {
+    "gaussian": "normal",
+    "t": "student",
+    "student_t": "student",
+    "student-t": "student",
+    "heteroscedastic": "varying",
+    "heteroskedastic": "varying",
+}
+
+# What parameters are called elsewhere.
+PARAMETERS = {
+    "nu": "smoothness",
+    "length_scale": "lengthscale",
+    "outputscale": "variance",
+    "constant_value": "variance",
+    "periodicity": "period",
+    "alpha": "noise_variance",
+    "noise_level": "noise_variance",
+    "likelihood": "noise",
+    "mean_function": "trend",
+    "n_components": "n_features",
+}
+
+
+class KnownParameters:
+    """Mixin of classes whose constructors say which parameters they have when they are given another one by name."""
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:  # noqa: D102
+        known = parameter_names(cls)  # type: ignore[arg-type]  # a class can be hashed
+        for name in given:
+            if known and name not in known:
+                elsewhere = PARAMETERS.get(name)
+                nearest = nearest_names(elsewhere if elsewhere in known else name, known)
+                raise UnknownParameterError(f"{cls.__name__} has no parameter {name!r}; {nearest}")
+        return super().__new__(cls)
+
+
+@cache
+def parameter_names(cls: Any) -> dict[str, None]:
+    """Return the names of the parameters of a constructor, in their order; none where it takes any."""
+    _, *parameters = signature(cls.__init__).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    return {} if takes_any else dict.fromkeys(parameter.name for parameter in parameters)
