@@ -45,13 +45,20 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_numbers_of_every_kind_pass_and_shapes_are_left_to_scikit_learn(name: str) -> None:
-    refuse_other_than_numbers(ACCEPTED[name], "X")
+    refuse_other_than_numbers(ACCEPTED[name], "y" if name == "series" else "X")
 
 
 def refused(table: Any, name: str = "X") -> str:
     with pytest.raises(InputError) as caught:
         refuse_other_than_numbers(table, name)
     return str(caught.value)
+
+
+@pytest.mark.parametrize("table", [pd.Series(SOME), np.zeros(6), [1.0] * 6, (1, 2, 3, 4, 5, 6)])
+def test_rows_of_one_axis_are_refused_with_what_makes_two(table: Any) -> None:
+    told = refused(table)
+    assert told.startswith("Expected 2D array, got 1D array of shape (6,) as X")
+    assert "X.reshape(-1, 1) is one column" in told
 
 
 DATES = {
