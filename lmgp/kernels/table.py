@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lmgp.data import Floats
+from lmgp.data import Floats, as_tensor
 from lmgp.kernels.base import Kernel, Parameter
 from lmgp.utils.facts import Table, digits
 
@@ -115,8 +115,8 @@ def row_variances(kernel: Kernel, X: Floats) -> Floats:
     kernel : Kernel
     X : ndarray of shape (n, d)
     """
-    some = X[np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]]
-    values, n = [reduce(mul, term)(some) for term in kernel.terms], len(some)
+    some = as_tensor(X[np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]])
+    values, n = [reduce(mul, term).evaluate(some, some).numpy() for term in kernel.terms], len(some)
     return np.array([max(np.trace(one) - one.sum() / n, 0.0) / (n - 1) for one in values])
 
 

@@ -1,5 +1,6 @@
 """`learn`: the kernel and the noise variance that the data need, from all rows."""
 
+import math
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
@@ -19,15 +21,15 @@ from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.plausible import plausible_kernels
-from lmgp.learning.record import Learned, Learning
+from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Search
-from lmgp.learning.space import Units
+from lmgp.learning.space import RANGES, Units, deviation
 from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies
-from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood
+from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import STAGES, shown
+from lmgp.utils.progress import STAGES, shown, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
@@ -35,6 +37,9 @@ Likelihood = Literal["auto", "exact", "vecchia"]
 
 # Up to this number of rows, what is learned is uncertain enough to be averaged over.
 FEW_ROWS = 1000
+
+# The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
+N_NOISES = 100
 
 # A learned noise below this share of the variance of y is suspicious where rows are exact copies; it has collapsed
 # because of them if the rows without copies give one that is this multiple of it.
@@ -153,8 +158,8 @@ def learn(
     nearest others, and whole neighbourhoods.
 
     A kernel object without a lengthscale, for which there are no near rows, is learned by the exact likelihood of at
-    most `max_learning_rows` rows, with the same priors. Of a kernel object of which nothing is free, the noise variance
-    alone is learned, like the parameters of the others.
+    most `max_learning_rows` rows, with the same priors. Beside a kernel of which nothing is free, the noise variance is
+    the maximum of the exact likelihood of these, without a prior.
 
     What was learned from the same rows with the same settings and the same `random_state` is remembered, 16 times in
     a process.
@@ -211,7 +216,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
         # Every row brings its own: what is reported stands for the noise of a new row.
         noise = float(np.average(rows.noise_variances, axis=0, weights=rows.weights))
         learns_noise, settings = False, replace(settings, noise_variance=noise)
-    if tried[0].n_free or learns_noise:
+    if tried or learns_noise:
         STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     learned = _learned(rows, tried, settings, rng)
     n_copies = count_copies(rows)
@@ -229,11 +234,17 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
 
 
 def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
-    """Return the forms that are tried."""
+    """Return the forms that are tried: none for a kernel of which nothing is free."""
     n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, settings.ard, settings.groups
     if isinstance(kernel, Kernel):
-        return (declared_free(kernel.checked(n_inputs)),)
+        form = declared_free(kernel.checked(n_inputs))
+        return () if form is None else (form,)
     return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows, settings.categories)
+
+
+def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
+    """Learn, with the trials alone in the record."""
+    return _by_search(rows, tried, settings, rng) if tried else _beside(rows, settings, rng)
 
 
 def _warn_of_copies(
@@ -257,6 +268,30 @@ def _warn_of_copies(
         )
 
 
+def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
+    """Learn the noise beside a kernel that is given, from a sample: one decomposition serves all its values."""
+    start, noise, kernel = perf_counter(), settings.noise_variance, clone(settings.kernel)
+    sample = _sample(rows, settings.max_learning_rows, rng)
+    if noise is not None:
+        return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
+    _check_memory(len(sample), kernel, settings)
+    likelihood = noise_likelihood(sample, kernel)
+    unit = deviation(sample.Y, "y") ** 2 or 1.0
+    low, high = RANGES["noise"]
+    grid = np.log(unit) + np.linspace(math.log(low), math.log(high), N_NOISES)
+    at = int(np.argmax([likelihood(math.exp(point)) for point in grid]))
+    between = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    best = minimize_scalar(
+        lambda point: -likelihood(math.exp(point)), bounds=between, method="bounded", options={"xatol": 1e-9}
+    )
+    noise, n = math.exp(best.x), len(sample)
+    value = log_likelihood(sample, kernel, noise)
+    trial = Trial(
+        type(kernel).__name__, False, 1, "exact", n, 0, value / n, seconds=perf_counter() - start, chosen=True
+    )
+    return Learned(kernel, noise, value, True, Learning((tried_kernel(trial),)))
+
+
 def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
     check_memory(
         ExactLikelihood.n_bytes(n_rows, kernel),
@@ -266,14 +301,8 @@ def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
     )
 
 
-def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
-    """Maximise the likelihood of each form; of several, take what predicts rows left out best.
-
-    The trials alone are in the record: none of what is given as a whole.
-    """
-    if not tried[0].n_free and settings.noise_variance is not None:
-        given = clone(settings.kernel), settings.noise_variance
-        return Learned(*given, log_likelihood(_sample(rows, settings.max_learning_rows, rng), *given), True)
+def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
+    """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
     without = [form.kernel for form in tried if not form.kernel.can("metric")]
@@ -289,7 +318,6 @@ def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.rand
     optima = parallel_map(Search(rows, units, settings.noise_variance, exact, seed).optimum, tried)
     draws = np.random.default_rng(held)
     average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
-    average = average and tried[0].n_free > 0  # a kernel that is given stays the only one
     if average and exact and len(rows) <= FEW_ROWS:
         chosen, kernels = plausible_kernels(optima, rows, draws)
     else:

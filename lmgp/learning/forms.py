@@ -57,8 +57,6 @@ class Form:
         The free number that stands behind each entry of ``kernel.theta``: columns may share one.
     named : bool
         Whether it was named; a kernel that was given starts from its own values.
-    undeclared : tuple of str
-        The bounds that are fixed while the noise alone is learned, and that a kernel that was given leaves open.
     """
 
     name: str
@@ -66,7 +64,6 @@ class Form:
     kernel: Kernel
     ties: Indices
     named: bool = True
-    undeclared: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -152,8 +149,8 @@ def _factors(names: Sequence[str], form: str, n_inputs: int, rows: Rows | None, 
     return factors
 
 
-def declared_free(kernel: Kernel) -> Form:
-    """Return the form of a kernel of which those parameters are free that have a pair of bounds.
+def declared_free(kernel: Kernel) -> Form | None:
+    """Return the form of a kernel of which single parameters were declared free, by a pair of bounds; None if none was.
 
     Parameters
     ----------
@@ -161,12 +158,12 @@ def declared_free(kernel: Kernel) -> Form:
 
     Returns
     -------
-    Form
+    Form or None
     """
-    undeclared = tuple(f"{each.name}_bounds" for each in kernel.parameters if each.bounds is None and not each.fixed)
-    free: Kernel = clone(kernel).set_params(**dict.fromkeys(undeclared, "fixed"))
-    n_free = len(free.theta)
-    return Form(type(kernel).__name__, False, free, np.arange(n_free), False, () if n_free else undeclared)
+    one: Kernel = clone(kernel)
+    one.set_params(**{f"{each.name}_bounds": "fixed" for each in one.parameters if each.bounds is None})
+    n_theta = len(one.theta)
+    return Form(type(kernel).__name__, False, one, np.arange(n_theta), named=False) if n_theta else None
 
 
 def forms(

@@ -125,7 +125,10 @@ class Search:
         return Climb(VecchiaObjective(likelihood, space), start).go_on(tolerance=GAIN * n_positions)
 
     def _starts(self, space: Space) -> Iterator[Floats]:
-        for lengthscale, noise in product(LENGTHSCALES if space.form.named else (1.0,), NOISES):
+        if not space.form.named:
+            yield space.median
+            return
+        for lengthscale, noise in product(LENGTHSCALES, NOISES):
             moved = space.median + np.where(space.kinds == "lengthscale", np.log(lengthscale), 0.0)
             yield np.where(space.kinds == "noise", np.log(noise), moved)
 

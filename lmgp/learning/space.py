@@ -145,11 +145,14 @@ class Units:
         spread = deviation(rows.Y, "y")
         if spread == 0.0:
             raise InputError("y is constant: no kernel can be learned from it. Give kernel and noise_variance.")
-        for column in rows.X.T:
-            deviation(column - column[0], "X")
+        if not any([deviation(column - column[0], "X") for column in rows.X.T]):
+            raise InputError(
+                "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
+                "or check the input columns."
+            )
         columns = column_scales(rows, None if groups is None else np.asarray(groups))
         varying = column_deviations(rows) > 0.0
-        one = math.sqrt(np.square(columns) @ varying / max(1, np.count_nonzero(varying)))
+        one = math.sqrt(np.mean(np.square(columns[varying])))
         shared = columns if standardize else np.full(len(columns), one)
         return cls(columns, shared, spread**2, int(np.count_nonzero(varying)))
 
@@ -169,11 +172,6 @@ class Space:
         self.form, self.units, self.given_noise = form, units, given_noise
         columns = units.columns if form.ard else units.shared
         of_theta, of_kind = parameter_units(form.kernel, columns, units.variance)
-        if "lengthscale" in of_kind and not units.n_varying:
-            raise InputError(
-                "All rows of X are the same: no lengthscale can be learned from them. Give kernel=GaussianKernel(...), "
-                "or check the input columns."
-            )
         log_units, ranges = np.log(of_theta), np.log([RANGES[kind] for kind in of_kind]).reshape(-1, 2)
         given = form.kernel.bounds - log_units[:, None]
         # Of numbers that share a free one, the first says what it is.
@@ -189,7 +187,7 @@ class Space:
     @cached_property
     def median(self) -> Floats:
         """The medians of the priors, shape (n_free,)."""
-        values = {"lengthscale": 0.5 * math.log(max(1, self.units.n_varying)), "noise": math.log(MEDIAN_NOISE)}
+        values = {"lengthscale": 0.5 * math.log(self.units.n_varying), "noise": math.log(MEDIAN_NOISE)}
         medians = np.array([values.get(kind, 0.0) for kind in self.kinds])
         if not self.form.named:
             n_theta = len(self.form.ties)
@@ -204,7 +202,6 @@ class Space:
     def kernel(self, free: Floats) -> Kernel:
         """Return the kernel; what all columns share is one number where their units are equal."""
         kernel = self.form.kernel.with_theta(self.logarithms(free)[: len(self.form.ties)])
-        kernel.set_params(**dict.fromkeys(self.form.undeclared))
         if self.form.named and not self.form.ard and np.ptp(self.units.shared) == 0.0:
             one = {p.name: float(p.value[0]) for p in kernel.parameters if p.value.ndim and not p.fixed}
             kernel.set_params(**one)
@@ -246,5 +243,4 @@ def _labels(kernel: Kernel) -> Indices:
     """Return the part and the column that each free number of a kernel belongs to, shape (n_theta, 2)."""
     free = [parameter for parameter in kernel.parameters if not parameter.fixed]
     columns = [(one.columns or range(one.value.size))[: one.value.size] for one in free]
-    pairs = [(part, column) for part, some in enumerate(columns) for column in some]
-    return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+    return np.array([(part, column) for part, some in enumerate(columns) for column in some], dtype=np.intp)

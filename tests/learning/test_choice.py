@@ -163,6 +163,7 @@ def test_kernels_without_lengthscales_are_compared_by_all_rows(draw_from: Draw) 
     X, y = draw_from(GaussianKernel(0.7), 150)  # of which neighbourhoods could be left out
     rows = Rows(X, y - y.mean())
     form = declared_free(ModulatedKernel(GaussianKernel(1.5, variance_bounds=(1e-3, 1e3)), _first))
+    assert form is not None
     one = Search(rows, Units.of(rows, True), None, True, 0).optimum(form)
     (found,), weights = compared(rows, np.ones(2), [one], False, np.random.default_rng(0))
     assert found.trial.alone == pytest.approx(leave_one_out(rows, one).mean(), rel=1e-6)

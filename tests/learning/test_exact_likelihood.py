@@ -246,15 +246,17 @@ class TestForms:
         found = learned(rows, kernel=kernel)
         assert type(found.kernel) is type(kernel)
         assert found.converged is True
-        free = {one.name for one in declared_free(kernel).kernel.parameters if not one.fixed}
+        form = declared_free(kernel)
+        assert form is not None
+        free = {one.name for one in form.kernel.parameters if not one.fixed}
         for before, after in zip(kernel.parameters, found.kernel.parameters, strict=True):
             assert before.name == after.name
             assert np.array_equal(before.value, after.value) == (before.name not in free)
         value, _ = log_likelihood_and_gradient(rows, found.kernel, found.noise_variance)
         assert found.log_marginal_likelihood == pytest.approx(value, rel=1e-9)
-        best = declared_free(found.kernel).kernel
-        for step in 0.7 * np.vstack((np.eye(len(best.theta)), -np.eye(len(best.theta)))):
-            other = best.with_theta(best.theta + step)
+        theta = found.kernel.theta
+        for step in 0.7 * np.vstack((np.eye(len(theta)), -np.eye(len(theta)))):
+            other = found.kernel.with_theta(theta + step)
             assert log_likelihood_and_gradient(rows, other, found.noise_variance)[0] < value + 0.5
 
     def test_bounds_of_the_kernel_hold(self) -> None:
@@ -294,6 +296,7 @@ def test_the_information_of_all_rows_is_that_of_the_likelihood(weights: bool) ->
     X = rng.uniform(-2.0, 2.0, (40, 2))
     own = rng.uniform(0.5, 2.0, 40) if weights else None
     form = declared_free(GaussianKernel(0.8, 1.3, **WIDE))
+    assert form is not None
     covariance = GaussianKernel(0.8, 1.3)(X) + 0.1 * np.diag(np.ones(40) if own is None else 1.0 / own)
     Y = np.linalg.cholesky(covariance) @ rng.standard_normal((40, 1200))
     space = Space(form, Units.of(Rows(X, Y[:, 0], own), False))

@@ -93,6 +93,7 @@ def test_bounds_hold_and_pressed_numbers_stay_there(start: float) -> None:
     rows = drawn(GaussianKernel([0.5, 2.0], 2.0))
     kernel = GaussianKernel(1.0, 1.0, lengthscale_bounds=(3.0, 9.0), variance_bounds=(0.01, 0.2))
     form = declared_free(kernel)
+    assert form is not None
     space = Space(form, Units.of(rows, True))
     found = climb(exact(rows, space), space.median + start, steps=40, tolerance=0.01)
     assert found.converged
