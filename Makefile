@@ -11,7 +11,7 @@ BIN := .venv/bin
 .PHONY: compare test check docs fuzz coverage mutation figures gallery notebooks clean
 
 # Benchmarks that draw figures and write tables of the pages from their kept results.
-REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized quality sameness seasons sizes sparse_taylor \
+REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized priors quality sameness seasons sizes sparse_taylor \
 	spherical tables trends
 
 compare: .venv/.installed

@@ -5,13 +5,15 @@ where       10,000 training rows of uk_flats_2020-12, all other rows predicted: 
             Gaussian kernel, one of a third of its lengthscale, and Matérn kernels.
 iterations  Rows of `million.py`, in an extent of 100 × 100 lengthscales: iterations and seconds of the fit over the
             noise variance and the number of rows. The targets have the noise that the model is given.
+rough       Random rows of the unit square, a Matérn-3/2 kernel of lengthscale 0.1 and variance 1 and the noise
+            variance 0.01: seconds and iterations over the rows, and, of up to 100,000 of them, over the modes.
 rows        Rows that come later: seconds of an update by 1,000 rows of the model of `iterations`, of a noise of 0.1,
             beside those of a fit to all rows; and, of 2,000 to 1,000,000 rows of a longer lengthscale, seconds of
             learning from their sums.
 columns     Three columns: 10,000 rows evenly spread in a box of 17 × 6 × 4 lengthscales, and on the tracks of a
             satellite, in longitude, latitude and time, over 20 × 10 × 8 lengthscales. KL as in `where`.
 
-    python benchmarks/spectral.py [--only where iterations rows columns] [--repeats 3] [--data-dir DIR] [--shared]
+    python benchmarks/spectral.py [--only where iterations rough rows columns] [--repeats 3] [--data-dir DIR] [--shared]
                                   [--quick]
 
 Seconds are those of the fit, and of means and standard deviations of all rows to predict; nothing is learned. Beside
@@ -22,8 +24,10 @@ benchmarks/results/spectral.json: medians, and the environment.
 import argparse
 import os
 import warnings
+from itertools import product
 from statistics import median
 from time import process_time
+from unittest.mock import patch
 
 import numpy as np
 from clustering import cities
@@ -44,6 +48,7 @@ from lmgp import (
 from lmgp.errors import ToleranceWarning
 from lmgp.learning import learn_from_sums
 from lmgp.metrics import kl_divergence
+from lmgp.posteriors import modes
 
 FLATS = "uk_flats_2020-12"
 MATERN = {
@@ -133,6 +138,33 @@ def iterations(args):
             yield result
 
 
+def rough(args):
+    ways = {"over rows": modes.OVER_ROWS, "over modes": np.inf}
+    for n_rows, (way, iterations_over_rows) in product(
+        (2_000,) if args.quick else (10_000, 100_000, 1_000_000), ways.items()
+    ):
+        if way == "over modes" and n_rows > 100_000:
+            continue
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(n_rows, 2))
+        frequencies = rng.normal(size=(2, 2000)) / (0.1 * np.sqrt(rng.chisquare(3.0, 2000) / 3.0))  # of Matérn-3/2
+        phases = rng.uniform(0.0, 2.0 * np.pi, 2000)
+        parts = np.array_split(X, max(1, n_rows // 500))
+        function = np.concatenate([np.cos(part @ frequencies + phases).sum(axis=1) for part in parts]) / 1000.0**0.5
+        problem = Problem(X, function + 0.1 * rng.standard_normal(n_rows), MaternKernel(0.1, 1.0, 1.5), 0.01)
+        with patch.object(modes, "OVER_ROWS", iterations_over_rows), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ToleranceWarning)  # `converged` says it
+            model, (mean, variance), seconds = fitted_and_predicted(
+                SpectralGPRegressor(args.tolerance), problem, X[:10_000]
+            )
+        result = {"n_rows": n_rows, "way": way, **dict(zip(SECONDS, seconds, strict=True)), **vars(model.error_)}
+        squares = np.square(mean - function[:10_000])
+        result |= {"rmse": float(np.sqrt(squares.mean())), "std": float(np.sqrt(np.mean(variance - 0.01)))}
+        result |= {"variance_by": model.variance_by_}
+        print(", ".join(f"{key} {value}" for key, value in result.items()), flush=True)
+        yield result
+
+
 def rows(args):
     for n_rows in (2_000,) if args.quick else (10_000, 100_000, 1_000_000):
         X, rng = cities(n_rows + 1_000), np.random.default_rng(1)
@@ -184,14 +216,14 @@ def columns(args):
         yield from compared(*drawn(name, X, n_rows), models, args.repeats)
 
 
-PARTS = {"where": where, "iterations": iterations, "rows": rows, "columns": columns}
+PARTS = {"where": where, "iterations": iterations, "rough": rough, "rows": rows, "columns": columns}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the part `iterations`")
+    parser.add_argument("--tolerance", type=float, default=1e-3, help="of the parts `iterations` and `rough`")
     parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
     parser.add_argument("--shared", action="store_true", help="keep with the results that other work ran, too")
     parser.add_argument("--quick", action="store_true", help="few rows, once, to see that it works; keeps nothing")

@@ -1,0 +1,113 @@
+"""The prior of lengthscales, where rows are few: what lengthscales have in common, and how far each may be from it.
+
+Ten splits of concrete and yacht, and of each of nine other data sets --draws random samples of 200, 500 and 1,000
+training rows, with 2,000 test rows. `GPRegressor(noise="normal")` with each prior: NLPD in standard deviations of y.
+
+    python benchmarks/priors.py [--data-dir DIR] [--sets NAME ...] [--draws 3]
+    python benchmarks/priors.py --redraw  # the table alone, from the results
+
+Writes benchmarks/results/priors.json, and the table in docs/learning_measured.md.
+"""
+
+import argparse
+import json
+import warnings
+from itertools import product
+from unittest.mock import patch
+
+import numpy as np
+from common import RESULTS, timed, write, write_table
+from quality import SETS, load
+
+SIZES, N_TEST, N_SPLITS, SPLIT = (200, 500, 1000), 2000, 10, ("concrete", "yacht")
+# The standard deviations of what the logarithms of all lengthscales have in common, and of what each part, each column
+# and each lengthscale have of their own; without a first one, those of all are independent.
+PRIORS = {
+    "one a part": (3.0, 1.0),
+    "½": (3.0, 0.5),
+    "1": (3.0, 1.0),
+    "2": (3.0, 2.0),
+    "independent": (None, 3.0),
+}
+
+
+def independent(space):
+    """Return the inverse of a prior covariance in which lengthscales have nothing in common."""
+    from lmgp.learning.space import PRIOR_DEVIATION
+
+    return np.eye(len(space.bounds)) / PRIOR_DEVIATION**2
+
+
+def priors(common, own):
+    """Learn with another prior inside."""
+    from lmgp.learning import space
+
+    if common is None:
+        return patch.object(space.Space, "prior_information", property(independent))
+    return patch.multiple(space, PRIOR_DEVIATION=common, OWN_DEVIATION=own)
+
+
+def samples(name, data_dir, draws):
+    """Go through the training and test rows of a data set: its splits, or random samples of its first one."""
+    if name in SPLIT:
+        for number in range(N_SPLITS):
+            X, y, X_test, y_test, _ = load(name, data_dir, number, **SETS.get(name, {}))
+            yield len(y), number, X, y, X_test, y_test
+        return
+    X, y, X_test, y_test, _ = load(name, data_dir, 0, **SETS[name])
+    for n, number in product(SIZES, range(draws)):
+        rng = np.random.default_rng((n, number))
+        train, test = rng.permutation(len(y))[:n], rng.permutation(len(y_test))[:N_TEST]
+        yield n, number, X[train], y[train], X_test[test], y_test[test]
+
+
+def run(name, prior, X, y, X_test, y_test):
+    from lmgp import GPRegressor
+    from lmgp.learning import engine
+
+    engine.REMEMBERED.clear()
+    model = GPRegressor(ard=prior != "one a part", noise="normal", random_state=0)
+    with priors(*PRIORS[prior]):
+        seconds, _ = timed(lambda: model.fit(X, y))
+    density = model.predict_distribution(X_test).logpdf(y_test).mean()
+    return {"set": name, "prior": prior, "nlpd": float(-density - np.log(y.std())), "seconds": round(seconds, 3)}
+
+
+def measure(args):
+    warnings.simplefilter("ignore")
+    runs = []
+    for name in args.sets:
+        for n, number, *rows in samples(name, args.data_dir, args.draws):
+            runs += [{"n": n, "draw": number, **run(name, prior, *rows)} for prior in PRIORS]
+        write("priors", {"runs": runs})
+        print(name, flush=True)
+
+
+def write_page():
+    """Put the table into the page, between its marks."""
+    runs = json.loads((RESULTS / "priors.json").read_text())["runs"]
+    groups = {
+        **{name: [run for run in runs if run["set"] == name] for name in SPLIT},
+        **{f"{n:,} rows": [run for run in runs if run["n"] == n and run["set"] not in SPLIT] for n in SIZES},
+    }
+    lines = [f"| | {' | '.join(PRIORS)} |", "|---|" + "---:|" * len(PRIORS)]
+    for name, group in groups.items():
+        of = [[run["nlpd"] for run in group if run["prior"] == prior] for prior in PRIORS]
+        lines.append(f"| {name} | {' | '.join(f'{np.mean(values):.3f}' for values in of)} |")
+    write_table("learning_measured.md", "priors", lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", default=["yacht", *SETS])
+    parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--redraw", action="store_true", help="only write the table")
+    args = parser.parse_args()
+    if not args.redraw:
+        measure(args)
+    write_page()
+
+
+if __name__ == "__main__":
+    main()
