@@ -343,8 +343,8 @@ def combination(trend: Trend, change: Floats, scales: Floats) -> Floats:
 class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     """Gaussian-process regression: y = trend(x) + f(x) + noise.
 
-    Printed, or shown in a notebook, a fitted model says what was learned, see ``docs/learning.md``. Subclasses add
-    their parameters, and say by `_recipe` what these describe.
+    Printed, or shown in a notebook, a fitted model says what was learned, see ``docs/what_was_learned.md``. Subclasses
+    add their parameters, and say by `_recipe` what these describe.
 
     Parameters
     ----------

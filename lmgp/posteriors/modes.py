@@ -430,11 +430,13 @@ class ModePlan:
         modes, n, n_targets = self.modes, self.n_chosen, 1 + self.n_trend
         # The sums of the matrix and of each target, two real ones in each complex transform.
         of_sums = of_transform(4 * modes.counts + 1, n, self.transform_tolerance, self.upsampling).seconds
-        sums, iterations = math.ceil((1 + n_targets) / 2) * of_sums, n_targets * solve.cost.seconds
+        n_iterations = min(solve.n_iterations, self.max_iterations)
+        sums = math.ceil((1 + n_targets) / 2) * of_sums
+        iterations = n_targets * solve.cost.seconds * n_iterations / solve.n_iterations
         if sums + iterations > max_seconds:
             raise TimeLimitError(
                 f"The sums of {n:,} rows for {modes.n_modes:,} Fourier modes may take about {sums:.2g} s, and up to "
-                f"{solve.n_iterations:,.0f} iterations {iterations:.2g} s, above max_seconds={max_seconds:g}. Raise "
+                f"{n_iterations:,.0f} iterations {iterations:.2g} s, above max_seconds={max_seconds:g}. Raise "
                 "it, give a larger tolerance, or fewer max_iterations. A larger noise variance takes fewer iterations, "
                 "longer lengthscales fewer modes."
             )
@@ -544,11 +546,11 @@ class ModeSolve:
     def of(
         cls, modes: Modes, kernel: Kernel, noise_variance: float, n_rows: int, tolerance: float, keeps_rows: bool = True
     ) -> Self:
-        """Take the cheaper way of those that there are: over the rows, if these are kept, and the kernel is radial."""
+        """Take the cheaper way; that over the rows takes a radial kernel, and pays where its iterations are fewer."""
         n_iterations = expected_iterations(modes, kernel, noise_variance, n_rows)
         ways = [cls(False, n_iterations, of_modes(modes, n_iterations))]
         parts = kernel.radial_parts(kernel.values(None, torch.device("cpu"))) if keeps_rows else None
-        if parts is not None and modes.n_modes > MOST_AT_ONCE:
+        if parts is not None and n_iterations > OVER_ROWS and modes.n_modes > MOST_AT_ONCE:
             small = transform_tolerance(tolerance, noise_variance, kernel)
             cost = of_rows(modes, OVER_ROWS, N_NEIGHBORS, n_rows, kernel, small, COARSE)
             ways.append(cls(True, OVER_ROWS, cost))

@@ -1,5 +1,6 @@
 """Tables and lists of facts, each with one description that prints as text and shows as HTML."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
@@ -86,9 +87,9 @@ class Facts:
 class Described:
     """Mixin of what prints as its description, and shows it in notebooks; elsewhere it is as scikit-learn shows it."""
 
+    @abstractmethod
     def _description(self) -> Facts | Table | None:
         """Return the description; None where there is none."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         found = self._description()

@@ -315,6 +315,10 @@ class TestPlan:
         counted = of_transform(sizes, 2000, plan.transform_tolerance, plan.upsampling).seconds
         with pytest.raises(TimeLimitError):
             ModePlan.choose(kernel, Noise(1e-4), rows, 1e-3, max_seconds=counted)
+        # At most as many iterations as are allowed.
+        solve = plan.solve(1.0)
+        one = counted + solve.cost.seconds / solve.n_iterations
+        ModePlan.choose(kernel, Noise(1e-4), rows, 1e-3, max_seconds=1.01 * one, max_iterations=1)
 
     def test_grids_are_finer_where_that_takes_fewer_operations(self) -> None:
         modes = choose_modes(GaussianKernel(2.0), drawn(3)[0].X, 0.1, 1e-2)
