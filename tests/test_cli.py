@@ -55,7 +55,7 @@ def test_a_csv_file_of_the_user(
     printed = capsys.readouterr()
     assert printed.out.startswith("houses: 30 rows (27 train, 3 test), 2 input columns, target price")
     assert len(re.findall(r"^\* (rff|local_taylor) ", printed.out, flags=re.MULTILINE)) == 2
-    assert "5/5" in printed.err
+    assert "lmgp: houses, 5 cells\n" in printed.err
     assert sorted(os.listdir(folder / "results" / "houses")) == ["comparison.png", "learned.json", "results.csv"]
     assert len((folder / "results" / "houses" / "results.csv").read_text().splitlines()) == 6
 

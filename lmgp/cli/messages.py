@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from lmgp.errors import LmgpError, ModelFileError
-from lmgp.utils.progress import Lines, handled
+from lmgp.utils.progress import display, handled
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def messages(quiet: bool, silent: Collection[str] = ()) -> Iterator[None]:
     silent : collection of str
         Names of loggers whose messages are not shown.
     """
-    lines = Lines("lmgp: {}".format)
+    lines = display("lmgp: {}".format)
     lines.addFilter(lambda record: record.name not in silent)
     with handled(lines, logging.CRITICAL if quiet else logging.INFO) as package, warnings.catch_warnings():
 

@@ -30,6 +30,7 @@ def fit(arguments: argparse.Namespace) -> None:
         raise InputError(f"--seed must not be negative; got {arguments.seed}.")
     _check_targets(arguments)
     check_place(arguments.out, arguments.table)  # before the work
+    _LOG.info("reading %s", "standard input" if arguments.table == STANDARD else arguments.table)
     from lmgp.io.geometry import place_names, with_geometry
     from lmgp.io.kinds import Kinds
     from lmgp.io.tables import read_targets

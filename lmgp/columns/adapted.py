@@ -23,7 +23,7 @@ from lmgp.learning.record import Learned
 from lmgp.learning.trends import EVIDENCE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import STAGES, handled
+from lmgp.utils.progress import handled, stage
 
 # The kernel that is learned to compare columns, by the exact likelihood of this number of rows for scales, which may be
 # many, and of that for gaps and directions.
@@ -135,7 +135,7 @@ def with_likely_scales(columns: Columns, trials: ColumnTrials, straight: set[int
     # What makes a tail may be one row.
     extremes = [int(np.nanargmax(np.abs(values[:, j] - np.nanmedian(values[:, j])))) for j in heavy]
     tried = [(j, scale) for j in heavy for scale in _scales(values[:, j])]
-    STAGES.info("trying scales for %d columns with heavy tails", len(heavy))
+    stage("columns", "trying scales for %d columns with heavy tails", len(heavy))
     candidates = [columns, *(columns.on_scale(values, {j: scale}) for j, scale in tried)]
     before, *after = trials.log_likelihoods(candidates, ROWS_OF_SCALES, extremes)
     least, best = before + EVIDENCE + math.log(len(tried)), dict[int, tuple[float, AsinhScale]]()
@@ -173,7 +173,7 @@ def with_likely_marks(columns: Columns, trials: ColumnTrials) -> Columns:
     unmarked = columns.unmarked()
     if unmarked is columns:
         return columns
-    STAGES.info("comparing marked gaps with others")
+    stage("columns", "comparing marked gaps with others")
     marked, without = trials.log_likelihoods([columns, unmarked], ROWS_OF_OTHERS)
     return unmarked if without > marked else columns
 
@@ -192,7 +192,7 @@ def with_likely_periods(columns: Columns, trials: ColumnTrials) -> Columns:
         candidates = [replace(dates, others=(period,)) for period in tried]
         if not candidates:
             continue
-        STAGES.info("trying %d periods that are none of the calendar", len(tried))
+        stage("columns", "trying %d periods that are none of the calendar", len(tried))
         others = [columns.with_kind(place, candidate) for candidate in candidates]
         before, *after = trials.log_likelihoods([columns, *others], ROWS_OF_OTHERS)
         best = int(np.argmax(after))
@@ -211,7 +211,7 @@ def with_likely_angle(columns: Columns, trials: ColumnTrials) -> Columns:
     def costs(*angles: float) -> list[float]:
         return [-value for value in trials.log_likelihoods(list(map(at, angles)), ROWS_OF_OTHERS)]
 
-    STAGES.info("looking for the direction of the longer lengthscale")
+    stage("columns", "looking for the direction of the longer lengthscale")
     first = float(ANGLES[np.argmin(costs(*ANGLES))])
     step = float(ANGLES[1])
     best = minimize_scalar(

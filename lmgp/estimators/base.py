@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 from lmgp.columns.table import Columns
 from lmgp.data import (
@@ -38,6 +37,7 @@ from lmgp.data import (
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, checked_noise, distribution
 from lmgp.distributions.tails import with_heavy_tails
 from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.estimators.expected import expected_seconds
 from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.long_periods import warn_of_long_periods
@@ -61,7 +61,7 @@ from lmgp.selection.search import Selection
 from lmgp.sums.base import Sums
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
-from lmgp.utils.progress import shown
+from lmgp.utils.progress import counted, foreseen, shown
 
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
@@ -430,6 +430,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     # The line that a warning of `fit` is about, as seen from a method that it calls.
     _callers: ClassVar[int] = 3
+    # Whether a fit chooses a trend and a model.
+    _chooses: ClassVar[bool] = False
 
     # What the parameters describe, for a number of rows and a kernel: a method of each subclass that chooses no recipe.
     _recipe: ClassVar[Callable[..., Recipe]]
@@ -569,7 +571,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         center : float, optional
             A mean of y that is known; the weighted mean of these rows if not given. A trend takes its place.
         verbose : bool or int, default=False
-            Whether what is tried to learn the kernel, and to choose a model, is shown on standard error as it goes.
+            1: show on standard error how far the fit is, as a bar on a terminal and in a notebook, and elsewhere as a
+            line for each stage. 2: show also each kernel and each model that is tried.
 
         Returns
         -------
@@ -607,6 +610,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
             names = named_targets(y, target)
             self._check_first(rows, names)
+            if not self._all_given:
+                settings = self._settings(rows.X.shape[1], CONSTANT_TREND)
+                plan = expected_seconds(rows, settings, noise != "normal", self._chooses)
+                foreseen(plan, f"a fit to {len(rows):,} rows of {inputs.shape[1]} columns")
             # A copy: what becomes of the caller's arrays later changes no model.
             rows = self._adapted((dropped(rows) if duplicates == "drop" else rows).copy())
             if isinstance(self.kernel, Kernel):
@@ -948,7 +955,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         size = rows_of_batch((n, X.shape[1] + t - 1), batch_size, verbose)
         means, process = np.empty((n, t)), np.empty((n, t))
         variances, errors = np.empty(n) if variance else None, np.empty((n, t)) if error else None
-        with tqdm(total=n, desc="Prediction", unit="row", unit_scale=True, delay=DELAY, disable=not verbose) as bar:
+        with counted(n, "Prediction", "rows", verbose, delay=DELAY) as bar:
             for start in range(0, n, size):
                 part = slice(start, min(start + size, n))
                 rows = self._coordinates(X[part])

@@ -40,7 +40,7 @@ from lmgp.selection.candidates import Allowed, checked_methods
 from lmgp.selection.choose import choose
 from lmgp.selection.search import Selection
 from lmgp.utils.fitted import OfFit
-from lmgp.utils.progress import STAGES
+from lmgp.utils.progress import stage
 
 # The regressors of recipes.
 SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
@@ -193,6 +193,8 @@ class GPRegressor(GaussianProcess):
         "average": ["boolean", StrOptions({"auto"})],
     }
 
+    _chooses: ClassVar[bool] = True
+
     selection_ = OfFit[Selection]()
 
     _columns_read: Columns | None = field(init=False, default=None)
@@ -321,7 +323,7 @@ class GPRegressor(GaussianProcess):
         asked_for = given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
         if asked_for and selection.shortfall:
             warnings.warn(selection.shortfall, ToleranceWarning, stacklevel=4)  # the line that calls fit
-        STAGES.info("fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{n_rows:,}")
+        stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{n_rows:,}")
         return recipe, drawing, selection
 
     def _choice(

@@ -24,7 +24,7 @@ from lmgp.posteriors.average import averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.sums.sample import Sample
-from lmgp.utils.progress import STAGES, handled
+from lmgp.utils.progress import handled, stage
 
 # The distribution is fitted to at most this number of rows that are left out by themselves.
 MOST_ROWS = 4000
@@ -67,7 +67,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
         )
     if n_rows < FEWEST_ROWS:
         return replace(fit, noises=(too_few(n_rows),) * n_targets)
-    STAGES.info("fitting the noise by rows left out")
+    stage("noise", "fitting the noise by rows left out")
     # The same for all: each target has the noise of a model of its own, and both fits leave the same rows out.
     seeds = rng.integers(2**31, size=2).tolist()
     parts = left_out(fit, np.random.default_rng(seeds[0]))
@@ -78,7 +78,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
     if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
         return replace(fit, noises=noises)
-    STAGES.info("fitting robustly, and comparing by rows left out")
+    stage("noise", "fitting robustly, and comparing by rows left out")
     with handled(logging.NullHandler(), logging.CRITICAL):  # of six fits, and six of each fold
         again = robust_fit(model, arguments, tails.degrees)
         if n_rows <= MOST_ROBUST:
@@ -97,7 +97,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
 
 def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
     """Return a solved state of sums with the noise that a sample of their rows tells, each predicted without itself."""
-    STAGES.info("fitting the noise by rows left out")
+    stage("noise", "fitting the noise by rows left out")
     rows = fit.in_scale(sample.rows)
     part = (*fit.in_units(rows, *fit.posterior.without_each(rows)), True)
     found = _observation_noises([part], wanted, int(sample.rng.integers(2**31)))

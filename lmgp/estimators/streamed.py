@@ -74,8 +74,8 @@ class StreamedGaussianProcess(GaussianProcess):
             A mean of y that is known, and stays so with other rows; the weighted mean of the rows if not given. A trend
             takes its place.
         verbose : bool or int, default=False
-            Whether what is tried to learn the kernel is shown on standard error as it goes; of a source, also the rows
-            a second and the time left.
+            1: show on standard error how far the fit is, of a source with the rows a second and the time left, as a bar
+            on a terminal and in a notebook, and elsewhere as lines. 2: show also each kernel that is tried.
         checkpoint : path, optional
             A file that is written after each chunk of a source, and removed at the end. Where it exists, the fit goes
             on behind the last chunk that it has.

@@ -7,7 +7,6 @@ import json
 import logging
 import math
 import os
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
-from tqdm import tqdm
 
 from lmgp import ExactGPRegressor, GaussianKernel
 from lmgp.data import Floats, Indices, Rows, warn_of_scales
@@ -42,6 +40,7 @@ from lmgp.posteriors.exact import max_rows_within
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import BUILT_IN, EXACT, METHODS, NEAREST_ROWS, SPECTRAL, Allocation
 from lmgp.utils.memory import is_out_of_memory
+from lmgp.utils.progress import counted
 
 _LOG = logging.getLogger(__name__)
 _NUMERICAL = ("lmgp", "numpy", "scipy", "scikit-learn", "torch", "gpytorch")  # whose version can change a digit
@@ -796,11 +795,6 @@ class Comparison:
     left_out: tuple[str, ...] = ()
 
 
-def progress_bar(total: int, name: str, unit: str, *, quiet: bool) -> "tqdm[Any]":
-    """Make a progress bar, with few lines where standard error is a log."""
-    return tqdm(total=total, desc=name, unit=unit, mininterval=0.1 if sys.stderr.isatty() else 10.0, disable=quiet)
-
-
 def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet: bool = False) -> Comparison:
     """Compare the methods with the exact GP on one data set.
 
@@ -836,7 +830,7 @@ def compare(dataset: Dataset, settings: ComparisonSettings, out: Path, *, quiet:
     if n_done := len(cells) - len(missing):
         _LOG.info("%s: %d of %d cells are read back from %s", dataset.name, n_done, len(cells), path)
     failures: dict[ComparisonCell, str] = {}
-    with progress_bar(len(missing), dataset.name, "cell", quiet=quiet or not missing) as bar:
+    with counted(len(missing), dataset.name, "cells", not quiet and bool(missing)) as bar:
         try:
             bench: Bench | None = None
             for seed, of_seed in groupby(missing, key=attrgetter("seed")):

@@ -23,7 +23,6 @@ from lmgp.experiments.compare import (
     fingerprint,
     fit_exact,
     prepare,
-    progress_bar,
 )
 from lmgp.experiments.datasets import Dataset
 from lmgp.experiments.page import Section, section, table
@@ -31,6 +30,7 @@ from lmgp.metrics import kl_divergence, rmse
 from lmgp.plots.canvas import new_figure, plain
 from lmgp.saving.output import whole_file
 from lmgp.selection.methods import EXACT, METHODS
+from lmgp.utils.progress import counted
 
 NAME = "figure-3-uk-map"
 LATITUDES, LONGITUDES = (50.0, 55.0), (-6.0, 2.0)  # the edges of the map, in degrees
@@ -123,7 +123,7 @@ def uk_map_section(
     rows = prepare(dataset, settings, SEED)
     mark, predictions = fingerprint(dataset, settings), dict[str, Prediction]()
     try:
-        with progress_bar(len(TITLES) * len(points), NAME, "point", quiet=quiet) as bar:
+        with counted(len(TITLES) * len(points), NAME, "points", not quiet) as bar:
             for method, name in _NAMES.items():
                 size = "" if method == EXACT else f"-D{n_features}"
                 path = cache / f"{NAME}-{mark}-grid{grid}-{method}{size}.npz"

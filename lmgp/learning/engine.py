@@ -29,7 +29,7 @@ from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_li
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import STAGES, shown, tried_kernel
+from lmgp.utils.progress import shown, stage, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
@@ -126,7 +126,8 @@ def learn(
     max_memory_gib : float, default=4.0
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
     verbose : bool or int, default=False
-        Whether each kernel that is tried is shown on standard error: the rows, the likelihood and the seconds.
+        1: show on standard error that the kernel is learned. 2: show also each kernel that is tried: the rows, the
+        likelihood and the seconds.
 
     Returns
     -------
@@ -209,15 +210,15 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
         known = REMEMBERED.pop(key, None)
         if known is not None:
             REMEMBERED[key] = known  # the one that was asked for last
-            STAGES.info("the kernel was learned from these rows before")
+            stage("learning", "the kernel was learned from these rows before")
             return known
-    start, tried, learns_noise = perf_counter(), _forms(rows, settings), settings.noise_variance is None
+    start, tried, learns_noise = perf_counter(), forms_of(rows, settings), settings.noise_variance is None
     if learns_noise and rows.noise_variances is not None:
         # Every row brings its own: what is reported stands for the noise of a new row.
         noise = float(np.average(rows.noise_variances, axis=0, weights=rows.weights))
         learns_noise, settings = False, replace(settings, noise_variance=noise)
     if tried or learns_noise:
-        STAGES.info("learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
+        stage("learning", "learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
     learned = _learned(rows, tried, settings, rng)
     n_copies = count_copies(rows)
     suspicious = learns_noise and n_copies and learned.noise_variance < COLLAPSED_NOISE * float(np.var(rows.Y))
@@ -233,7 +234,7 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     return learned
 
 
-def _forms(rows: Rows, settings: Settings) -> tuple[Form, ...]:
+def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     """Return the forms that are tried: none for a kernel of which nothing is free."""
     n_inputs, kernel, ard, groups = rows.X.shape[1], settings.kernel, settings.ard, settings.groups
     if isinstance(kernel, Kernel):

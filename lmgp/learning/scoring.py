@@ -15,7 +15,7 @@ from lmgp.learning.space import Space
 from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
-from lmgp.utils.progress import STAGES
+from lmgp.utils.progress import stage
 
 # Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
 FIRST, LEAST, MOST = 1e-2, 1e-3, 1e6
@@ -222,7 +222,7 @@ class Climb:
             each = (perf_counter() - begin) / number
             if each * steps > LONG and not self.converged:
                 told = "learning, step %d of at most %d: %.4f nats a row, at most %.0f s more"
-                STAGES.info(told, number, steps, self.value / self.objective.n_rows, each * (steps - number))
+                stage("learning", told, number, steps, self.value / self.objective.n_rows, each * (steps - number))
         return self
 
     def _take(self, step: Floats, tolerance: float) -> bool:

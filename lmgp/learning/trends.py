@@ -20,7 +20,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended
-from lmgp.utils.progress import STAGES, handled
+from lmgp.utils.progress import TRIED, handled, stage
 
 # By the likelihood of this number of rows, of which there are at least five for each slope, a trend is tried. Of fewer
 # rows than the last number, an average over hyper-parameters is worth more, which no trend has.
@@ -58,7 +58,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
     some = rows.take(steady_order(rows)[np.sort(rng.permutation(len(rows))[:SAMPLE])])
     if len(some) < max(FEWEST, ROWS_OF_EACH * (len(columns) + 1)):
         return None
-    STAGES.info("looking for a linear trend in %s rows", f"{len(some):,}")
+    stage("trend", "looking for a linear trend in %s rows", f"{len(some):,}")
     settings, seed = replace(settings, likelihood="exact", average=False), int(rng.integers(2**31))
     try:
         trend = Trend.of(some, columns, None)
@@ -108,7 +108,7 @@ def trend_pays(
     gains = [new - old for old, new in zip(before, after, strict=True) if len(old)]
     means, errors = [of.mean() for of in gains], [of.std() / math.sqrt(len(of)) for of in gains]
     gain, error = float(np.mean(means)), math.hypot(*errors) / len(errors)
-    STAGES.info("a linear trend gains %.3g nats a row left out, with a standard error of %.1g", gain, error)
+    TRIED.info("a linear trend gains %.3g nats a row left out, with a standard error of %.1g", gain, error)
     return bool(gain > error and means[0] > errors[0])
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from tqdm import tqdm
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import ToleranceWarning
@@ -21,6 +20,7 @@ from lmgp.utils.arithmetic import place_of
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import conjugate_gradients
 from lmgp.utils.memory import memory_limit
+from lmgp.utils.progress import counted
 
 # The landmarks and the rows in a block of the preconditioner, at most. Where memory is short, both are smaller in
 # proportion, so that it takes this share.
@@ -180,7 +180,7 @@ class IterativePosterior(Posterior):
         )
         error_of = left_out_error(self._near.covariance_of_rows, n, rng)
         covariance = self._near.covariance_of_rows.to(self._device)
-        with tqdm(total=max_iterations, desc="Conjugate gradients", unit="it", disable=not verbose) as bar:
+        with counted(max_iterations, "Conjugate gradients", "iterations", verbose) as bar:
 
             def settled(number: int, solved: Tensor, _: Tensor) -> bool:
                 error = error_of(solved.cpu())

@@ -30,7 +30,7 @@ from lmgp.selection.candidates import (
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import APPROXIMATION, Selection, at_once, select
-from lmgp.utils.progress import STAGES
+from lmgp.utils.progress import stage
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
 MEAN_ERROR = 1e-2
@@ -82,7 +82,7 @@ def choose(
     elif by_modes := _by_modes(allowed, rows, kernel, noise_variance, tolerance, n_predict, n_targets):
         candidate, selection = by_modes
     else:
-        STAGES.info("choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
+        stage("choosing", "choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
         noise = Noise(noise_variance, APPROXIMATION)
         probes = Probes.of(rows, kernel, noise, rng, allowed.max_memory_gib)
         candidate, selection = _by_trials(probes, allowed, rows, n_predict, kernel, noise, tolerance, seed)

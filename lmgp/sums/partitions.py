@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import numpy as np
 from sklearn.utils.validation import validate_data
-from tqdm import tqdm
 
 from lmgp.data import Rows, generator, spawn
 from lmgp.errors import ClusterError, InputError, LmgpError
@@ -24,6 +23,7 @@ from lmgp.sums.stream import Place, checked_chunk
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import unchanged_on_failure
 from lmgp.utils.parallel import single_threaded
+from lmgp.utils.progress import counted
 
 # Results of this many partitions, or of groups of them, are merged at a time.
 SPLIT_EVERY = 8
@@ -170,7 +170,7 @@ def _bar(title: str | None, prefix: str, n: int) -> Iterator[None]:
         return
     from dask.callbacks import Callback
 
-    with tqdm(total=n, desc=title, unit=" partitions") as bar:
+    with counted(n, title, "partitions", True) as bar:
 
         def done(key: Any, *_: Any) -> None:
             bar.update(str(key).startswith(prefix))

@@ -12,7 +12,6 @@ from typing import Any
 
 import joblib
 import numpy as np
-from tqdm import tqdm
 
 from lmgp.data import Rows, generator, spawn
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError
@@ -21,6 +20,7 @@ from lmgp.saving.files import read_file, write_file
 from lmgp.saving.output import check_place
 from lmgp.sums.sample import Sample
 from lmgp.utils.fitted import unchanged_on_failure
+from lmgp.utils.progress import counted
 
 # What a model knows of the columns of its rows.
 COLUMNS = ("n_features_in_", "feature_names_in_")
@@ -91,7 +91,7 @@ def reading(
         Of the first chunk without rows; not in a pass that `looks` at rows which another one sums.
     """
     n_bar, told = source.n_rows, looks
-    with tqdm(total=n_bar, initial=first, desc=title, unit=" rows", unit_scale=True, disable=not verbose) as bar:
+    with counted(n_bar, title, "rows", verbose, first) as bar:
         for number, chunk in enumerate(source.chunks() if chunks is None else chunks, start):
             with Place(number, first, 0).named():
                 n = _count(chunk)

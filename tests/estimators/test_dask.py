@@ -165,7 +165,10 @@ class TestReduction:
         np.testing.assert_array_equal(found[0], found[1])
         assert np.abs(found[0] - found[2]).max() > 1e-6
 
-    def test_the_bar_counts_partitions(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_bar_counts_partitions(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("lmgp.utils.progress.moves", lambda: True)
         X, y, _ = drawn()
         clone(MODELS["featurized"]).fit(blocks(X), blocks(y), verbose=True)
         told = capsys.readouterr().err

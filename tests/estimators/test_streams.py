@@ -1,5 +1,6 @@
 """Models of streams: fits to chunks, rows that come later, and rows that are taken out."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -186,13 +187,20 @@ class TestStreams:
         exact = ExactGPRegressor(**given).fit(X, y)
         np.testing.assert_allclose(both(stream, T)[1], both(exact, T)[1], rtol=0.05)
 
-    def test_the_bar_says_how_fast_it_is(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_the_bar_says_how_fast_it_is(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("lmgp.utils.progress.moves", lambda: True)
         X, y, _ = drawn()
         clone(MODELS["featurized"]).fit(X, y, chunk_rows=40, verbose=True)
         told = capsys.readouterr().err
         assert "FeaturizedGPRegressor" in told
         assert "rows/s" in told
         assert "240/240" in told
+        monkeypatch.undo()
+        clone(MODELS["featurized"]).fit(X, y, chunk_rows=40, verbose=True)
+        titles = re.findall(r"FeaturizedGPRegressor.*", capsys.readouterr().err)
+        assert titles == ["FeaturizedGPRegressor, first pass, 240 rows", "FeaturizedGPRegressor, 240 rows"]
         clone(MODELS["featurized"]).fit(X, y, chunk_rows=40)
         assert capsys.readouterr().err == ""
 

@@ -1,0 +1,54 @@
+"""About how long the stages of a fit take, for people who wait for it: nothing is decided by these times."""
+
+import math
+
+from lmgp.data import Rows
+from lmgp.estimators.rows_left_out import MOST_ROBUST, MOST_ROWS
+from lmgp.kernels.base import Kernel
+from lmgp.learning.engine import Settings, forms_of
+from lmgp.learning.screening import OWN_COLUMNS
+from lmgp.learning.search import MOST_POSITIONS, MOST_SQUARES
+from lmgp.learning.trends import SAMPLE
+
+# Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in
+# a whole search for the maximum of an exact likelihood, and of Vecchia's; what a row takes that is predicted without
+# itself; and what it takes to choose a model, and to fit it.
+EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE = 2e-7, 5e-9, 1e-3, 1.0
+
+
+def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: bool) -> dict[str, float]:
+    """Return about how many seconds each stage of a fit takes, in their order.
+
+    Parameters
+    ----------
+    rows : Rows
+    settings : Settings
+        Of the learning.
+    has_noise : bool
+        Whether the distribution of the noise is fitted by rows left out.
+    chooses : bool
+        Whether a trend and a model are chosen.
+    """
+    n, n_free = len(rows), 1
+    for form in forms_of(rows, settings):
+        n_free += min(form.n_free, len(form.parts) * (OWN_COLUMNS + 2))
+
+    def by_exact_likelihood(n_rows: int) -> float:
+        return EXACT * n_free * n_rows**2
+
+    given = isinstance(settings.kernel, Kernel)
+    if given or n <= settings.max_learning_rows:
+        learning = by_exact_likelihood(min(n, settings.max_learning_rows))
+    else:
+        n_positions = min(n, MOST_POSITIONS)
+        learning = VECCHIA * n_free * n_positions * math.isqrt(MOST_SQUARES // n_positions) ** 2
+    stages = {"learning": learning}
+    if chooses and not given:
+        # A kernel is learned from a sample with and without a trend; a trend that is likely takes one from all rows.
+        stages["trend"] = 2.0 * by_exact_likelihood(min(n, SAMPLE)) + 0.5 * learning
+    if chooses:
+        stages |= {"choosing": CHOICE, "fitting": CHOICE}
+    if has_noise:
+        robust = by_exact_likelihood(n) if n <= MOST_ROBUST else 0.0
+        stages["noise"] = ROW_LEFT_OUT * min(n, MOST_ROWS) + robust
+    return stages
