@@ -11,6 +11,7 @@ from lmgp.cli.loaded import complete_rows, loaded_model, read_for_model, table_s
 from lmgp.cli.parsing import STANDARD, dialect_of
 from lmgp.errors import InputError, OutputError
 from lmgp.saving.output import check_place, whole_file
+from lmgp.utils.progress import ticking
 
 if TYPE_CHECKING:
     from lmgp.data import Floats
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 
+# After this number of seconds, a command that reads says so.
+PATIENCE = 1.0
 # Endings of files that grids alone are written to, and the package that each needs.
 GRIDS = {".nc": "xarray", ".tif": "rioxarray", ".tiff": "rioxarray"}
 
@@ -30,16 +33,17 @@ def fit(arguments: argparse.Namespace) -> None:
         raise InputError(f"--seed must not be negative; got {arguments.seed}.")
     _check_targets(arguments)
     check_place(arguments.out, arguments.table)  # before the work
-    _LOG.info("reading %s", "standard input" if arguments.table == STANDARD else arguments.table)
-    from lmgp.io.geometry import place_names, with_geometry
-    from lmgp.io.kinds import Kinds
-    from lmgp.io.tables import read_targets
+    whole = "standard input" if arguments.table == STANDARD else arguments.table
+    with ticking(lambda: _LOG.info("reading %s", whole), PATIENCE, None):
+        from lmgp.io.geometry import place_names, with_geometry
+        from lmgp.io.kinds import Kinds
+        from lmgp.io.tables import read_targets
 
-    targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
-    kinds = Kinds(targets)
-    table, complete, inputs = read_targets(
-        source, targets, arguments.columns, dialect, incomplete=arguments.drop, kinds=kinds
-    )
+        targets, source, dialect = arguments.target, table_source(arguments.table), dialect_of(arguments)
+        kinds = Kinds(targets)
+        table, complete, inputs = read_targets(
+            source, targets, arguments.columns, dialect, incomplete=arguments.drop, kinds=kinds
+        )
     if wrong := kinds.dates & set(targets):
         raise InputError(f"The target {min(wrong)!r} has dates; a target is a number.")
     rows = complete_rows(table, complete)
