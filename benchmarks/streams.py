@@ -1,28 +1,33 @@
 """Fits to rows that are read from a Parquet file in chunks: seconds, and the peak of memory.
 
 Run: ``python benchmarks/streams.py spectral --rows 10000000``; ``localized``, ``featurized`` (1,000,000 × 8 rows,
-beside numpy's FᵀF), and ``update`` (1,000 rows into a model of 1,000,000) are the others.
+beside numpy's FᵀF), ``update`` (1,000 rows into a model of 1,000,000) and ``chosen`` (GPRegressor, which learns from
+20,000 rows, chooses, and sums all) are the others.
 """
 
 import argparse
 import resource
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import finufft
 import numpy as np
+import pandas as pd
 
 import lmgp
 from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
+    GPRegressor,
     LocalizedGPRegressor,
     RandomFourierFeatures,
     SpectralGPRegressor,
     TaylorFeatures,
 )
+from lmgp.io.sources import Chunk
 
 EXTENT = 40.0
 GIVEN: dict[str, Any] = {"kernel": GaussianKernel(1.0), "noise_variance": 0.1}
@@ -33,7 +38,7 @@ def drawn(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(X[:, 0]) + np.cos(X[:, 1]) + 0.3 * rng.normal(size=n)
 
 
-def written(path: Path, n: int) -> Path:
+def written(path: Path, n: int, target: Callable[[np.ndarray], np.ndarray] | None = None) -> Path:
     """Write a file of n rows, part by part."""
     import pyarrow
     from pyarrow import parquet
@@ -43,6 +48,7 @@ def written(path: Path, n: int) -> Path:
     with parquet.ParquetWriter(path, schema, compression="none") as writer:
         for start in range(0, n, 2**18):
             X, y = drawn(min(2**18, n - start), rng)
+            y = y if target is None else target(X)
             writer.write_table(pyarrow.table({"a": X[:, 0], "b": X[:, 1], "y": y}, schema=schema))
     return path
 
@@ -122,12 +128,50 @@ def update(n: int) -> None:
         print(f"{type(model).__name__}: fit {fit:.2f} s, partial_fit {first:.4f} and {second:.4f} s, {first / fit:.4f}")
 
 
+def chosen(n: int) -> None:
+    """Fit GPRegressor to waves of a lengthscale of 1 in a noise of 0.5: seconds of each pass, and errors."""
+    rng = np.random.default_rng(0)
+    waves, phases = rng.normal(size=(2, 64)), rng.uniform(0.0, 2.0 * np.pi, 64)
+
+    def function(X: np.ndarray) -> np.ndarray:
+        return np.cos(X @ waves + phases).sum(axis=1) / np.sqrt(32.0)
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = written(Path(folder) / "rows.parquet", n, lambda X: function(X) + 0.5 * rng.normal(size=len(X)))
+        source = lmgp.io.open_dataset(file, target="y")
+        start = perf_counter()
+        for _ in source.chunks():
+            pass
+        print(f"{n:,} rows; before: {peak():.2f} GiB; reading alone {perf_counter() - start:.2f} s", flush=True)
+        passes: list[float] = []  # when each began and ended
+        read = source.chunks
+
+        def timed() -> Iterator[Chunk]:
+            passes.append(perf_counter())
+            yield from read()
+            passes.append(perf_counter())
+
+        start, source.chunks = perf_counter(), timed
+        model = GPRegressor(random_state=0).fit(source)
+        ended = perf_counter()
+        X = rng.uniform(0.0, EXTENT, (10_000, 2))
+        mean, std = model.predict(pd.DataFrame(X, columns=["a", "b"]), return_std=True)
+        predicted = perf_counter() - ended
+    looked, began, summed = passes[1:]
+    print(
+        f"fit {ended - start:.1f} s: first pass {looked - start:.2f}, learning and choice {began - looked:.1f}, "
+        f"pass that sums {summed - began:.2f}, solution and noise {ended - summed:.1f}; peak {peak():.2f} GiB\n"
+        f"10,000 predictions {predicted:.1f} s, peak {peak():.2f} GiB\n{model.selection_}\n{model.kernel_}\n"
+        f"RMSE of the function {np.sqrt(np.mean((mean - function(X)) ** 2)):.4f}, stated {np.sqrt(np.mean(std**2)):.4f}"
+    )
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["spectral", "localized", "featurized", "update"])
+    parser.add_argument("kind", choices=["spectral", "localized", "featurized", "update", "chosen"])
     parser.add_argument("--rows", type=int, default=1_000_000)
     given = parser.parse_args()
     if given.kind in ("spectral", "localized"):
         stream(given.kind, given.rows)
     else:
-        {"featurized": featurized, "update": update}[given.kind](given.rows)
+        {"featurized": featurized, "update": update, "chosen": chosen}[given.kind](given.rows)

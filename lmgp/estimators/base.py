@@ -603,7 +603,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 check_duplicates(duplicates)
             if isinstance(X, RowSource):
                 raise InputError(
-                    f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit "
+                    f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit GPRegressor, "
                     "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
                 )
             inputs, target = self._read_pair(X, y)

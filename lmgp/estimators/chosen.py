@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
@@ -24,21 +25,24 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
+from lmgp.estimators.streamed import StreamedGaussianProcess
 from lmgp.estimators.targets import warn_of_targets
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.sphere import Metric
 from lmgp.learning.engine import Average, Settings, Wanted
-from lmgp.learning.forms import Ard
+from lmgp.learning.forms import STREAMED, Ard
 from lmgp.learning.record import Learned
 from lmgp.learning.trends import likely_trend, trend_pays
 from lmgp.posteriors.average import WeightedKernel, averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend
-from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
-from lmgp.selection.candidates import Allowed, checked_methods
+from lmgp.recipes import ROWS_TO_COME, Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
+from lmgp.selection.candidates import Allowed, checked_methods, summed_methods
 from lmgp.selection.choose import choose
+from lmgp.selection.methods import METHODS
 from lmgp.selection.search import Selection
+from lmgp.sums.sample import Sample
 from lmgp.utils.fitted import OfFit
 from lmgp.utils.progress import stage
 
@@ -54,7 +58,7 @@ SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
 
 
 @dataclass(eq=False, repr=False)
-class GPRegressor(GaussianProcess):
+class GPRegressor(StreamedGaussianProcess):
     """A Gaussian process that chooses its approximation by measurement: the one to reach for.
 
     It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
@@ -81,8 +85,8 @@ class GPRegressor(GaussianProcess):
         A kernel is used as it is, but for parameters with a pair of bounds, which are learned; of many rows it needs a
         lengthscale. A name, such as "matern32" or "linear+matern32*periodic", "auto" for "matern12+matern52+gaussian"
         (of one column also with a season), or several, of which the one is taken that predicts best: learned from all
-        rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. None:
-        "gaussian".
+        rows and from columns in their standard deviations, see `lmgp.learn`; `kernel_` is in the units of X. Of a
+        stream, "auto" is "matern52+gaussian". None: "gaussian".
     noise_variance : float, optional
         In squared units of y; learned likewise if not given.
     trend : {"auto", "constant", "linear"} or list of int or str, default="auto"
@@ -163,6 +167,10 @@ class GPRegressor(GaussianProcess):
     cheapest whose divergence is at most 1.1 times as large; where `tolerance`, `max_features` or `methods` was given, a
     `ToleranceWarning` says so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
+    Of chunks and dask collections, all this is done with a random sample of up to 20,000 rows, for as many rows as
+    there are, and with those models alone that are sums over rows: the global solve and the maps. Divergences of maps
+    are from the exact GP of the sample; beside that of all rows, they may be larger.
+
     No clock decides: the same rows with the same `random_state` give the same model on every machine, under any load.
 
     Far from all data, all candidates but Fourier maps return to the prior.
@@ -180,7 +188,7 @@ class GPRegressor(GaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GaussianProcess._parameter_constraints,
+        **StreamedGaussianProcess._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
@@ -193,11 +201,14 @@ class GPRegressor(GaussianProcess):
         "average": ["boolean", StrOptions({"auto"})],
     }
 
-    _chooses: ClassVar[bool] = True
-
     selection_ = OfFit[Selection]()
 
+    _chooses = True
+    _maps_are_streams = False  # rows in memory have more models to choose from
+
     _columns_read: Columns | None = field(init=False, default=None)
+    # Rows of a stream, in the copy of the model that learns from them.
+    _sample: Sample | None = field(init=False, default=None)
 
     tolerance: float = 1e-3
     _: KW_ONLY
@@ -272,7 +283,7 @@ class GPRegressor(GaussianProcess):
 
     def _read(self, X: ArrayLike) -> Floats:
         refuse_other_columns(self, self._table.table(X))
-        return self._table.checked(X, super()._read, self._callers)
+        return self._table.checked(X, super()._read, GaussianProcess._callers)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         if reset:
@@ -317,34 +328,68 @@ class GPRegressor(GaussianProcess):
     def _chosen(
         self, rows: Rows, learned: Learned, trend: Trend, rng: np.random.Generator
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
-        n_rows, n_trend = len(rows), trend.n_columns if trend.estimated else 0
+        n_trend = trend.n_columns if trend.estimated else 0
         recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng, n_trend)
         given = self.tolerance, self.max_features, self.methods
         asked_for = given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
-        if asked_for and selection.shortfall:
-            warnings.warn(selection.shortfall, ToleranceWarning, stacklevel=4)  # the line that calls fit
-        stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{n_rows:,}")
+        if (asked_for or self._sample is not None) and selection.shortfall:
+            # The line that calls fit.
+            warnings.warn(selection.shortfall, ToleranceWarning, stacklevel=self._callers + 1)
+        stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{self._n_streamed or len(rows):,}")
         return recipe, drawing, selection
 
     def _choice(
         self, rows: Rows, kernel: Kernel, noise_variance: float, rng: np.random.Generator, n_trend: int = 0
     ) -> tuple[Recipe, Selection, np.random.Generator]:
         """Choose the recipe for a kernel, see `choose`."""
-        n_predict = len(rows) if self.n_predict is None else int(self.n_predict)
-        allowed = Allowed(checked_methods(self.methods), int(self.max_features), float(self.max_memory_gib))
+        n_streamed = self._n_streamed
+        methods = checked_methods(self.methods) if n_streamed is None else summed_methods(self.methods)
+        if n_streamed is not None and n_trend:  # around centroids, sums have no trend
+            methods = tuple(name for name in methods if name not in METHODS or not METHODS[name].localized)
+        n_predict = n_streamed or len(rows) if self.n_predict is None else int(self.n_predict)
+        allowed = Allowed(methods, int(self.max_features), float(self.max_memory_gib))
         n_columns = rows.n_targets + n_trend
         first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
-        return choose(allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns)
+        return choose(
+            allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns, n_streamed
+        )
+
+    @property
+    def _n_streamed(self) -> int | None:
+        """The number of rows of a stream that is learned from; None of rows in memory."""
+        if self._sample is None or self._sample.summary is None:
+            return None
+        n_rows = self._sample.summary.n_rows
+        return n_rows if self._sample.whole else max(n_rows, ROWS_TO_COME)
+
+    def _needs_sample(self) -> bool:
+        return True
+
+    def _check_streamed(self) -> None:
+        summed_methods(self.methods)
+        whole = {"columns": self.columns, "rotate": self.rotate, "average": self.average is True}
+        for name, given in whole.items():
+            if given is not None and given is not False:
+                raise InputError(
+                    f"{name}={getattr(self, name)!r} takes all rows in memory, and a fit to chunks keeps none. Leave "
+                    "it out: streams have columns of numbers, as they are, and one kernel. Or fit to rows in memory."
+                )
+
+    def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
+        model = copy(self)
+        model._sample, model.average = sample, False
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            model.kernel = STREAMED
+        return replace(super(GPRegressor, model)._begun(sample, rngs, center), average=())
+
+    def _ended(self, fit: Fit, sample: Sample | None) -> Fit:
+        return super()._ended(_stating(fit.solved), sample)
 
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
         if len(fit.average) > 1:
             posterior = averaged(fit.average, partial(self._part, fit, posterior, rows))
             fit = replace(fit, noise_variance=posterior.noise.variance)
-        solved = replace(super()._finished(fit, posterior, rows), sums=None)
-        by_modes, selection = untrended(posterior), fit.selection
-        if isinstance(by_modes, SpectralPosterior) and selection is not None:
-            selection = selection.stating(by_modes.accuracy.divergence, by_modes.variance_by)
-        return replace(solved, selection=selection)
+        return _stating(replace(super()._finished(fit, posterior, rows), sums=None))
 
     def _part(self, fit: Fit, heaviest: Posterior, rows: Rows, kernel: Kernel, noise_variance: float) -> Posterior:
         """Return the posterior of one kernel of an average, by a recipe of its own."""
@@ -378,3 +423,12 @@ class GPRegressor(GaussianProcess):
             return super()._error(X)
         except NoEstimateError:  # it states none: the mean of what was measured on the probes
             return np.full((len(X), len(self._fitted.scales)), self.selection_.chosen.kl)
+
+
+def _stating(fit: Fit) -> Fit:
+    """Return the state of a solve by modes with what this states of itself in its selection."""
+    by_modes = None if fit.posterior is None else untrended(fit.posterior)
+    if not isinstance(by_modes, SpectralPosterior) or fit.selection is None:
+        return fit
+    stated = fit.selection.stating(by_modes.accuracy.divergence, by_modes.variance_by)
+    return replace(fit, selection=stated)

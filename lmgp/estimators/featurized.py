@@ -8,7 +8,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from lmgp.data import APPROXIMATIONS, Approximation
 from lmgp.estimators.base import untrended
-from lmgp.estimators.streamed import StreamedGaussianProcess
+from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.weights import WeightPosterior
@@ -17,7 +17,7 @@ from lmgp.utils.arithmetic import Arithmetic, Precision, check_device
 
 
 @dataclass(eq=False, repr=False)
-class FeaturizedGPRegressor(StreamedGaussianProcess):
+class FeaturizedGPRegressor(AdditiveGaussianProcess):
     """A Gaussian process with one feature map: Bayesian linear regression on D columns.
 
     Takes O(n D²) time and O(D²) memory beyond the data: rows are mapped and summed chunk by chunk.
@@ -84,7 +84,7 @@ class FeaturizedGPRegressor(StreamedGaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StreamedGaussianProcess._parameter_constraints,
+        **AdditiveGaussianProcess._parameter_constraints,
         "approximation": [StrOptions(set(APPROXIMATIONS))],
         "device": [str, None],
         "feature_dtype": [StrOptions({"float64", "float32"})],

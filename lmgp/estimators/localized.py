@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from lmgp.data import APPROXIMATIONS, Approximation, Floats
 from lmgp.estimators.base import untrended
-from lmgp.estimators.streamed import StreamedGaussianProcess
+from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.local import LocalPosterior, Solver
@@ -20,7 +20,7 @@ from lmgp.recipes import Local
 
 
 @dataclass(eq=False, repr=False)
-class LocalizedGPRegressor(StreamedGaussianProcess):
+class LocalizedGPRegressor(AdditiveGaussianProcess):
     """A Gaussian process whose feature map is centred anew around each of many centroids.
 
     A Maclaurin map is accurate near its centre only. Here a row is predicted by the model of its nearest centroid,
@@ -105,7 +105,7 @@ class LocalizedGPRegressor(StreamedGaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StreamedGaussianProcess._parameter_constraints,
+        **AdditiveGaussianProcess._parameter_constraints,
         "approximation": [StrOptions(set(APPROXIMATIONS))],
         "threshold": [Interval(Real, 0, None, closed="neither")],
         "centroids": [StrOptions({"farthest_point", "test_rows"}), "array-like"],

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Noise
 from lmgp.estimators.base import untrended
-from lmgp.estimators.streamed import StreamedGaussianProcess
+from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.learning.from_sums import learn_from_sums
@@ -22,7 +22,7 @@ from lmgp.sums.modes import ModeSums
 
 
 @dataclass(eq=False, repr=False)
-class SpectralGPRegressor(StreamedGaussianProcess):
+class SpectralGPRegressor(AdditiveGaussianProcess):
     """A Gaussian process in up to three columns: the mean by a global solve on Fourier modes, the variance locally.
 
     The mean is that of all rows. Fitting takes one non-uniform Fourier transform of the rows, and conjugate gradients;
@@ -105,7 +105,7 @@ class SpectralGPRegressor(StreamedGaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StreamedGaussianProcess._parameter_constraints,
+        **AdditiveGaussianProcess._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_iterations": [Interval(Integral, 1, None, closed="left")],
         "max_seconds": [Interval(Real, 0, None, closed="neither"), None],

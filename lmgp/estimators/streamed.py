@@ -3,7 +3,7 @@
 from copy import copy
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,9 +28,12 @@ from lmgp.utils.progress import shown
 
 
 class StreamedGaussianProcess(GaussianProcess):
-    """A Gaussian process whose recipe makes sums over rows, `lmgp.recipes.AdditiveRecipe`."""
+    """A Gaussian process that is fitted to rows in memory, or by sums over those of streams and dask collections."""
 
     _callers = 4
+
+    # Whether memory-mapped arrays of more than one chunk are streams: sums over rows in memory are the same.
+    _maps_are_streams: ClassVar[bool] = True
 
     def fit(
         self,
@@ -56,8 +59,8 @@ class StreamedGaussianProcess(GaussianProcess):
         X : array-like of shape (n, d), a source of chunks, or dask array or data frame
             A source is an iterable of tuples (X, y), (X, y, sample_weight) or (X, y, sample_weight, noise_variances), a
             function that returns one, or what `lmgp.io.open_dataset` returns. An iterator is read once; all else may be
-            read twice. A memory-mapped array of more than one chunk is read chunk by chunk, too. Of dask collections,
-            each partition is summed where it is.
+            read twice. A memory-mapped array of more than one chunk is read chunk by chunk, too (by `GPRegressor`, with
+            `chunk_rows`). Of dask collections, each partition is summed where it is.
         y : array-like of shape (n,) or (n, t), optional
             None with a source. With dask collections, y, weights and noise variances are such, with the partitions of
             X.
@@ -109,6 +112,8 @@ class StreamedGaussianProcess(GaussianProcess):
         ScaleWarning
             If one learned lengthscale serves columns whose standard deviations differ a thousandfold.
         """
+        if isinstance(X, np.memmap) and not self._maps_are_streams and chunk_rows is None:
+            X = np.asarray(X)
         source = source_or_partitions(
             X, y, sample_weight, noise_variances, chunk_rows, checkpoint=checkpoint, client=client
         )
@@ -116,6 +121,7 @@ class StreamedGaussianProcess(GaussianProcess):
             target: Any = y
             return super().fit(X, target, sample_weight, noise_variances, duplicates, center, verbose)
         self._validate_params()
+        self._check_streamed()
         if checked_noise(self.noise) == "robust":
             raise InputError(
                 "noise='robust' fits all rows several times, with other weights, and a fit to chunks keeps none. Give "
@@ -135,6 +141,52 @@ class StreamedGaussianProcess(GaussianProcess):
             else:
                 StreamFit(self, source, checkpoint, bool(verbose), center).run()
         return self
+
+    def _check_streamed(self) -> None:
+        """Refuse parameters that take all rows in memory."""
+
+    def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
+        """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
+        reset = "n_features_in_" not in vars(self)
+        inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
+        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
+
+    def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
+        """Return the state of a model without rows: all that is not summed."""
+        rows, totals = sample.rows, sample.targets
+        if rows is None or totals is None or len(rows) < 2:
+            n = 0 if rows is None else len(rows)
+            raise InputError(f"At least 2 rows of positive weight are needed to fit a model; got {n} sample(s).")
+        target_names = named_targets(rows.Y, rows.Y[:, 0] if rows.n_targets == 1 else rows.Y)
+        self._check_first(rows, target_names)
+        centers = totals.means if center is None else known_centers(center, rows)
+        fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, rngs)
+        assert isinstance(fit.recipe, AdditiveRecipe)  # of these regressors
+        n_trend = fit.trend.n_columns if fit.trend.estimated else 0
+        sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
+        of_sample = rows.with_targets(rows.Y[:, : len(fit.scales)] / fit.scales)
+        noted = None if self._all_given else importances(fit, of_sample, self._table)
+        return replace(fit, sums=sums, importance=noted, variances=row_variances(fit.kernel, rows.X))
+
+    def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:
+        """Return the sample that rows are drawn into to tell the noise; None of a normal one."""
+        return None if self.noise == "normal" else Sample(rng, MOST_ROWS)
+
+    def _ended(self, fit: Fit, sample: Sample | None) -> Fit:
+        """Return the state of all rows, solved, with the noise that a sample of them tells."""
+        return fit.solved if sample is None else with_noise_of_sample(fit.solved, self.noise, sample)
+
+    def _digest_of(self, center: ArrayLike | None) -> str:
+        """Return a name that fits of the same parameters and center share."""
+        return digest((*self.get_params(deep=False).items(), center))
+
+    def _needs_sample(self) -> bool:
+        """Say whether the model needs a pass over all rows before they are summed."""
+        return not self._all_given or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore
+
+
+class AdditiveGaussianProcess(StreamedGaussianProcess):
+    """A Gaussian process whose recipe makes sums over rows, `lmgp.recipes.AdditiveRecipe`: rows come later, and go."""
 
     def partial_fit(
         self,
@@ -290,42 +342,3 @@ class StreamedGaussianProcess(GaussianProcess):
             return sums_of_partitions(self, partitions)
         rows = self._rows_of(Chunk(X, y, sample_weight, noise_variances), least=1)
         return known.of(self._fitted.checked(rows))
-
-    def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
-        """Check rows, with y as it is; the first ones of a stream say how many columns there are, and their names."""
-        reset = "n_features_in_" not in vars(self)
-        inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
-        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
-
-    def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
-        """Return the state of a model without rows: all that is not summed."""
-        rows, totals = sample.rows, sample.targets
-        if rows is None or totals is None or len(rows) < 2:
-            n = 0 if rows is None else len(rows)
-            raise InputError(f"At least 2 rows of positive weight are needed to fit a model; got {n} sample(s).")
-        target_names = named_targets(rows.Y, rows.Y[:, 0] if rows.n_targets == 1 else rows.Y)
-        self._check_first(rows, target_names)
-        centers = totals.means if center is None else known_centers(center, rows)
-        fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, rngs)
-        assert isinstance(fit.recipe, AdditiveRecipe)  # of these regressors
-        n_trend = fit.trend.n_columns if fit.trend.estimated else 0
-        sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
-        of_sample = rows.with_targets(rows.Y[:, : len(fit.scales)] / fit.scales)
-        noted = None if self._all_given else importances(fit, of_sample, self._table)
-        return replace(fit, sums=sums, importance=noted, variances=row_variances(fit.kernel, rows.X))
-
-    def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:
-        """Return the sample that rows are drawn into to tell the noise; None of a normal one."""
-        return None if self.noise == "normal" else Sample(rng, MOST_ROWS)
-
-    def _ended(self, fit: Fit, sample: Sample | None) -> Fit:
-        """Return the state of all rows, solved, with the noise that a sample of them tells."""
-        return fit.solved if sample is None else with_noise_of_sample(fit.solved, self.noise, sample)
-
-    def _digest_of(self, center: ArrayLike | None) -> str:
-        """Return a name that fits of the same parameters and center share."""
-        return digest((*self.get_params(deep=False).items(), center))
-
-    def _needs_sample(self) -> bool:
-        """Say whether the model needs a pass over all rows before they are summed."""
-        return not self._all_given or self._recipe(0, self.kernel).needs_sample(self.kernel)  # type: ignore

@@ -35,6 +35,8 @@ CATEGORIES = "categories"
 # What "auto" stands for: a rough, a smooth and a smoother part, each with lengthscales and a variance of its own. Parts
 # that the rows do not need get little variance.
 AUTO = "matern12+matern52+gaussian"
+# Of a stream, "auto" stands for this: near rows, which serve a rough part, are not kept.
+STREAMED = "matern52+gaussian"
 # Where columns are categories, "auto" stands for this.
 WITH_CATEGORIES = f"{AUTO}+{CATEGORIES}"
 # Of one column, "auto" tries this, too: a season that changes slowly.

@@ -19,6 +19,8 @@ SIDE, HALVINGS = 1.0, 24
 # Points of a cell share the rows around it where these are at most `MOST` times k, and where that takes at most `WORTH`
 # times the operations of each point by itself: operations on one larger matrix are faster.
 MOST, WORTH = 4.0, 1.5
+# Of more columns than these, there are more rows around a cell for any k, and volumes of balls leave float64.
+MOST_COLUMNS = 3
 
 
 def _pays(n_rows: float, n_points: float, k: int) -> bool:
@@ -46,6 +48,8 @@ def sharing_pays(n_inputs: int, k: int) -> bool:
     k : int
     """
     d, side = n_inputs, SIDE
+    if d > MOST_COLUMNS:
+        return False
     around = sum(math.comb(d, j) * side ** (d - j) * _ball(j) for j in range(d + 1))
     return _pays(k * around / _ball(d), k * side**d / _ball(d), k)
 

@@ -16,7 +16,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.weights import check_model
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
-from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, Method
+from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, SPECTRAL, Method
 
 # Thresholds of localized models, in lengthscales, in descending order.
 THRESHOLDS = (4.0, 2.0, 1.0, 0.5, 0.25)
@@ -64,6 +64,24 @@ def checked_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
             f"methods is empty: nothing can be chosen. Leave it out, or name one or more of {', '.join(NAMES)}."
         )
     return names
+
+
+def summed_methods(methods: Iterable[str] | None) -> tuple[str, ...]:
+    """Check the names of methods, and return those whose models are made of sums over rows, as a stream needs them.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    names = checked_methods(methods)
+    summed = tuple(name for name in names if name == SPECTRAL or (name in METHODS and METHODS[name].mapped))
+    if not summed:
+        raise InputError(
+            f"methods={list(names)} keep the rows, and a fit to chunks keeps none. Leave methods out, name some that "
+            "are sums over rows, such as 'spectral' or 'nystroem', or fit to rows in memory."
+        )
+    return summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +143,11 @@ def exact_work(n_rows: int, n_predict: int) -> float:
     return n_rows**2 * (n_rows / 3.0 + n_predict)
 
 
+def affordable(n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> float:
+    """Return the nominal seconds that a model may take."""
+    return max(AFFORDABLE, Nearest(NEIGHBOURS).cost(n_rows, n_inputs, n_predict, kernel).seconds)
+
+
 def sizes(max_features: int) -> list[int]:
     """Return the sizes that are tried: from the largest down by quarters."""
     quarters = takewhile(lambda size: size >= SMALLEST_SIZE, (max_features // FRACTION**power for power in count()))
@@ -155,6 +178,8 @@ class Problem:
         The number of rows to predict.
     n_tried, n_probes : int
         The number of rows that candidates are tried on, and of those that they predict.
+    n_streamed : int, optional
+        The number of rows that the chosen one is fitted to, where `rows` are a sample of them.
     """
 
     rows: Rows
@@ -163,11 +188,12 @@ class Problem:
     n_predict: int
     n_tried: int
     n_probes: int
+    n_streamed: int | None = None
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
-        return len(self.rows)
+        """The number of rows that the chosen one is fitted to."""
+        return self.n_streamed or len(self.rows)
 
     @property
     def n_inputs(self) -> int:
@@ -185,7 +211,7 @@ class Problem:
     def distances(self, centroids: Floats) -> Floats:
         """Return distances between centroids and rows, a sample of each, in lengthscales."""
         picked = np.random.default_rng(0).permutation(len(centroids))[:SAMPLE_CENTROIDS]
-        sample = np.random.default_rng(0).permutation(self.n_rows)[:SAMPLE_ROWS]
+        sample = np.random.default_rng(0).permutation(len(self.rows))[:SAMPLE_ROWS]
         return cdist(self.kernel.in_lengthscales(centroids[picked]), self.kernel.in_lengthscales(self.rows.X[sample]))
 
 
@@ -228,8 +254,8 @@ def candidates(allowed: Allowed, problem: Problem, cover: Callable[[float], Floa
             f"{problem.n_inputs} columns, with max_features={allowed.max_features} and "
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
-    nearest = problem.candidate(NEAREST_ROWS, NEIGHBOURS, Nearest(NEIGHBOURS))
-    limit = max(AFFORDABLE, nearest.seconds, min(one.seconds for one in found))
+    limit = affordable(problem.n_rows, problem.n_inputs, problem.n_predict, problem.kernel)
+    limit = max(limit, min(one.seconds for one in found))
     return [one for one in found if one.seconds <= limit]
 
 

@@ -23,6 +23,7 @@ from lmgp.selection.candidates import (
     Allowed,
     Candidate,
     Problem,
+    affordable,
     candidates,
     exact_work,
     max_centroids,
@@ -47,6 +48,7 @@ def choose(
     n_predict: int,
     rng: np.random.Generator,
     n_targets: int = 1,
+    n_streamed: int | None = None,
 ) -> tuple[Recipe, Selection, np.random.Generator]:
     """Choose the cheapest recipe that is near enough to the exact process.
 
@@ -65,6 +67,8 @@ def choose(
         Draws the rows that are held out, and the maps.
     n_targets : int, default=1
         y, and the columns of a trend.
+    n_streamed : int, optional
+        The number of rows of a stream, of which `rows` are a sample; `allowed` has methods of sums alone then.
 
     Returns
     -------
@@ -73,20 +77,24 @@ def choose(
     drawing : numpy.random.Generator
         From which the posterior of the recipe is to be drawn: as that of its trial was.
     """
-    seed, n = int(rng.integers(2**31)), len(rows)
+    seed, n = int(rng.integers(2**31)), n_streamed or len(rows)
     if allowed.needs_no_search(n, n_predict):
         candidate = Candidate(EXACT, n, Exact(allowed.max_memory_gib), 0.0)
         selection = at_once(candidate, 0.0, tolerance, n_predict)
     elif not kernel.can("metric"):
         raise unsupported(kernel, "metric", f"GPRegressor for {n:,} rows and {n_predict:,} predictions")
-    elif by_modes := _by_modes(allowed, rows, kernel, noise_variance, tolerance, n_predict, n_targets):
+    elif by_modes := _by_modes(allowed, rows, kernel, noise_variance, tolerance, n_predict, n_targets, n_streamed):
         candidate, selection = by_modes
     else:
         stage("choosing", "choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
         noise = Noise(noise_variance, APPROXIMATION)
         probes = Probes.of(rows, kernel, noise, rng, allowed.max_memory_gib)
-        candidate, selection = _by_trials(probes, allowed, rows, n_predict, kernel, noise, tolerance, seed)
-    return candidate.recipe, replace(selection, seed=seed), _drawing(seed)
+        candidate, selection = _by_trials(probes, allowed, rows, n_predict, kernel, noise, tolerance, seed, n_streamed)
+    recipe = candidate.recipe
+    if n_streamed is not None:
+        selection = replace(selection, sample_rows=len(rows))
+        recipe = replace(recipe, solver="primal") if isinstance(recipe, Local) else recipe
+    return recipe, replace(selection, seed=seed), _drawing(seed)
 
 
 def _drawing(seed: int) -> np.random.Generator:
@@ -96,10 +104,10 @@ def _drawing(seed: int) -> np.random.Generator:
 
 def _by_trials(
     probes: Probes, allowed: Allowed, rows: Rows, n_predict: int, kernel: Kernel, noise: Noise, tolerance: float,
-    seed: int,
+    seed: int, n_streamed: int | None,
 ) -> tuple[Candidate, Selection]:  # fmt: skip
     """Try candidates on probes: posteriors of their recipes, of the rows that these are predicted from."""
-    most = max_centroids(*rows.X.shape)
+    most = max_centroids(n_streamed or len(rows), rows.X.shape[1])
     covers = cache(lambda threshold: cover(rows, kernel, threshold, most))
 
     def build(candidate: Candidate) -> Posterior:
@@ -116,19 +124,19 @@ def _by_trials(
         return recipe.posterior(kernel, noise.variance, probes.rest, _drawing(seed))
 
     reach = negligible_share(rows, kernel, noise, PRUNE)
-    problem = Problem(rows, kernel, reach, n_predict, len(probes.rest), len(probes.X))
+    problem = Problem(rows, kernel, reach, n_predict, len(probes.rest), len(probes.X), n_streamed)
     listed = candidates(replace(allowed, max_neighbours=probes.most_neighbours), problem, covers)
     return select(probes, listed, build, noise.variance, tolerance, n_predict)
 
 
 def _by_modes(
     allowed: Allowed, rows: Rows, kernel: Kernel, noise_variance: float, tolerance: float, n_predict: int,
-    n_targets: int,
+    n_targets: int, n_streamed: int | None,
 ) -> tuple[Candidate, Selection] | None:  # fmt: skip
     """Choose the global solve if it serves the kernel, for no more work than the exact GP takes or `AFFORDABLE` allows.
 
     It states its own error, and so needs no trial: modes and iterations may each add half the square of that of the
-    mean to the divergence.
+    mean to the divergence. Of a stream it may take what any model may.
     """
     if SPECTRAL not in allowed.methods or not kernel.can("spectral_density"):
         return None
@@ -138,11 +146,13 @@ def _by_modes(
         check_modes(modes, kernel, error, n_targets, allowed.max_memory_gib)
     except (InputError, MemoryLimitError):
         return None
-    n = len(rows)
+    n = n_streamed or len(rows)
     # At the rate by which the exact GP is taken at once within a second.
     by_exact = exact_work(n, n_predict) / QUICK if allowed.takes_exact(n) else math.inf
     limit = min(AFFORDABLE, max(1.0, by_exact))
-    seconds = ModeSolve.of(modes, kernel, noise_variance, n, error).cost.seconds
+    if n_streamed is not None:
+        limit = affordable(n, rows.X.shape[1], n_predict, kernel)
+    seconds = ModeSolve.of(modes, kernel, noise_variance, n, error, n_streamed is None).cost.seconds
     if seconds > limit:
         return None
     recipe = Spectral(error, max_memory_gib=allowed.max_memory_gib)

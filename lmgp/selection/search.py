@@ -92,6 +92,8 @@ class Selection(Trials[RecipeTrial]):
         What the variance is from, where it is not from the model of the mean.
     seed : int or None
         The ``random_state`` with which a regressor of the chosen recipe draws the same map.
+    sample_rows : int or None
+        The number of rows that stood for all rows of a stream; None of rows in memory.
     """
 
     trials: tuple[RecipeTrial, ...]
@@ -101,6 +103,7 @@ class Selection(Trials[RecipeTrial]):
     reference_seconds: float
     variance_by: str | None = None
     seed: int | None = None
+    sample_rows: int | None = None
 
     def stating(self, divergence: float, variance_by: str) -> Self:
         """Return the selection with what the chosen model states of itself: its divergence, and its variance."""
@@ -117,6 +120,7 @@ class Selection(Trials[RecipeTrial]):
             f"The chosen model, {chosen.method} of size {chosen.n_features:,}, is {chosen.kl:.2g} nats a row from the "
             f"exact GP, above tolerance={self.tolerance:g}: no nearer one was found affordable for {self.n_predict:,} "
             "predictions. Give n_predict, if these are fewer, or raise tolerance or max_features."
+            f"{'' if self.sample_rows is None else ' Fit to rows in memory, and near rows can be chosen, too.'}"
         )
 
     def to_json(self) -> str:
@@ -155,6 +159,11 @@ class Selection(Trials[RecipeTrial]):
                 f"Exact predictions of the probes are from {self.reference_rows:,} rows. They took "
                 f"{self.reference_seconds:.2g} s."
             )
+            if self.sample_rows is not None:
+                notes.append(
+                    f"Of the stream, {self.sample_rows:,} rows were looked at: beside the exact process of all of its "
+                    "rows, which lie closer, divergences may be larger."
+                )
         elif self.chosen.method == SPECTRAL:
             notes.append("Its own estimate of its error needs no search.")
         else:

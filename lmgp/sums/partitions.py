@@ -19,7 +19,7 @@ from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
 from lmgp.neighbours.lattice import union
 from lmgp.sums.sample import SAMPLE_ROWS, Sample
-from lmgp.sums.stream import Place, checked_chunk
+from lmgp.sums.stream import FITTED, Place, checked_chunk
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import unchanged_on_failure
 from lmgp.utils.parallel import single_threaded
@@ -401,7 +401,8 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
     """
     name = type(model).__name__
     with unchanged_on_failure(model):
-        vars(model).pop("_fitted", None)
+        for one in FITTED:
+            vars(model).pop(one, None)
         bare = _bare(model, source, reset=True)
         rng = generator(model.random_state)
         rngs, seed = tuple(spawn(rng, 2)), rng.integers(2**63, size=4).tolist()  # as a stream has them

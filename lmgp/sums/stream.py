@@ -24,6 +24,8 @@ from lmgp.utils.progress import counted
 
 # What a model knows of the columns of its rows.
 COLUMNS = ("n_features_in_", "feature_names_in_")
+# What it has of an earlier fit.
+FITTED = ("_fitted", "_columns_read", *COLUMNS)
 
 # What a checkpoint calls itself, and what it has of a fit.
 CHECKPOINT = "checkpoint"
@@ -222,7 +224,7 @@ class StreamFit:
         """Do what is left of all passes."""
         before, chunks = vars(self.model).copy(), None
         with unchanged_on_failure(self.model):
-            for name in ("_fitted", *COLUMNS):
+            for name in FITTED:
                 vars(self.model).pop(name, None)
             vars(self.model).update(self.columns)
             if self.fit is None:
@@ -362,7 +364,7 @@ class StreamFit:
         told = f"The {self.n_rows:,} rows of the {self.n_chunks:,} chunks before it are {where}."
         if self.path is not None:
             return f"{told} Mend the chunk and fit again with this checkpoint, {self.path}: it goes on with this chunk."
-        if where == "in the model" and self.n_chunks:
+        if where == "in the model" and self.n_chunks and hasattr(self.model, "partial_fit"):
             return f"{told} Mend the chunk, and go on with partial_fit; or fit again, with checkpoint=."
         return f"{told} Mend the chunk, and fit again; with checkpoint= a fit goes on where it ended."
 

@@ -92,7 +92,15 @@ def test_rows_that_are_all_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("n_inputs", "k", "expected"),
-    [(1, 16, True), (2, 20, False), (2, 50, True), (2, 100, True), (3, 100, False), (8, 256, False), (8, 10**5, False)],
+    [
+        (1, 16, True),
+        (2, 20, False),
+        (2, 50, True),
+        (2, 100, True),
+        (3, 100, False),
+        (8, 10**5, False),
+        (2000, 64, False),
+    ],
 )
 def test_sharing_pays_in_few_columns(n_inputs: int, k: int, expected: bool) -> None:
     assert sharing_pays(n_inputs, k) is expected
