@@ -137,8 +137,9 @@ def _of_near(
     few, more, k = corners(side), corners(FINER ** (1.0 / d) * side), NEIGHBORS[0]
     by_corners = differ(near(few, k), near(more, k * len(more) / len(few)))
     for k in NEIGHBORS:
-        error = math.hypot(by_corners, differ(near(few, k), near(few, 2 * k)))
-        if error <= share:
+        by_neighbours = differ(near(few, k), near(few, 2 * k))
+        error = math.hypot(by_corners, by_neighbours)
+        if error <= share or by_neighbours <= 0.5 * by_corners:  # more would change little
             break
     return near(few, k), error
 
