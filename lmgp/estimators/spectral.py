@@ -75,7 +75,8 @@ class SpectralGPRegressor(AdditiveGaussianProcess):
         The number of modes and iterations, an estimate of the divergence by frequencies left out, and a bound of what
         the iterations leave. Printed, it is a table.
     variance_by_ : str
-        What the variance is from: exactly of all modes or rows, of Taylor features, or of the nearest rows.
+        What the variance is from: exactly of all modes or rows, of Taylor features, or of the nearest rows or corners
+        that stand for them, with an estimate of the relative error of the standard deviation.
     kernel_, noise_variance_, center_, trend_, learning_, inverse_lengthscales_, n_features_in_
         See `ExactGPRegressor`.
 

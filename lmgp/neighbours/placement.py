@@ -148,6 +148,16 @@ def by_centroid(kernel: Kernel, X: Floats, centroids: Floats) -> list[tuple[int,
     return list(zip(used.tolist(), np.split(order, np.cumsum(counts[used])[:-1]), strict=True))
 
 
+def cell_keys(points: Floats, side: float) -> Indices | None:
+    """Return a number for each point that those of the same cube of this side share; None where there are too many."""
+    cells = np.floor(points / side)
+    cells -= cells.min(axis=0)
+    shape = cells.max(axis=0) + 1.0
+    if float(np.prod(shape)) >= MOST_CELLS:
+        return None
+    return np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(shape.astype(np.int64)))
+
+
 def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
     """Gather the rows of each cell in their weighted mean, with the sum of their precisions.
 
@@ -171,12 +181,9 @@ def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
         With weights relative to the noise variance; the rows as they are, without targets, where few share a cell.
     """
     as_they_are = Rows(rows.X, np.zeros(len(rows)), rows.weights, rows.noise_variances)
-    cells = np.floor(kernel.in_lengthscales(rows.X) / side)
-    cells -= cells.min(axis=0)
-    shape = cells.max(axis=0) + 1.0
-    if float(np.prod(shape)) >= MOST_CELLS:
+    keys = cell_keys(kernel.in_lengthscales(rows.X), side)
+    if keys is None:
         return as_they_are
-    keys = np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(shape.astype(np.int64)))
     kept, cell = np.unique(keys, return_inverse=True)
     if len(kept) > WORTH * len(keys):
         return as_they_are

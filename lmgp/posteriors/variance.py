@@ -1,7 +1,7 @@
 """The variance beside a global mean, from posteriors of rows near by. No targets pass through it."""
 
 import math
-from itertools import count, pairwise
+from itertools import count
 
 import numpy as np
 from scipy.spatial import KDTree
@@ -10,8 +10,8 @@ from scipy.special import gammainc
 from lmgp.data import Floats, Noise, Rows
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
-from lmgp.metrics import kl_divergence
 from lmgp.neighbours.placement import cover, gathered
+from lmgp.neighbours.simplices import Simplices, side_for
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.local import LocalPlan, fitted_map, reach_of
@@ -25,9 +25,13 @@ THRESHOLDS = (2.0, 2.0, 1.0)
 TAYLOR = 3.0
 # The number of nearest rows for what is far from all centroids.
 BEYOND = 256
-# Of the nearest rows, the first of these numbers is enough whose variances the next one changes by less than this share
-# of the tolerance.
-NEIGHBORS, SETTLED = (64, 128, 256, 512), 0.3
+# Of the nearest rows, the first of these numbers is enough whose standard deviations are right to this multiple of the
+# root of the tolerance, and to this share at most, root mean square and relative to each: at 1e-6 nats, to 1%. Twice as
+# many rows tell.
+NEIGHBORS, RELATIVE, MOST_OFF = (64, 96, 128, 192, 256, 384, 512), 10.0, 0.02
+# What the corners that stand for rows leave out, see `side_for`, as a multiple of this share: they cause about 0.6 of
+# it. Corners of cells of this volume tell.
+LEFT_OUT, FINER = 3.0, 0.5
 # The number of points at which these are compared, and how far some of them lie beyond rows at the edge, in distances
 # from the middle of all.
 PROBES, OUTWARD = 64, 0.2
@@ -40,7 +44,8 @@ class LocalVariance:
     """The variance by the model that is right for a kernel, and quick.
 
     Of few rows it is the exact one. Of a Gaussian kernel it is from localized Taylor features, and far from all of
-    their centroids from the nearest rows; of other kernels it is from the nearest rows, as many as are enough.
+    their centroids from the nearest rows. Of other kernels it is from the nearest corners that stand for the rows of
+    small cells, as many as are enough, and the error is stated.
 
     Parameters
     ----------
@@ -78,9 +83,11 @@ class LocalVariance:
             self._far = NearestPosterior(kernel, rows, noise, BEYOND, max_memory_gib, share=False)
             self._name = f"from {features.n_features_out_} Taylor features around {len(centroids):,} centroids"
         else:
-            k = n_neighbors_needed(kernel, rows, noise, tolerance, rng, max_memory_gib)
-            self._near = NearestPosterior(kernel, rows, noise, k, max_memory_gib)
-            self._name = f"from the nearest {k} rows"
+            share = min(RELATIVE * math.sqrt(tolerance), MOST_OFF)
+            self._near, error = _of_near(kernel, rows, noise, share, rng, max_memory_gib)
+            k, few = self._near.n_neighbors, self._near.n_rows < len(rows)
+            of = f" of {self._near.n_rows:,} corners of cells of rows" if few else " rows"
+            self._name = f"from the nearest {k}{of}, to about {100.0 * error:.2g}%"
 
     def __str__(self) -> str:
         return self._name
@@ -106,19 +113,35 @@ def cell_side(kernel: Kernel, noise: Noise, n_inputs: int, tolerance: float) -> 
     return float(min(MOST_SIDE, SIDES[n_inputs - 1] * (tolerance / ratio) ** 0.25))
 
 
-def n_neighbors_needed(
-    kernel: Kernel, rows: Rows, noise: Noise, tolerance: float, rng: np.random.Generator,
-    max_memory_gib: float | None = None,
-) -> int:  # fmt: skip
-    """Return the number of nearest rows that is enough for variances, see `NEIGHBORS`."""
+def _of_near(
+    kernel: Kernel, rows: Rows, noise: Noise, share: float, rng: np.random.Generator, max_memory_gib: float | None
+) -> tuple[NearestPosterior, float]:
+    """Return the variances by so many nearest corners that they are right to a share, and the error.
+
+    See `NEIGHBORS`. Each prediction has neighbours of its own: new rows are sparse beside the training rows.
+    """
+    precisions, d = 1.0 / noise.of_weighted_rows(rows).numpy(), rows.X.shape[1]
+    side = side_for(kernel, rows.X, precisions, LEFT_OUT * share)
     points = _where_rows_may_come(kernel, rows, rng)
-    posteriors = ((k, NearestPosterior(kernel, rows, noise, k, max_memory_gib, share=False)) for k in NEIGHBORS)
-    variances = ((k, posterior.variances(points) + noise.variance) for k, posterior in posteriors)
-    mean = np.zeros(len(points))
-    for (k, fewer), (_, more) in pairwise(variances):
-        if float(kl_divergence(mean, fewer, mean, more).mean()) <= SETTLED * tolerance:
-            return k
-    return NEIGHBORS[-1]
+
+    def corners(side: float) -> Rows:
+        simplices = Simplices.of(kernel, rows.X, precisions, side)
+        return Rows(simplices.X, np.zeros(len(simplices.X)), None, 1.0 / simplices.precisions)
+
+    def near(corners: Rows, k: float) -> NearestPosterior:
+        return NearestPosterior(kernel, corners, noise, round(k), max_memory_gib, share=False)
+
+    def differ(some: NearestPosterior, others: NearestPosterior) -> float:
+        return 0.5 * float(np.sqrt(np.mean(np.square(some.variances(points) / others.variances(points) - 1.0))))
+
+    few, more, k = corners(side), corners(FINER ** (1.0 / d) * side), NEIGHBORS[0]
+    by_corners = differ(near(few, k), near(more, k * len(more) / len(few)))
+    for k in NEIGHBORS:
+        by_neighbours = differ(near(few, k), near(few, 2 * k))
+        error = math.hypot(by_corners, by_neighbours)
+        if error <= share or by_neighbours <= 0.5 * by_corners:  # more would change little
+            break
+    return near(few, k), error
 
 
 def _n_features(n_inputs: int, threshold: float, ratio: float, share: float) -> int:

@@ -10,7 +10,8 @@ from lmgp.data import Noise, Rows
 from lmgp.errors import ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.modes import ModePlan, ModeSolve, choose_modes
+from lmgp.posteriors.modes import ModePlan, ModeSolve, RowProducts, choose_modes
+from lmgp.posteriors.over_rows import solve_over_rows
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.toeplitz import mode_products
 from lmgp.posteriors.vecchia import VecchiaLikelihood
@@ -91,7 +92,7 @@ def test_iterations_that_end_early_are_told() -> None:
     [
         (ROUGH, NOISE, True, True),
         (ROUGH, NOISE, False, False),  # of rows that are gone there are sums alone
-        (ROUGH, 1.0, True, False),
+        (ROUGH, 10.0, True, False),
         (GaussianKernel(0.2), NOISE, True, False),
         (0.5 * ROUGH + GaussianKernel(0.2), NOISE, True, True),
     ],
@@ -110,6 +111,31 @@ def test_a_regressor_takes_rows_that_come_later() -> None:
     first = model.fit(rows.X, rows.Y[:, 0]).predict(new)
     again = model.partial_fit(rows.X[:50], rows.Y[:50, 0]).forget(rows.X[:50], rows.Y[:50, 0]).predict(new)
     assert np.sqrt(np.mean((again - first) ** 2) / NOISE) < 2e-2
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2, 3])
+def test_products_are_those_of_the_covariance(n_inputs: int) -> None:
+    rng, kernel = np.random.default_rng(0), MaternKernel(0.5, 1.3, smoothness=2.5)
+    X, vectors = rng.uniform(size=(300, n_inputs)) + 7.0, rng.normal(size=(300, 3)) * [1.0, 1e6, 1e-3]
+    plan = ModePlan.choose(kernel, Noise(0.1), Rows(X, vectors), 1e-3)
+    expected = kernel(X) @ vectors
+    off = np.abs(RowProducts(plan, X)(vectors) - expected).max(axis=0)
+    assert np.all(off < 1e-3 * np.abs(expected).max(axis=0))
+
+
+@pytest.mark.parametrize("n_inputs", [1, 2])
+def test_iterations_do_not_grow_with_the_rows(n_inputs: int) -> None:
+    """The noise of rows that are as many more is as much larger beside that of their mean."""
+    kernel, counts = MaternKernel(0.4, 1.0, smoothness=1.5), []
+    for n in (500, 8000):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(size=(n, n_inputs))
+        rows = Rows(X, np.sin(6.0 * X).sum(axis=1) + 0.3 * rng.normal(size=n))
+        plan = ModePlan.choose(kernel, Noise(0.1), rows, 1e-2)
+        found = solve_over_rows(plan, rows, rows.Y.T, np.array([1e-4 * n * 0.1]))
+        assert found.remaining[0] <= 1e-4 * n * 0.1
+        counts.append(found.n_iterations)
+    assert counts[1] <= counts[0] + 6
 
 
 class TestWhitening:

@@ -1,5 +1,6 @@
 """The posterior on Fourier modes against dense algebra, with the kernel that the modes make and with the kernel."""
 
+import math
 import pickle
 import re
 import warnings
@@ -13,7 +14,7 @@ from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError, TimeLimitError, ToleranceWarning
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
-from lmgp.posteriors import spectral, toeplitz, variance
+from lmgp.posteriors import modes, spectral, toeplitz, variance
 from lmgp.posteriors.costs import of_transform
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.modes import (
@@ -125,6 +126,7 @@ class TestMeans:
     def test_no_iteration_is_more_than_the_tolerance_asks_for(
         self, d: int, kernel: Kernel, tolerance: float, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(modes, "OVER_ROWS", math.inf)
         monkeypatch.setattr(toeplitz, "MOST_AT_ONCE", 0)
         rows, _ = drawn(d, "both")
         rows, enough = rows.with_targets(rows.Y[:, :1]), 0.5 * tolerance**2
@@ -248,7 +250,9 @@ class TestVariance:
         expected = ExactPosterior(kernel, posterior.rows, Noise(0.1)).variances(T)
         assert kl_divergence(0.0, posterior.variances(T) + 0.1, 0.0, expected + 0.1).mean() < 3e-4
         if isinstance(kernel, MaternKernel):
-            assert re.fullmatch("from the nearest (64|128|256|512) rows", posterior.variance_by)
+            assert re.fullmatch(
+                r"from the nearest \d+ (of [\d,]+ corners of .*|rows), to about .*%", posterior.variance_by
+            )
             return
         assert re.fullmatch(r"from \d+ Taylor features around \d+ centroids", posterior.variance_by)
         # Of a Gaussian, by the nearest rows too.
@@ -256,6 +260,21 @@ class TestVariance:
         nearest = self.fitted(kernel, 2500, 20.0)
         assert nearest.variance_by.startswith("from the nearest")
         assert kl_divergence(0.0, nearest.variances(T) + 0.1, 0.0, expected + 0.1).mean() < 3e-4
+
+    @pytest.mark.parametrize("n_inputs", [1, 2])
+    @pytest.mark.parametrize(("smoothness", "noise_variance"), [(1.5, 1.0), (2.5, 0.1), (0.5, 0.1)])
+    def test_what_is_stated_is_the_error_of_the_standard_deviation(
+        self, smoothness: float, noise_variance: float, n_inputs: int
+    ) -> None:
+        rng, kernel, noise = np.random.default_rng(0), MaternKernel(1.0, 1.0, smoothness), Noise(noise_variance)
+        rows = Rows(rng.uniform(0.0, 5.0, (3000, n_inputs)), np.zeros(3000), rng.uniform(0.5, 2.0, 3000))
+        found = variance.LocalVariance(kernel, rows, noise, 1e-6, rng)
+        T = rng.uniform(0.0, 5.0, (300, n_inputs))
+        ratios = found(T) / ExactPosterior(kernel, rows, noise).variances(T)
+        off = 0.5 * np.sqrt(np.mean(np.square(ratios - 1.0)))
+        (stated,) = re.findall(r"([\d.e-]+)%$", str(found))
+        assert off < min(0.015, 0.02 * float(stated) + 1e-4)
+        assert found._near.n_rows < 3000 or smoothness == 0.5
 
 
 class TestPlan:

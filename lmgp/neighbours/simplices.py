@@ -1,0 +1,144 @@
+"""Rows of small cells as the corners of simplices: few that stand for many, where functions are nearly linear."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+
+from lmgp.data import Floats, Indices
+from lmgp.kernels.base import Kernel
+from lmgp.neighbours.placement import cell_keys
+
+# Sides of cells, in lengthscales, among which one is looked for; and at this number of places along each column of a
+# cell it is seen how far functions are from linear.
+LEAST_SIDE, MOST_SIDE, PLACES = 1e-4, 0.5, 5
+# The side depends on how many rows share a cell, and that on the side: this number of steps finds both.
+STEPS = 4
+# A column of a cell whose variance is below this share of the largest one has none.
+FLAT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Simplices:
+    """Rows as means of corners: f(rows) ≈ A f(corners), to the last digit of functions that are linear in each cell.
+
+    With the precisions P of rows and D of corners, AᵀPA acts on such functions as D does: the d + 1 corners of a cell
+    have the total precision, the mean and the covariance of its rows. Cells of at most d + 1 rows keep these.
+
+    Attributes
+    ----------
+    X : ndarray of shape (m, d)
+        The corners.
+    precisions : ndarray of shape (m,)
+    shares : sparse array of shape (n, m)
+        A; each of its rows has a sum of 1.
+    """
+
+    X: Floats
+    precisions: Floats
+    shares: sparse.csr_array
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Floats, precisions: Floats, side: float) -> "Simplices":
+        """Gather rows in cells.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With a metric.
+        X : ndarray of shape (n, d)
+        precisions : ndarray of shape (n,)
+            One over the noise variance of each row.
+        side : float
+            Of a cell, in lengthscales.
+        """
+        n, d = X.shape
+        metric = np.where(np.isfinite(kernel.metric(d)), kernel.metric(d), 0.0)
+        keys = cell_keys(kernel.in_lengthscales(X), side)
+        if keys is None:
+            return cls(X, precisions, sparse.eye_array(n, format="csr"))
+        _, cell, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        shared = counts > d + 1
+        number = np.cumsum(shared) - 1
+        (gathered,), (alone,) = np.nonzero(shared[cell]), np.nonzero(~shared[cell])
+        cell, weights = number[cell[gathered]], precisions[gathered]
+        totals: Floats = np.bincount(cell, weights, np.count_nonzero(shared)).astype(np.float64)
+        average = partial(_average, cell, weights, totals)
+        centre = X[gathered].mean(axis=0) if len(gathered) else np.zeros(d)
+        offsets = X[gathered] - centre
+        means = np.stack([average(column) for column in offsets.T], axis=1)
+        offsets = np.divide(offsets - means[cell], metric, out=np.zeros_like(offsets), where=metric > 0.0)
+        covariances = np.stack([[average(one * other) for other in offsets.T] for one in offsets.T])
+        values, axes = np.linalg.eigh(np.moveaxis(covariances, 2, 0))
+        values = np.where(values > FLAT * values[:, -1:], values, 0.0)
+        roots = np.sqrt(values)[:, None] * axes
+        inverse = np.divide(axes, np.sqrt(values)[:, None], out=np.zeros_like(axes), where=values[:, None] > 0.0)
+        vertices = _vertices(d)
+        corners = (means + centre)[:, None] + metric * np.einsum("cij,kj->cki", roots, vertices)
+        slopes = np.einsum("cij,kj->cki", inverse, vertices)
+        shares, columns = np.zeros((n, d + 1)), np.zeros((n, d + 1), dtype=np.intp)
+        shares[gathered] = (1.0 + np.einsum("nki,ni->nk", slopes[cell], offsets)) / (d + 1)
+        columns[gathered] = cell[:, None] * (d + 1) + np.arange(d + 1)
+        shares[alone, 0], columns[alone] = 1.0, (len(means) * (d + 1) + np.arange(len(alone)))[:, None]
+        return cls(
+            np.concatenate((corners.reshape(-1, d), X[alone])),
+            np.concatenate((np.repeat(totals / (d + 1), d + 1), precisions[alone])),
+            sparse.csr_array(
+                (shares.ravel(), columns.ravel(), np.arange(n + 1) * (d + 1)),
+                shape=(n, len(means) * (d + 1) + len(alone)),
+            ),
+        )
+
+
+def side_for(kernel: Kernel, X: Floats, precisions: Floats, share: float) -> float:
+    """Return the side of cells, in lengthscales, whose corners leave out a share of what their noise leaves open.
+
+    What functions of the prior are off from linear has a variance in a cell. Times the precision of all rows in it, the
+    mean over rows, it is the share.
+    """
+    d, scaled, side = X.shape[1], kernel.in_lengthscales(X), MOST_SIDE
+    mean_precision = float(precisions.mean())
+
+    def excess(log_side: float, density: float) -> float:
+        tried = float(np.exp(log_side))
+        return float(np.log(density * tried**d * _curved(kernel, d, tried) / share))
+
+    for _ in range(STEPS):
+        keys = cell_keys(scaled, side)
+        if keys is None:
+            break
+        counts = np.unique(keys, return_counts=True)[1]
+        density = mean_precision * float(np.square(counts).sum()) / len(X) / side**d
+        ends = np.log((LEAST_SIDE, MOST_SIDE))
+        if excess(ends[1], density) <= 0.0:
+            return MOST_SIDE
+        if excess(ends[0], density) >= 0.0:
+            return LEAST_SIDE
+        side = float(np.exp(brentq(excess, *ends, args=(density,), xtol=1e-3)))
+    return side
+
+
+def _average(cell: Indices, weights: Floats, totals: Floats, values: Floats) -> Floats:
+    averages: Floats = np.bincount(cell, weights * values, len(totals)) / totals
+    return averages
+
+
+def _vertices(d: int) -> Floats:
+    """Return the d + 1 corners of a regular simplex whose mean is 0, and whose covariance is the unit matrix."""
+    left = np.linalg.svd(np.eye(d + 1) - 1.0 / (d + 1))[0]
+    vertices: Floats = left[:, :d] * np.sqrt(d + 1.0)
+    return vertices
+
+
+def _curved(kernel: Kernel, d: int, side: float) -> float:
+    """Return the variance of functions less their means of corners, the average over a cell."""
+    metric = np.where(np.isfinite(kernel.metric(d)), kernel.metric(d), 0.0)
+    places = (np.arange(PLACES) + 0.5) / PLACES
+    cell = np.stack(np.meshgrid(*[places] * d, indexing="ij"), axis=-1).reshape(-1, d) * side * metric
+    simplex = Simplices.of(kernel, cell, np.ones(len(cell)), 2.0 * side)
+    shares = simplex.shares.toarray()
+    crossed = np.einsum("nm,nm->n", shares, kernel(cell, simplex.X))
+    between = np.einsum("nm,mk,nk->n", shares, kernel(simplex.X), shares)
+    return max(1e-300, float(np.mean(kernel.evaluate_diagonal(cell) - 2.0 * crossed + between)))
