@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from time import perf_counter
 from typing import Self
 
 import numpy as np
@@ -15,7 +14,6 @@ from lmgp.learning.space import Space
 from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import single_threaded
-from lmgp.utils.progress import stage
 
 # Multiples of the information's diagonal that are added to it: of the first step, at least and at most.
 FIRST, LEAST, MOST = 1e-2, 1e-3, 1e6
@@ -29,8 +27,6 @@ RENEWALS = 3
 # A climb takes at most this number of steps, and ends where one gains, or is to gain, less than this many nats. One
 # standard error off the optimum, half a nat is lost: a gain of much less cannot be shown by these rows.
 STEPS, TOLERANCE = 30, 0.02
-# Where all steps of a climb may take more than this number of seconds, each says how many are left.
-LONG = 60.0
 # Of the differences in place of derivatives, in logarithms.
 STEP = 1e-4
 
@@ -213,16 +209,11 @@ class Climb:
         tolerance : float
             In nats, see `TOLERANCE`.
         """
-        begin = perf_counter()
-        for number in range(1, steps + 1):
+        for _ in range(steps):
             if self.converged or self._damping > MOST:
                 break
             step, promised = _step(self.at, self._damping, self.free, *self.space.bounds.T)
             self.converged = promised < tolerance or self._take(step, tolerance)
-            each = (perf_counter() - begin) / number
-            if each * steps > LONG and not self.converged:
-                told = "learning, step %d of at most %d: %.4f nats a row, at most %.0f s more"
-                stage("learning", told, number, steps, self.value / self.objective.n_rows, each * (steps - number))
         return self
 
     def _take(self, step: Floats, tolerance: float) -> bool:

@@ -1,6 +1,5 @@
 """Fisher scoring, against scipy's optimiser on the same objective."""
 
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -124,22 +123,6 @@ def test_steps_are_counted_and_said() -> None:
     far = climb(exact(rows, space), space.median - 2.0, steps=60, tolerance=1e-3)
     assert far.converged
     assert far.value > cut_off.value
-
-
-def test_a_climb_that_may_be_long_says_how_long(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    rows = drawn(TRUTHS["gaussian"])
-    space = Space(make_form("gaussian", True, 2), Units.of(rows, True))
-    with caplog.at_level("INFO", logger="lmgp.stages"):
-        climb(exact(rows, space), space.median - 2.0, steps=4, tolerance=1e-3)
-        assert not caplog.messages
-        monkeypatch.setattr(scoring, "LONG", 0.0)
-        long = climb(exact(rows, space), space.median - 2.0, steps=4, tolerance=1e-3)
-    assert len(caplog.messages) == 4
-    last = re.fullmatch(r"learning, step 4 of at most 4: (.*) nats a row, at most 0 s more", caplog.messages[-1])
-    assert last is not None
-    assert float(last[1]) == pytest.approx(long.value / 90, abs=1e-4)
 
 
 def test_some_steps_at_a_time_are_the_same_steps() -> None:
