@@ -53,8 +53,8 @@ WITH_BLOCK = 100.0
 # Of grids over the modes' own number that transforms take: the finer one takes fewer operations a row, and is taken
 # where it saves this factor. Rows of a stream are summed in chunks of at least this number.
 COARSE, FINE, WORTH_FINE, CHUNK = 1.25, 2.0, 1.5, 2**17
-# A solve over the rows takes at most about this number of iterations, with a preconditioner that gives each row this
-# number of those before it.
+# A solve over the rows is expected to take this number of iterations; where rows are clustered, it takes more. Its
+# preconditioner gives each corner this number of those before it.
 OVER_ROWS, N_NEIGHBORS = 25.0, 40
 
 

@@ -116,9 +116,10 @@ def cell_side(kernel: Kernel, noise: Noise, n_inputs: int, tolerance: float) -> 
 def _of_near(
     kernel: Kernel, rows: Rows, noise: Noise, share: float, rng: np.random.Generator, max_memory_gib: float | None
 ) -> tuple[NearestPosterior, float]:
-    """Return the variances by so many nearest corners that they are right to a share, and the error.
+    """Return the posterior of nearest corners whose standard deviations are right to `share`, and their relative error.
 
-    See `NEIGHBORS`. Each prediction has neighbours of its own: new rows are sparse beside the training rows.
+    The number of corners is the first of `NEIGHBORS` that is enough. Each prediction has neighbours of its own: new
+    rows are sparse beside the training rows.
     """
     precisions, d = 1.0 / noise.of_weighted_rows(rows).numpy(), rows.X.shape[1]
     side = side_for(kernel, rows.X, precisions, LEFT_OUT * share)

@@ -74,7 +74,7 @@ def tried_model(trial: Line) -> Line:
     return trial
 
 
-def moves() -> bool:
+def shows_bars() -> bool:
     """Say whether standard error is where a bar can move: a terminal or a notebook."""
     shell = sys.modules.get("IPython")
     in_notebook = shell is not None and "IPKernelApp" in getattr(shell.get_ipython(), "config", {})
@@ -83,7 +83,16 @@ def moves() -> bool:
 
 @contextmanager
 def ticking(call: Callable[[], object], first: float = TICK, every: float | None = TICK) -> Iterator[None]:
-    """Call something in a thread beside what is done inside: after `first` seconds, then `every` so many, if any."""
+    """Call a function in a thread while the work inside lasts.
+
+    Parameters
+    ----------
+    call : callable
+    first : float, default=TICK
+        Seconds after which it is called first.
+    every : float or None, default=TICK
+        Seconds between further calls; None means that there is one call alone.
+    """
     done = Event()
 
     def tick() -> None:
@@ -94,7 +103,6 @@ def ticking(call: Callable[[], object], first: float = TICK, every: float | None
 
     if not first > 0.0:
         call()
-
     thread = Thread(target=tick, daemon=True)
     thread.start()
     try:
@@ -220,7 +228,7 @@ class Bar(Lines):
 
 def display(line: Callable[[str], str]) -> Lines:
     """Return the handler that shows messages where standard error goes."""
-    return Bar(line) if moves() else Lines(line)
+    return Bar(line) if shows_bars() else Lines(line)
 
 
 @contextmanager
@@ -286,14 +294,14 @@ def counted(
     told = title if total is None else f"{title}, {total:,} {unit}"
     scaled = total is None or total >= 1000
     with ExitStack() as inside:
-        if verbose and not moves():
+        if verbose and not shows_bars():
             inside.enter_context(shown(verbose))
             inside.enter_context(ticking(lambda: _LOG.info(told), delay, None))
         elif verbose and (other := _displayed()) is not None:
             other.stop()  # one bar at a time
         bar = tqdm(
             total=total, desc=title, unit=f" {unit}", unit_scale=scaled, initial=initial, delay=delay,
-            disable=not (verbose and moves()), file=sys.stderr,
+            disable=not (verbose and shows_bars()), file=sys.stderr,
         )  # fmt: skip
         inside.enter_context(bar)
         if not bar.disable:

@@ -168,7 +168,7 @@ class TestReduction:
     def test_the_bar_counts_partitions(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("lmgp.utils.progress.moves", lambda: True)
+        monkeypatch.setattr("lmgp.utils.progress.shows_bars", lambda: True)
         X, y, _ = drawn()
         clone(MODELS["featurized"]).fit(blocks(X), blocks(y), verbose=True)
         told = capsys.readouterr().err

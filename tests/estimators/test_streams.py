@@ -190,7 +190,7 @@ class TestStreams:
     def test_the_bar_says_how_fast_it_is(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("lmgp.utils.progress.moves", lambda: True)
+        monkeypatch.setattr("lmgp.utils.progress.shows_bars", lambda: True)
         X, y, _ = drawn()
         clone(MODELS["featurized"]).fit(X, y, chunk_rows=40, verbose=True)
         told = capsys.readouterr().err

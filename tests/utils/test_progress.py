@@ -165,7 +165,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Terminal:
-    monkeypatch.setattr(progress, "moves", lambda: True)
+    monkeypatch.setattr(progress, "shows_bars", lambda: True)
     return Terminal(capsys)
 
 
@@ -229,8 +229,8 @@ class TestBar:
 
 
 def test_a_notebook_is_known_by_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not progress.moves()
+    assert not progress.shows_bars()
     for config, expected in (({"IPKernelApp": {}}, True), ({}, False)):
         shell = SimpleNamespace(get_ipython=lambda config=config: SimpleNamespace(config=config))
         monkeypatch.setitem(sys.modules, "IPython", shell)
-        assert progress.moves() is expected
+        assert progress.shows_bars() is expected
