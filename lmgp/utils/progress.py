@@ -291,7 +291,7 @@ def counted(
     """
     from tqdm.auto import tqdm
 
-    told = title if total is None else f"{title}, {total:,} {unit}"
+    told = f"{title}, {'an unknown number of' if total is None else f'{total:,}'} {unit}"
     scaled = total is None or total >= 1000
     with ExitStack() as inside:
         if verbose and not shows_bars():
