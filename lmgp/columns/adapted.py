@@ -1,6 +1,5 @@
 """What the target says of columns before the kernel is learned: scales, a direction, and effects of categories."""
 
-import logging
 import math
 import warnings
 from collections.abc import Iterable, Sequence
@@ -23,7 +22,7 @@ from lmgp.learning.record import Learned
 from lmgp.learning.trends import EVIDENCE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import handled, stage
+from lmgp.utils.progress import silent, stage
 
 # The kernel that is learned to compare columns, by the exact likelihood of this number of rows for scales, which may be
 # many, and of that for gaps and directions.
@@ -92,7 +91,7 @@ class ColumnTrials:
 
     def learned(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[Learned | None]:
         """Learn a kernel for each candidate from some rows, with those of `index`; None where nothing can be."""
-        with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
+        with silent(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is to be warned about, all rows say
             return parallel_map(lambda columns: self._learned(columns, n_rows, index), candidates)
 

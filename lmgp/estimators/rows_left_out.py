@@ -1,6 +1,5 @@
 """Rows that had no part in their prediction, by which the distribution of new observations is told."""
 
-import logging
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from lmgp.posteriors.average import averaged
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.sums.sample import Sample
-from lmgp.utils.progress import handled, stage
+from lmgp.utils.progress import silent, stage
 
 # The distribution is fitted to at most this number of rows that are left out by themselves.
 MOST_ROWS = 4000
@@ -79,7 +78,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
         return replace(fit, noises=noises)
     stage("noise", "fitting robustly, and comparing by rows left out")
-    with handled(logging.NullHandler(), logging.CRITICAL):  # of six fits, and six of each fold
+    with silent():  # of six fits, and six of each fold
         again = robust_fit(model, arguments, tails.degrees)
         if n_rows <= MOST_ROBUST:
             parts = left_out_by_folds(again, arguments, seeds[0], tails.degrees)
@@ -112,7 +111,7 @@ def _observation_noises(
     The weights of rows count where they are repetitions; of a robust fit, they say how much a row pulls.
     """
     of_targets = (joined(parts, j, weighted) for j in range(parts[0][1].shape[1]))
-    with handled(logging.NullHandler(), logging.CRITICAL):  # the process of the scale has nothing to say
+    with silent():  # the process of the scale has nothing to say
         return [ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets]
 
 

@@ -1,6 +1,5 @@
 """Linear trends that earn their place: by how well rows and whole neighbourhoods left out are predicted."""
 
-import logging
 import math
 import warnings
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended
-from lmgp.utils.progress import TRIED, handled, stage
+from lmgp.utils.progress import TRIED, silent, stage
 
 # By the likelihood of this number of rows, of which there are at least five for each slope, a trend is tried. Of fewer
 # rows than the last number, an average over hyper-parameters is worth more, which no trend has.
@@ -65,7 +64,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
         coefficients = trend.least_squares(some)
         residuals = some.with_targets(some.Y - trend.columns(some.X) @ coefficients)
         trend.check_residuals(residuals, coefficients)
-        with handled(logging.NullHandler(), logging.CRITICAL), warnings.catch_warnings():
+        with silent(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is to be warned about, all rows say
             without, beside = (learn_rows(each, settings, np.random.default_rng(seed)) for each in (some, residuals))
     except InputError:  # y is linear to the last digits

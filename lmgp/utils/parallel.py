@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -109,7 +110,8 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
         return [function(task) for task in tasks]
     with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
         _start_workers(pool, n_workers)
-        return list(pool.map(function, tasks))
+        contexts = [copy_context() for _ in tasks]
+        return list(pool.map(lambda context, task: context.run(function, task), contexts, tasks))
 
 
 def ahead(items: Iterator[Result]) -> Iterator[Result]:

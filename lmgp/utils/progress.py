@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 STAGES, TRIED = (logging.getLogger(name) for name in ("lmgp.stages", "lmgp.tried"))
+# Whether the calling thread, and the workers it has started, log neither stages nor trials.
+_SILENT: ContextVar[bool] = ContextVar("silent", default=False)
+for _logger in (STAGES, TRIED):
+    _logger.addFilter(lambda _: not _SILENT.get())
 # A fit that is expected to take more than this number of seconds says so before, also where nothing is shown.
 LONG = 60.0
 # A bar moves as often as this, in seconds.
@@ -37,6 +42,16 @@ def stage(name: str, text: str, *arguments: object) -> None:
         What is done, with places for the arguments.
     """
     STAGES.info(text, *arguments, extra={"stage": name})
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Log neither stages nor trials of the work inside; other threads go on with theirs."""
+    token = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(token)
 
 
 def foreseen(seconds: Mapping[str, float], what: str) -> None:

@@ -3,6 +3,7 @@
 import logging
 import re
 import sys
+import threading
 from collections.abc import Callable
 from time import sleep
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import pytest
 import lmgp
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor
 from lmgp.utils import progress
-from lmgp.utils.progress import Timetable, counted, duration, foreseen, shown, stage
+from lmgp.utils.parallel import parallel_map
+from lmgp.utils.progress import Timetable, counted, duration, foreseen, shown, silent, stage
 from tests.conftest import draw
 
 X, Y, _ = draw(150)
@@ -80,6 +82,30 @@ def test_nothing_is_shown_unasked_and_nothing_stays(
         ExactGPRegressor(random_state=4).fit(X + 1.0, Y)
     assert {one.name for one in caplog.records} == {"lmgp.stages", "lmgp.tried"}
     assert "gaussian with one lengthscale: exact likelihood of 150 rows" in caplog.text
+
+
+def test_silence_is_of_one_thread_and_of_its_workers(caplog: pytest.LogCaptureFixture) -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with silent():
+            entered.set()
+            left.wait(60)
+
+    thread = threading.Thread(target=other)
+    with caplog.at_level("INFO", logger="lmgp"):
+        with silent():
+            thread.start()
+            entered.wait(60)
+            stage("fitting", "said by none")
+            parallel_map(lambda i: stage("fitting", "said by none of %d", i), range(4))
+        stage("fitting", "said beside a silent thread")
+        left.set()
+        thread.join()
+        stage("fitting", "said after it")
+        parallel_map(lambda i: stage("fitting", "said by worker %d", i), range(2))
+    assert caplog.messages[:2] == ["said beside a silent thread", "said after it"]
+    assert sorted(caplog.messages[2:]) == ["said by worker 0", "said by worker 1"]
 
 
 def test_a_fit_of_more_than_a_minute_says_so_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
