@@ -38,13 +38,14 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
     Returns
     -------
     GeoDataFrame
-        The areas, with the columns "mean" and "std", in units of y: the mean and the standard deviation of the average
-        of the function over the area, without the noise of observations.
+        The areas, with their columns and two more, "mean" and "std", in units of y: the mean and the standard deviation
+        of the average of the function over the area, without the noise of observations.
 
     Raises
     ------
     InputError
-        If a geometry is no area, a column is missing, or the reference system is not that of the training rows.
+        If a geometry is no area, a column is missing or is called "mean" or "std", or the reference system is not that
+        of the training rows.
     ImportError
         If geopandas is not installed.
 
@@ -92,6 +93,9 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
             f"The model has the column {missing[0]!r} beside {across} and {up}: areas must have it, too, with a value "
             "for each area."
         )
+    table = geopandas.GeoDataFrame(geometry=shapes) if areas.ndim == 1 else areas
+    if taken := sorted({"mean", "std"} & set(table.columns)):
+        raise InputError(f"areas have a column {taken[0]!r}, which the prediction would replace: rename it.")
     averages = []
     for place, shape in enumerate(shapes):
         points = lattice(shape, n_points)
@@ -100,7 +104,7 @@ def predict_areas(model: Any, areas: Any, n_points: int = N_POINTS) -> "geopanda
         weights = np.cos(np.radians(points[:, 1])) if up.strip().lower() in LATITUDES else np.ones(len(points))
         averages.append(average(model, np.column_stack([rows[name] for name in names]), weights / weights.sum()))
     mean, std = np.array(averages).reshape(-1, 2).T
-    return geopandas.GeoDataFrame({"mean": mean, "std": std}, geometry=shapes.array, index=areas.index, crs=shapes.crs)
+    return table.assign(mean=mean, std=std)
 
 
 def lattice(area: Any, n_points: int) -> Floats:

@@ -148,6 +148,17 @@ def test_areas_bring_the_values_of_other_columns_and_weigh_degrees() -> None:
         predict_areas(model, area.to_crs(METRES))
 
 
+def test_areas_keep_their_columns_and_none_is_replaced() -> None:
+    frame, y = wells(METRES)
+    model = ExactGPRegressor(GaussianKernel(8e4), 0.1).fit(np.stack((frame.geometry.x, frame.geometry.y), axis=1), y)
+    parishes = frame.head(2).geometry.buffer(1e4).to_frame("geometry").assign(parish=["Wells", "Bath"])
+    found = predict_areas(model, parishes)
+    assert list(found.columns) == ["geometry", "parish", "mean", "std"]
+    pd.testing.assert_frame_equal(found[["geometry", "parish"]], parishes)
+    with pytest.raises(InputError, match="areas have a column 'mean', which the prediction would replace"):
+        predict_areas(model, found.drop(columns="std"))
+
+
 def test_a_pipeline_predicts_areas() -> None:
     X, y = plane()
     model = make_pipeline(StandardScaler(), ExactGPRegressor(GaussianKernel(0.6), 0.02)).fit(X, y)

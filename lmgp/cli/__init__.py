@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from lmgp.cli import comparisons, models, scores
+from lmgp.cli.interrupts import INTERRUPTED, prompt_interrupts
 from lmgp.cli.messages import messages, using
 from lmgp.cli.parsing import Parser, parser
 from lmgp.errors import LmgpError
@@ -31,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         try:
             arguments = _parser().parse_args(argv)
-            with messages(arguments.quiet, arguments.silent), using(arguments):
+            with prompt_interrupts(), messages(arguments.quiet, arguments.silent), using(arguments):
                 arguments.run(arguments)
         finally:
             sys.stdout.flush()  # here, where a closed pipe is answered
@@ -51,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         told = f": {error}" if str(error) else ""
         sys.stderr.write(f"lmgp: interrupted{told}\n")
-        return 130
+        return INTERRUPTED
     return 0
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from lmgp.columns.table import columns_of
 from lmgp.estimators.summary import summary
+from lmgp.metrics.scorers import end_of
 from lmgp.utils.facts import Facts
 
 
@@ -48,7 +49,8 @@ def of_file(path: Path, model: Any, header: dict[str, Any]) -> str:
 
 def tables(model: Any) -> dict[str, str]:
     """Return the tables of what was tried to make a model, as plain text by title."""
-    process = getattr(model, "regressor_", model)
+    model = end_of(model)
+    process = end_of(getattr(model, "regressor_", model))
     titles = {"learning_": "Learning the kernel", "selection_": "Choosing the model", "noise_": "Choosing the noise"}
     found = {title: getattr(process, attribute, None) for attribute, title in titles.items()}
     if hasattr(model, "target_names_"):  # which have learned one kernel, or each its own

@@ -51,8 +51,13 @@ def summary(model: Any, notes: Mapping[str, Any] | None = None) -> Facts:
 
 
 def _lines(model: Any, notes: Mapping[str, Any] | None = None) -> Lines:
+    steps, model = getattr(model, "steps", [])[:-1], end_of(model)
     process = end_of(getattr(model, "regressor_", model))  # of a model of log y, that of log y
     lines: Lines = {"model": type(process).__name__}
+    if steps:
+        lines["model"] = (
+            f"{lines['model']}, of what {' and '.join(repr(step) for _, step in steps)} make of the columns"
+        )
     if (inner := getattr(process, "model_", None)) is not None:
         lines["model"] = f"{lines['model']}, which chose {type(inner).__name__}"
     inputs, is_process = listed(column_names(model)), hasattr(process, "noise_variance_")

@@ -10,6 +10,8 @@ from typing import BinaryIO
 from lmgp.errors import InputError, OutputError
 
 PathLike = str | os.PathLike[str]
+# Files that are written at this moment, each beside its place.
+UNFINISHED: set[Path] = set()
 
 
 @contextmanager
@@ -32,6 +34,7 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
     try:
         place = _checked(given)
         beside = _beside(place)
+        UNFINISHED.add(beside)
         try:
             with beside.open("xb") as stream:
                 yield stream
@@ -40,6 +43,7 @@ def whole_file(path: PathLike) -> Iterator[BinaryIO]:
             beside.replace(place)
         finally:
             beside.unlink(missing_ok=True)
+            UNFINISHED.discard(beside)
     except OSError as error:
         raise _refusal(given, error) from error
 

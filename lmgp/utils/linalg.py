@@ -9,6 +9,8 @@ from lmgp.utils.lazy import Tensor, torch
 # What is added to the diagonal of a matrix that is not positive definite in float64: powers of ten of its mean, tried
 # in this order, up to this multiple of what the noise adds. More would be another model, not a correction.
 EXPONENTS, MOST_ADDED = range(-12, -5), 100.0
+# Rows that one call of compiled code factorises, of which several take less than a second.
+BLOCK = 1024
 
 
 def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share: float | None = None) -> Tensor:
@@ -39,7 +41,7 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
     NumericalWarning
         With the amount that was added to the diagonal.
     """
-    factor, info = torch.linalg.cholesky_ex(matrix)
+    factor, info = _factor(matrix)
     if info == 0 and torch.isfinite(factor.diagonal()).all():
         return factor
     if not torch.isfinite(matrix.tril()).all():
@@ -49,7 +51,7 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
         jitter = float(diagonal) * 10.0**exponent
         corrected = matrix.clone()
         corrected.diagonal().add_(jitter)
-        factor, info = torch.linalg.cholesky_ex(corrected)
+        factor, info = _factor(corrected)
         if info == 0:
             if noise_variance is not None:
                 _check_correction(jitter, noise_variance, diagonal_share or noise_variance)
@@ -64,6 +66,26 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
         "The matrix is not positive definite, not even with 1e-6 of its mean diagonal added. "
         "The noise variance is too small for float64 beside the kernel variance: increase it."
     )
+
+
+def _factor(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Factorise in blocks, between which Ctrl-C is answered; like `torch.linalg.cholesky_ex`, say where that fails."""
+    n = len(matrix)
+    if n <= BLOCK or matrix.requires_grad:
+        return torch.linalg.cholesky_ex(matrix)
+    factor = matrix.tril()
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        block, info = torch.linalg.cholesky_ex(factor[start:stop, start:stop])
+        factor[start:stop, start:stop] = block
+        if info != 0:
+            break
+        left = factor[stop:, start:stop]
+        left.copy_(torch.linalg.solve_triangular(block.T, left, upper=True, left=False))
+        for column in range(stop, n, BLOCK):
+            rest = factor[column:, column : column + BLOCK]
+            rest.addmm_(left[column - stop :], left[column - stop : column - stop + BLOCK].T, alpha=-1.0)
+    return factor, info
 
 
 def _check_correction(jitter: float, noise_variance: float, diagonal_share: float) -> None:

@@ -237,6 +237,17 @@ def test_of_a_transformed_target_the_kernel_is_that_of_its_logarithm() -> None:
         assert str(fitted) == str(summary(fitted))
 
 
+def test_of_a_pipeline_it_is_that_of_the_last_step_and_names_the_others() -> None:
+    X, y = np.random.default_rng(0).normal(size=(2, 40, 2))
+    process = ExactGPRegressor(GaussianKernel(1.0), 0.1)
+    of_steps = summary(make_pipeline(StandardScaler(), process).fit(X, y[:, 0])).facts
+    of_process = summary(clone(process).fit(StandardScaler().fit_transform(X), y[:, 0])).facts
+    assert of_steps["model"] == "ExactGPRegressor, of what StandardScaler() make of the columns"
+    assert {name: str(one) for name, one in of_steps.items() if name != "model"} == {
+        name: str(one) for name, one in of_process.items() if name != "model"
+    }
+
+
 def test_points_of_a_geo_data_frame_have_a_lengthscale_in_km() -> None:
     geopandas = pytest.importorskip("geopandas")
     points = geopandas.points_from_xy(X[:, 0] - 6.0, X[:, 1] + 50.0)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from lmgp.errors import LmgpError, NumericalError, NumericalWarning
+from lmgp.utils import linalg
 from lmgp.utils.linalg import cholesky, solve_lower
 
 
@@ -33,6 +34,26 @@ def test_factor_is_lower_triangular_and_reproduces_the_matrix(n: int) -> None:
     np.testing.assert_array_equal(factor, np.tril(factor))
     assert np.all(np.diagonal(factor) > 0)
     np.testing.assert_allclose(factor @ factor.T, matrix, rtol=1e-13, atol=1e-13 * n)
+
+
+@pytest.mark.parametrize("n", [5, 8, 14])
+def test_blocks_are_factorised_as_the_whole_is(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = torch.from_numpy(positive_definite(n))
+    expected = cholesky(matrix)
+    monkeypatch.setattr(linalg, "BLOCK", 4)
+    disturbed = matrix.tril() + torch.full_like(matrix, math.nan).triu(1)
+    factor = cholesky(disturbed)
+    torch.testing.assert_close(factor, expected, rtol=1e-13, atol=1e-13)
+    assert torch.equal(factor, factor.tril())
+    assert torch.equal(disturbed.tril(), matrix.tril())  # it is not changed
+
+
+def test_blocks_say_that_there_is_no_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linalg, "BLOCK", 4)
+    with pytest.raises(NumericalError, match="not positive definite"):
+        cholesky(torch.from_numpy(almost_singular(14, 0.5)))
+    with pytest.warns(NumericalWarning):
+        cholesky(torch.from_numpy(almost_singular(14, 1e-9)))
 
 
 def test_a_positive_definite_matrix_is_factorised_without_a_warning_and_without_a_correction() -> None:
