@@ -13,8 +13,8 @@ rows        Rows that come later: seconds of an update by 1,000 rows of the mode
 columns     Three columns: 10,000 rows evenly spread in a box of 17 × 6 × 4 lengthscales, and on the tracks of a
             satellite, in longitude, latitude and time, over 20 × 10 × 8 lengthscales. KL as in `where`.
 
-    python benchmarks/spectral.py [--only where iterations rough rows columns] [--repeats 3] [--data-dir DIR] [--shared]
-                                  [--quick]
+    python benchmarks/spectral.py [--only where iterations rough rows columns] [--repeats 3] [--rows N ...] [--shared]
+                                  [--data-dir DIR] [--quick]
 
 Seconds are those of the fit, and of means and standard deviations of all rows to predict; nothing is learned. Beside
 them the processor's seconds of all threads: they count where others use the machine, too. Writes
@@ -32,6 +32,7 @@ from unittest.mock import patch
 import numpy as np
 from clustering import cities
 from common import timed, write
+from finufft import nufft2d3
 from localized import GIVEN, Problem, load, made_problem
 from million import waves
 from sklearn.base import clone
@@ -140,17 +141,14 @@ def iterations(args):
 
 def rough(args):
     ways = {"over rows": modes.OVER_ROWS, "over modes": np.inf}
-    for n_rows, (way, iterations_over_rows) in product(
-        (2_000,) if args.quick else (10_000, 100_000, 1_000_000), ways.items()
-    ):
+    for n_rows, (way, iterations_over_rows) in product((2_000,) if args.quick else args.rows, ways.items()):
         if way == "over modes" and n_rows > 10_000:
             continue
         rng = np.random.default_rng(0)
         X = rng.uniform(size=(n_rows, 2))
         frequencies = rng.normal(size=(2, 2000)) / (0.1 * np.sqrt(rng.chisquare(3.0, 2000) / 3.0))  # of Matérn-3/2
         phases = rng.uniform(0.0, 2.0 * np.pi, 2000)
-        parts = np.array_split(X, max(1, n_rows // 500))
-        function = np.concatenate([np.cos(part @ frequencies + phases).sum(axis=1) for part in parts]) / 1000.0**0.5
+        function = nufft2d3(*frequencies, np.exp(1j * phases), *X.T.copy(), eps=1e-9).real / 1000.0**0.5
         problem = Problem(X, function + 0.1 * rng.standard_normal(n_rows), MaternKernel(0.1, 1.0, 1.5), 0.01)
         with patch.object(modes, "OVER_ROWS", iterations_over_rows), warnings.catch_warnings():
             warnings.simplefilter("ignore", ToleranceWarning)  # `converged` says it
@@ -225,6 +223,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tolerance", type=float, default=1e-3, help="of the parts `iterations` and `rough`")
     parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--rows", nargs="+", type=int, default=[10_000, 100_000, 1_000_000], help="of the part `rough`")
     parser.add_argument("--shared", action="store_true", help="keep with the results that other work ran, too")
     parser.add_argument("--quick", action="store_true", help="few rows, once, to see that it works; keeps nothing")
     args = parser.parse_args()
