@@ -9,7 +9,7 @@ from lmgp.utils.lazy import Tensor, torch
 # What is added to the diagonal of a matrix that is not positive definite in float64: powers of ten of its mean, tried
 # in this order, up to this multiple of what the noise adds. More would be another model, not a correction.
 EXPONENTS, MOST_ADDED = range(-12, -5), 100.0
-# Rows that one call of compiled code factorises, of which several take less than a second.
+# Columns that are factorised at a time where there are more than four times as many: each takes less than a second.
 BLOCK = 1024
 
 
@@ -71,20 +71,19 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
 def _factor(matrix: Tensor) -> tuple[Tensor, Tensor]:
     """Factorise in blocks, between which Ctrl-C is answered; like `torch.linalg.cholesky_ex`, say where that fails."""
     n = len(matrix)
-    if n <= BLOCK or matrix.requires_grad:
+    if n <= 4 * BLOCK or matrix.requires_grad:
         return torch.linalg.cholesky_ex(matrix)
-    factor = matrix.tril()
+    factor = matrix.mT.triu().mT  # column by column, as LAPACK takes it
     for start in range(0, n, BLOCK):
         stop = min(start + BLOCK, n)
-        block, info = torch.linalg.cholesky_ex(factor[start:stop, start:stop])
-        factor[start:stop, start:stop] = block
+        panel, before = factor[start:, start:stop], factor[start:, :start]
+        panel.addmm_(before, before[: stop - start].T, alpha=-1.0)
+        block, info = torch.linalg.cholesky_ex(panel[: stop - start])
+        panel[: stop - start] = block
         if info != 0:
             break
-        left = factor[stop:, start:stop]
-        left.copy_(torch.linalg.solve_triangular(block.T, left, upper=True, left=False))
-        for column in range(stop, n, BLOCK):
-            rest = factor[column:, column : column + BLOCK]
-            rest.addmm_(left[column - stop :], left[column - stop : column - stop + BLOCK].T, alpha=-1.0)
+        below = panel[stop - start :]
+        below.copy_(torch.linalg.solve_triangular(block.T, below, upper=True, left=False))
     return factor, info
 
 
