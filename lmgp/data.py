@@ -1,6 +1,5 @@
 """Rows: what is checked of them at the boundary, their noise, and what is summed of them whatever the model."""
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -12,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, validate_data
 
-from lmgp.errors import InputError, ScaleWarning
+from lmgp.errors import InputError, ScaleWarning, warn
 from lmgp.utils.columns import dask_kind, refuse_other_than_numbers, refuse_what_is_no_table
 
 if TYPE_CHECKING:
@@ -683,7 +682,7 @@ def _deviation(column: Floats, weights: Floats | None) -> float:
     return max(deviation * largest, np.finfo(np.float64).tiny) if deviation > CONSTANT else 0.0
 
 
-def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stacklevel: int) -> None:
+def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str) -> None:
     """Warn where one lengthscale serves columns that differ a thousandfold in scale; constant columns do not count.
 
     Parameters
@@ -693,8 +692,6 @@ def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stackleve
         Of the columns; None means by their numbers.
     cure : str
         What to do, one sentence.
-    stacklevel : int
-        The line that the warning is about, as seen from the caller: 1 is the line of the call.
 
     Warns
     -----
@@ -705,11 +702,10 @@ def warn_of_scales(rows: Rows, names: Sequence[str] | None, cure: str, stackleve
     if deviations[large] / FAR_APART < deviations[small] or not deviations.any():
         return
     labels = [f"column {names[j]!r}" if names is not None else f"column {j}" for j in (large, small)]
-    warnings.warn(
+    warn(
         f"The standard deviation of {labels[0]} of X is {deviations[large]:.3g}, that of {labels[1]} is "
         f"{deviations[small]:.3g}. One lengthscale serves all columns: the second one will hardly count. {cure}",
         ScaleWarning,
-        stacklevel=stacklevel + 1,
     )
 
 

@@ -5,8 +5,12 @@ other code would expect there. (Arrays and parameters are checked by scikit-lear
 message says what was got, what was expected, and what to do.
 """
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+PACKAGE = __name__.partition(".")[0]
 
 
 class LmgpError(Exception):
@@ -111,6 +115,14 @@ class ToleranceWarning(UserWarning):
 
 class ValidityWarning(UserWarning):
     """Some rows are outside the bound within which an approximation is known to be near; the message says how many."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn of the line that called the package, however many of its functions are in between."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str:

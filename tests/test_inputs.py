@@ -67,12 +67,12 @@ def test_columns_that_differ_a_thousandfold_are_named() -> None:
     X /= [X[:, 0].std(), X[:, 1].std() / 2000.0, 1.0, 1.0]
     rows = Rows(X, np.zeros(100))
     with pytest.warns(ScaleWarning, match=r"^The standard deviation of column 1 of X is 2e\+03, that of column"):
-        warn_of_scales(rows, None, "", 1)
+        warn_of_scales(rows, None, "")
     with pytest.warns(ScaleWarning, match=r"^The standard deviation of column 'b' of X.*hardly count. Mend them."):
-        warn_of_scales(rows, ["a", "b", "c", "d"], "Mend them.", 1)
+        warn_of_scales(rows, ["a", "b", "c", "d"], "Mend them.")
     with pytest.warns(ScaleWarning):
-        warn_of_scales(Rows(np.array([[1e-300, 1e300], [2e-300, 2e300]]), np.zeros(2)), None, "", 1)
+        warn_of_scales(Rows(np.array([[1e-300, 1e300], [2e-300, 2e300]]), np.zeros(2)), None, "")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_scales(Rows(X / [1.0, 3.0, 1.0, 1.0], rows.Y), None, "", 1)
-        warn_of_scales(Rows(np.ones((5, 2)), np.zeros(5)), None, "", 1)
+        warn_of_scales(Rows(X / [1.0, 3.0, 1.0, 1.0], rows.Y), None, "")
+        warn_of_scales(Rows(np.ones((5, 2)), np.zeros(5)), None, "")

@@ -1,6 +1,5 @@
 """All columns of a table, and the coordinates that a kernel sees of them."""
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -17,7 +16,7 @@ from lmgp.columns.gaps import Gaps
 from lmgp.columns.numbers import AsinhScale, Numbers
 from lmgp.columns.places import OnSphere, OnTurnedAxes
 from lmgp.data import Floats, Indices
-from lmgp.errors import ColumnWarning, InputError
+from lmgp.errors import ColumnWarning, InputError, warn
 from lmgp.io.geometry import has_geometry, refuse_other_system, without_geometry
 from lmgp.kernels.sphere import Metric, find_places
 from lmgp.kernels.table import Label
@@ -77,15 +76,13 @@ class Columns:
     crs: str | None = None
 
     @classmethod
-    def of(cls, X: Any, reading: Reading, stacklevel: int) -> "Columns | None":
+    def of(cls, X: Any, reading: Reading) -> "Columns | None":
         """Look at the columns of training rows.
 
         Parameters
         ----------
         X : array-like of shape (n, d)
         reading : Reading
-        stacklevel : int
-            The line that a warning is about, as seen from the caller.
 
         Returns
         -------
@@ -122,30 +119,28 @@ class Columns:
             found = replace(found, crs=crs.to_string())
         if found.is_plain and not given and table is X:
             return None
-        found._tell(frame, columns, reading.missing, stacklevel + 1)
+        found._tell(frame, columns, reading.missing)
         if found.is_numeric or not found._of_numbers:
             return found
         return found.with_gaps(np.column_stack([found._read(frame, j) for j in range(n_inputs)]))
 
     @staticmethod
-    def _tell(frame: Any, columns: Sequence[Column], missing: Missing, stacklevel: int) -> None:
+    def _tell(frame: Any, columns: Sequence[Column], missing: Missing) -> None:
         """Warn of what is missing, and of columns that tell no rows apart."""
         lacked = [label(frame, "X", j) for j, one in enumerate(columns) if getattr(one, "n_missing", 0)]
         if lacked and missing == "auto":
-            warnings.warn(
+            warn(
                 f"Values are missing in {', '.join(lacked)}: a number is filled by what the others let expect, a "
                 "category is a level of its own (columns_ tells). missing='impute' allows this without a word, and "
                 "missing='error' refuses it (lmgp fit --drop leaves such rows out).",
                 ColumnWarning,
-                stacklevel=stacklevel + 1,
             )
         for j, one in enumerate(columns):
             if isinstance(one, Categories) and one.n_levels == 1:
-                warnings.warn(
+                warn(
                     f"{label(frame, 'X', j)} has one category, {one.levels[0]!r}: it tells no rows apart, and has no "
                     "part in the model.",
                     ColumnWarning,
-                    stacklevel=stacklevel + 1,
                 )
 
     @classmethod
@@ -198,7 +193,7 @@ class Columns:
         refuse_other_system(crs, self.crs)
         return frame
 
-    def checked(self, X: Any, check: Callable[[Any], Floats], stacklevel: int) -> Floats:
+    def checked(self, X: Any, check: Callable[[Any], Floats]) -> Floats:
         """Return the values of all columns of a table, shape (n, d).
 
         Parameters
@@ -206,8 +201,6 @@ class Columns:
         X : array-like of shape (n, d)
         check : callable
             Checks a table of numbers for the columns of an estimator, and returns them as an array.
-        stacklevel : int
-            The line that a warning is about, as seen from the caller.
 
         Raises
         ------
@@ -229,11 +222,10 @@ class Columns:
         new = [j for j, one in self._of_numbers.items() if not one.n_missing and missing[:, j].any()]
         if new:
             names = ", ".join(label(frame, "X", j) for j in new)
-            warnings.warn(
+            warn(
                 f"Values are missing in {names}, where none was missing when the model was fitted: they are filled by "
                 "what the other numbers let expect, and predictions do not know.",
                 ColumnWarning,
-                stacklevel=stacklevel + 1,
             )
         numbers = np.where(missing, 0.0, values)
         checked = check(type(frame)(numbers, frame.index, frame.columns) if frame is X else numbers)

@@ -1,6 +1,5 @@
 """What all Gaussian-process regressors share: everything that is public, once."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
@@ -36,7 +35,7 @@ from lmgp.data import (
 )  # fmt: skip
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, checked_noise, distribution
 from lmgp.distributions.tails import with_heavy_tails
-from lmgp.errors import ImplausibleMeanWarning, InputError
+from lmgp.errors import ImplausibleMeanWarning, InputError, warn
 from lmgp.estimators.expected import expected_seconds
 from lmgp.estimators.importance import FEWEST, importances
 from lmgp.estimators.leave_one_out import LeaveOneOut
@@ -428,8 +427,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
 
     _fitted: Fit = field(init=False)
 
-    # The line that a warning of `fit` is about, as seen from a method that it calls.
-    _callers: ClassVar[int] = 3
     # Whether a fit chooses a trend and a model.
     _chooses: ClassVar[bool] = False
 
@@ -618,10 +615,10 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             rows = self._adapted((dropped(rows) if duplicates == "drop" else rows).copy())
             if isinstance(self.kernel, Kernel):
                 kernel = self._given_kernel(rows.X.shape[1])
-                warn_of_long_periods(kernel, rows.X, self._names(), stacklevel=self._callers - 1)
+                warn_of_long_periods(kernel, rows.X, self._names())
             else:
                 named = getattr(self, "feature_names_in_", None)
-                warn_of_outlying_rows(inputs, named, self._table.as_they_are, stacklevel=self._callers - 1)
+                warn_of_outlying_rows(inputs, named, self._table.as_they_are)
             centers, (*rngs, of_noise) = known_centers(center, rows), spawn(generator(self.random_state), 3)
             fit, rows, rng = self._frozen(rows, names, centers, center is not None, rngs)
             rows = averaged(rows) if duplicates == "average" else rows
@@ -737,9 +734,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 )
         if self._one_lengthscale():
             cure = "Standardise them (sklearn.preprocessing.StandardScaler, in a pipeline), set ard=True, or use "
-            warn_of_scales(
-                rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.", stacklevel=self._callers
-            )
+            warn_of_scales(rows, self._names(), f"{cure}GPRegressor, which takes columns as they come.")
 
     def _learns(self, rows: Rows) -> bool:
         """Say whether targets without spread cannot be fitted."""
@@ -1000,7 +995,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             if told is not None:
                 which = "" if fit.target_names is None else f"Target {str(fit.target_names[j])!r}, in its scale: "
                 cure = posterior.cure(self._coordinates(X[:1]))
-                warnings.warn(f"{which}{told} {cure}", ImplausibleMeanWarning, stacklevel=4)
+                warn(f"{which}{told} {cure}", ImplausibleMeanWarning)
 
     def predict_distribution(
         self, X: ArrayLike, include_noise: bool = True, batch_size: int | None = None, verbose: bool = False

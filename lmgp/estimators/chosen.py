@@ -1,6 +1,5 @@
 """The regressor that chooses its recipe by measurement."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -17,7 +16,7 @@ from lmgp.columns.adapted import adapted
 from lmgp.columns.table import Columns, Missing, Reading, Rotate
 from lmgp.data import Floats, Rows, column_scales, generator, refuse_other_columns
 from lmgp.distributions.noise import NoiseName
-from lmgp.errors import InputError, NoEstimateError, ToleranceWarning
+from lmgp.errors import InputError, NoEstimateError, ToleranceWarning, warn
 from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
 from lmgp.estimators.exact import ExactGPRegressor
 from lmgp.estimators.featurized import FeaturizedGPRegressor
@@ -262,7 +261,7 @@ class GPRegressor(StreamedGaussianProcess):
                 "average=True takes trend='constant': there is no average of processes with linear trends."
             )
         super()._check_first(rows, names)
-        warn_of_targets(rows.Y, names, stacklevel=self._callers)
+        warn_of_targets(rows.Y, names)
 
     @property
     def columns_(self) -> Columns | None:
@@ -283,13 +282,13 @@ class GPRegressor(StreamedGaussianProcess):
 
     def _read(self, X: ArrayLike) -> Floats:
         refuse_other_columns(self, self._table.table(X))
-        return self._table.checked(X, super()._read, GaussianProcess._callers)
+        return self._table.checked(X, super()._read)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         if reset:
             rotate = bool(self.rotate) if np.ndim(self.rotate) == 0 else list(self.rotate)  # type: ignore[arg-type]
             reading = Reading(self.columns, self.missing, self.metric, rotate)
-            self._columns_read = Columns.of(X, reading, self._callers)
+            self._columns_read = Columns.of(X, reading)
         read, targets = super()._read_pair, list[Floats]()
 
         def inputs(table: Any) -> Floats:
@@ -298,7 +297,7 @@ class GPRegressor(StreamedGaussianProcess):
             return found
 
         # Of numbers alone, how many they are is known when they were read.
-        values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs, self._callers)
+        values = inputs(X) if self._columns_read is None else self._table.checked(X, inputs)
         return values, targets[0]
 
     def _adapted(self, rows: Rows) -> Rows:
@@ -333,8 +332,7 @@ class GPRegressor(StreamedGaussianProcess):
         given = self.tolerance, self.max_features, self.methods
         asked_for = given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
         if (asked_for or self._sample is not None) and selection.shortfall:
-            # The line that calls fit.
-            warnings.warn(selection.shortfall, ToleranceWarning, stacklevel=self._callers + 1)
+            warn(selection.shortfall, ToleranceWarning)
         stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{self._n_streamed or len(rows):,}")
         return recipe, drawing, selection
 

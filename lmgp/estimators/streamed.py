@@ -30,8 +30,6 @@ from lmgp.utils.progress import shown
 class StreamedGaussianProcess(GaussianProcess):
     """A Gaussian process that is fitted to rows in memory, or by sums over those of streams and dask collections."""
 
-    _callers = 4
-
     # Whether memory-mapped arrays of more than one chunk are streams: sums over rows in memory are the same.
     _maps_are_streams: ClassVar[bool] = True
 

@@ -1,12 +1,10 @@
 """Targets that are none of a regression: classes, counts and grades."""
 
-import warnings
-
 import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats
-from lmgp.errors import TargetWarning
+from lmgp.errors import TargetWarning, warn
 
 # Whole numbers from 0 to below this are counts or grades; larger ones are prices, years and the like.
 LEAST_AMOUNT = 20
@@ -14,7 +12,7 @@ LEAST_AMOUNT = 20
 REPEATS = 5
 
 
-def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None, stacklevel: int) -> None:
+def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None) -> None:
     """Warn of targets that take two values, or small whole numbers, as classes and counts do.
 
     Parameters
@@ -22,8 +20,6 @@ def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None, stacklevel: in
     Y : ndarray of shape (n, t)
     names : ndarray of shape (t,) or None
         Of several targets.
-    stacklevel : int
-        The line that the warning is about, as seen from the caller: 1 is the line of the call.
 
     Warns
     -----
@@ -34,7 +30,7 @@ def warn_of_targets(Y: Floats, names: NDArray[np.object_] | None, stacklevel: in
         told = _kind(y)
         if told is not None:
             which = "y" if names is None else f"Target {str(names[j])!r}"
-            warnings.warn(f"{which} {told}", TargetWarning, stacklevel=stacklevel + 1)
+            warn(f"{which} {told}", TargetWarning)
 
 
 def _kind(y: Floats) -> str | None:

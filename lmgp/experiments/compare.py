@@ -550,7 +550,7 @@ def fit_exact(
     )
     if given is None and not settings.ard:
         train = Rows(rows.X_train, rows.y_train)
-        warn_of_scales(train, dataset.feature_names, "Use --standardise yes, or --ard.", stacklevel=2)
+        warn_of_scales(train, dataset.feature_names, "Use --standardise yes, or --ard.")
     n_rows = min(len(rows.y_train), model.max_learning_rows)
     say(f"seed {seed}: {'fitting' if given else 'learning hyper-parameters'} on {n_rows:,} rows")
     start = perf_counter()

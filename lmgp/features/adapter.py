@@ -15,7 +15,6 @@ Kernel models by stochastic gradient descent (`lmgp.sgd`) multiply with no prior
 gets the model's whole kernel, and a map with a kernel keeps it.
 """
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from lmgp.data import Floats, as_tensor
-from lmgp.errors import InputError, KernelWarning
+from lmgp.errors import InputError, KernelWarning, warn
 from lmgp.features.base import FeatureMap, KernelMap, Work, names_of
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import GaussianKernel
@@ -160,12 +159,11 @@ def make_feature_map(features: Any, kernel: Any, rng: np.random.Generator) -> Ke
     TransformerFeatures.require(kernel)
     kept = [part for _, part in _parts(features) if part.kernel is not None and _differs(part.kernel, kernel)]
     if kept:
-        warnings.warn(
+        warn(
             f"A part of the composed map keeps its own kernel, {kept[0].kernel!r}, whose lengthscale is not that of "
             f"the model's {kernel!r}. Leave out the part's kernel to give it the model's, or give the model this "
             "kernel.",
             KernelWarning,
-            stacklevel=2,
         )
     return TransformerFeatures(fill_kernels(features, _at_unit_variance(kernel)), kernel=kernel)
 

@@ -2,7 +2,6 @@
 
 import math
 import threading
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -16,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
-from lmgp.errors import DuplicateRowsWarning, InputError
+from lmgp.errors import DuplicateRowsWarning, InputError, warn
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
@@ -259,13 +258,12 @@ def _warn_of_copies(
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
     noise = _learned(distinct, same, replace(settings, average=False), rng).noise_variance
     if noise >= COLLAPSE * learned.noise_variance:
-        warnings.warn(
+        warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
             f"{len(distinct) + n_copies:,} rows are exact copies of others (equal X and equal y; a sample_weight "
             f"of whole numbers counts copies): equal measurements look free of noise. Without them it is {noise:.2g}. "
             "Keep one row of each, or give noise_variance or, for whole weights that mean precision, noise_variances.",
             DuplicateRowsWarning,
-            stacklevel=4,
         )
 
 

@@ -1,7 +1,6 @@
 """Hyper-parameters from sums alone: the likelihood of the modes, at a cost that no number of rows changes."""
 
 import math
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from lmgp.data import Floats
-from lmgp.errors import InputError
+from lmgp.errors import InputError, warn
 from lmgp.kernels.base import Kernel
 from lmgp.learning.record import Learned
 from lmgp.learning.space import RANGES, parameter_units
@@ -119,11 +118,10 @@ def learn_from_sums(
     slope = np.abs(np.clip(best.x - best.jac, *bounds.T) - best.x)
     converged = bool(best.success) or float(slope.max(initial=0.0)) < ROUNDING_SLOPE
     if not converged:
-        warnings.warn(
+        warn(
             f"The marginal likelihood of the modes was not maximised to convergence: {best.message}. Where the noise "
             "is small, give a smaller tolerance to fit.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     learned = kernel.with_theta(best.x[:n_free])
     _warn_of_ends(modes, learned, bounds)
@@ -264,9 +262,8 @@ def _warn_of_ends(modes: Modes, kernel: Kernel, bounds: Floats) -> None:
     at_end = np.any(np.abs(kernel.theta[:, None] - bounds[: len(names)]) < AT_END, axis=1)
     ended = sorted({str(name) for name in names[at_end] if name.endswith("lengthscale")})
     if ended and modes.room > 1.0:
-        warnings.warn(
+        warn(
             f"Learning has reached an end of the room of the modes or of the bounds: {', '.join(ended)} of {kernel!r}. "
             "Fit again, with this kernel or more room.",
             ConvergenceWarning,
-            stacklevel=3,
         )

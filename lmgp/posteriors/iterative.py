@@ -1,7 +1,6 @@
 """The exact mean of more rows than can be factorised: by iteration, with a variance from a map and the nearest rows."""
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -9,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
-from lmgp.errors import ToleranceWarning
+from lmgp.errors import ToleranceWarning, warn
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, combine
@@ -194,11 +193,10 @@ class IterativePosterior(Posterior):
             solved = conjugate_gradients(products, covariance.solve, targets, settled, max_iterations)
         self.coefficients = solved.cpu()
         if not self.iterations.converged:
-            warnings.warn(
+            warn(
                 f"{self.iterations}. The noise variance, {noise.variance:.3g}, is small for {n:,} rows: raise "
                 "max_iterations or tolerance.",
                 ToleranceWarning,
-                stacklevel=2,
             )
 
     def __getstate__(self) -> dict[str, Any]:

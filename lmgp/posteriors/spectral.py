@@ -1,7 +1,6 @@
 """The posterior of all rows at once, from one solution over Fourier modes."""
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -9,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from lmgp.data import Complexes, Floats, Noise, Rows, TargetSums
-from lmgp.errors import InputError, ToleranceWarning
+from lmgp.errors import InputError, ToleranceWarning, warn
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, rows_are_gone, without_itself
 from lmgp.posteriors.joint import ADVICE, normal_draws, with_variance
@@ -348,13 +347,12 @@ class SpectralPosterior(Posterior):
         """Warn of iterations that ended too early, and of modes that were chosen for fewer rows or another kernel."""
         plan, variance, n, error = self.plan, self.noise.variance, self.statistics.targets.n, self.accuracy
         if not self._converged:
-            warnings.warn(
+            warn(
                 f"{error.n_iterations:,} iterations leave an error of the mean of up to "
                 f"{math.sqrt(2.0 * error.iterations):.2g} noise standard deviations, root mean square over the "
                 f"training rows; tolerance={plan.tolerance:g} asks for less. The noise variance, {variance:.3g}, is "
                 f"small for {n:,.0f} rows: raise max_iterations or tolerance.",
                 ToleranceWarning,
-                stacklevel=3,
             )
         modes = plan.modes
         if n <= plan.n_chosen and self.kernel == modes.kernel:
@@ -362,13 +360,12 @@ class SpectralPosterior(Posterior):
         copies = float(np.abs(self.kernel(np.zeros((1, len(modes.reach))), np.diag(modes.reach))).sum())
         off = math.sqrt(2.0 * error.modes + n * (copies / variance) ** 2)
         if off > OUTGROWN * plan.tolerance:
-            warnings.warn(
+            warn(
                 f"The modes were chosen for fewer rows or another kernel: for {n:,.0f} rows, {self.kernel!r} and the "
                 f"noise variance {variance:.3g} the mean may be off by up to about {off:.2g} noise standard "
                 f"deviations, where tolerance={plan.tolerance:g} asks for less. Fit again to all rows, or start from a "
                 "smaller tolerance.",
                 ToleranceWarning,
-                stacklevel=3,
             )
 
     @property

@@ -1,7 +1,6 @@
 """Approximations of fitted RBF models, whose predictions take a time that does not grow with the support vectors."""
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from functools import lru_cache
@@ -24,7 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from lmgp.data import Floats, as_tensor, validated
-from lmgp.errors import InputError, ValidityWarning
+from lmgp.errors import InputError, ValidityWarning, warn
 from lmgp.features.index_sets import total_degree
 from lmgp.features.moments import Step, monomials, plan
 from lmgp.neighbours.clustering import farthest_point_clustering, nearest_centroids
@@ -332,12 +331,11 @@ class ApproximateRBF(Fitted, MetaEstimatorMixin, BaseEstimator, ABC):
         outputs += self.intercept_
         valid = distances <= self.radius_ * (1.0 + ROUNDING)
         if not valid.all():
-            warnings.warn(
+            warn(
                 f"{np.count_nonzero(~valid)} of {len(valid)} rows are outside the bound within which {self._error}: "
                 f"{self.radius_:.3g} lengthscales 1/√(2 gamma) from the centre; the farthest row is at "
                 f"{distances.max():.3g}. {self._advice}",
                 ValidityWarning,
-                stacklevel=3,
             )
         return outputs, valid
 

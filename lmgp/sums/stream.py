@@ -14,7 +14,7 @@ import joblib
 import numpy as np
 
 from lmgp.data import Rows, generator, spawn
-from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError
+from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError, warn
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.files import read_file, write_file
 from lmgp.saving.output import check_place
@@ -99,10 +99,9 @@ def reading(
                 n = _count(chunk)
             if n == 0:
                 if not told:
-                    warnings.warn(
+                    warn(
                         f"Chunk {number:,} (counted from 0) has no rows: it is skipped, and so are others like it.",
                         EmptyChunkWarning,
-                        stacklevel=2,
                     )
                 told = True
                 continue

@@ -1,9 +1,8 @@
 """Dense linear algebra in float64."""
 
-import warnings
 from collections.abc import Callable
 
-from lmgp.errors import NumericalError, NumericalWarning
+from lmgp.errors import NumericalError, NumericalWarning, warn
 from lmgp.utils.lazy import Tensor, torch
 
 # What is added to the diagonal of a matrix that is not positive definite in float64: powers of ten of its mean, tried
@@ -55,11 +54,10 @@ def cholesky(matrix: Tensor, noise_variance: float | None = None, diagonal_share
         if info == 0:
             if noise_variance is not None:
                 _check_correction(jitter, noise_variance, diagonal_share or noise_variance)
-            warnings.warn(
+            warn(
                 f"The matrix was not positive definite in float64; {jitter:.1e} was added to its diagonal "
                 f"(1e{exponent} of its mean). A larger noise variance avoids this.",
                 NumericalWarning,
-                stacklevel=2,
             )
             return factor
     raise NumericalError(

@@ -151,9 +151,9 @@ def test_gaps_are_marked_where_that_is_likelier(share: float, n_columns: int, ma
     X, y = gappy(share, n_columns)
     model = GPRegressor(missing="impute", **LEARNED).fit(X, y)
     assert ("and marked" in str(model.columns_)) is marked
-    columns = Columns.of(X, Reading(missing="impute"), 1)
+    columns = Columns.of(X, Reading(missing="impute"))
     assert columns is not None
-    values = columns.checked(X, np.asarray, 1)
+    values = columns.checked(X, np.asarray)
     likelihoods = [
         learn_rows(
             Rows(one.coordinates(values), (y - y.mean()) / y.std()),

@@ -41,7 +41,7 @@ def test_more_than_half_of_the_sum_of_squares_is_most(value: float) -> None:
     most = squares[17] > 0.5 * squares.sum()
     with warnings.catch_warnings(record=True) as record:
         warnings.simplefilter("always")
-        warn_of_outlying_rows(column[:, None], None, [0], 1)
+        warn_of_outlying_rows(column[:, None], None, [0])
     assert [str(one.message).startswith("Row 17 has") for one in record] == [True] * int(most)
 
 
@@ -58,7 +58,7 @@ OTHERS = {
 def test_other_columns_are_left_alone(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warn_of_outlying_rows(OTHERS[name], None, range(OTHERS[name].shape[1]), 1)
+        warn_of_outlying_rows(OTHERS[name], None, range(OTHERS[name].shape[1]))
 
 
 def test_a_given_kernel_needs_no_standard_deviation() -> None:
