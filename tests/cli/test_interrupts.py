@@ -20,7 +20,7 @@ with prompt_interrupts(), whole_file("model.lmgp") as stream:
     print("working", flush=True)
     WORK
 """
-COMPILED, INTERPRETED = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)", "threading.Event().wait(60)"
+COMPILED, INTERPRETED = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**8)", "threading.Event().wait(60)"
 
 
 @pytest.mark.parametrize("work", [COMPILED, INTERPRETED])
