@@ -61,7 +61,7 @@ TRIANGULAR = 3.0
 # A number that is a column of a map, or an entry of a covariance, is made, copied and read by this number of passes.
 PASSES = 16.0
 # A model is made by this number of calls; so are the predictions of a cell.
-CALLS_OF_MODEL, CALLS_OF_CELL = 20.0, 4.0
+CALLS_OF_MODEL, CALLS_OF_CELL = 20.0, 12.0
 # Systems of nearest rows are solved in compiled loops, which take this share of what single operations do.
 COMPILED = 0.25
 # A k-d tree is searched by looking at this number of rows for each one that is found.
