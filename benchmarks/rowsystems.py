@@ -10,14 +10,18 @@ left out      Training rows, each from the nearest others, search included.
 likelihood    Terms, gradient and information of 4,000 positions with 30 and 64 neighbours before them, and terms alone;
               without the search, which many evaluations share.
 residual      Rows predicted, and left out, by the residual model with 500 landmarks, 30 neighbours.
+cells         Of two columns, where rows near each other share the rows around them: as many new rows as training rows,
+              and ten times as many, from 100 neighbours; means and variances, and means alone.
 
-    python benchmarks/rowsystems.py [--repeats 5] [--quick]
+    python benchmarks/rowsystems.py [--only rows cells] [--repeats 5] [--quick]
 
 Writes benchmarks/results/rowsystems.json: every run, and the environment.
 """
 
 import argparse
 from contextlib import contextmanager
+from functools import partial
+from itertools import product
 from statistics import median
 from time import process_time
 
@@ -35,11 +39,11 @@ from lmgp.posteriors.vecchia import VecchiaLikelihood
 N_COLUMNS, NOISE = 8, Noise(0.1)
 
 
-def problem(n):
+def problem(n, n_columns=N_COLUMNS):
     """Return training rows, new rows and a kernel."""
     rng = np.random.default_rng(0)
-    X, new = rng.uniform(size=(2, n, N_COLUMNS))
-    lengthscale = np.exp(0.6 * rng.normal(size=N_COLUMNS))
+    X, new = rng.uniform(size=(2, n, n_columns))
+    lengthscale = np.exp(0.6 * rng.normal(size=n_columns))
     kernel = MaternKernel(lengthscale, 1.0, 0.5) + MaternKernel(2.0 * lengthscale, 2.0, 2.5)
     y = np.sin(3.0 * X / lengthscale).sum(axis=1) + NOISE.variance**0.5 * rng.normal(size=n)
     return Rows(X, y - y.mean()), new, kernel
@@ -85,14 +89,9 @@ def measured(what, n, action, repeats, ways=("compiled", "torch")):
     return results
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="few rows, to see that it works; keeps nothing")
-    args = parser.parse_args()
-    torch.set_num_threads(2)
-    rows, new, kernel = problem(2_000 if args.quick else 20_000)
-    repeats, results = 1 if args.quick else args.repeats, []
+def of_rows(n, repeats):
+    rows, new, kernel = problem(n)
+    results = []
     for k in (30, 64, 256):
         some = new[: len(new) // (10 if k > 100 else 1)]
         index = np.random.default_rng(1).permutation(len(rows))[: len(some)]
@@ -119,8 +118,34 @@ def main():
     residual._mapped  # noqa: B018 - not a part of predictions
     results += measured("residual, predictions", len(index), lambda: residual.predict(new[:4_000]), repeats, ("torch",))
     results += measured("residual, left out", len(index), lambda: residual.leave_one_out(index), repeats, ("torch",))
+    return results
+
+
+def of_cells(n, repeats):
+    rows, new, kernel = problem(n, 2)
+    posterior, results = NearestPosterior(kernel, rows, NOISE, 100), []
+    many = np.random.default_rng(1).uniform(size=(10 * n, 2))
+    for new_rows, variance in product((new, many), (True, False)):
+        what = f"cells, {len(new_rows) // n} new for each row, {'means and variances' if variance else 'means'}"
+        action = partial(posterior.predict, new_rows, variance)
+        results += measured(what, len(new_rows), action, repeats)
+    return results
+
+
+PARTS = {"rows": of_rows, "cells": of_cells}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="few rows, to see that it works; keeps nothing")
+    args = parser.parse_args()
+    torch.set_num_threads(2)
+    n, repeats = (2_000, 1) if args.quick else (20_000, args.repeats)
+    results = {part: PARTS[part](n, repeats) for part in args.only}
     if not args.quick:
-        write("rowsystems", {"rows": results})
+        write("rowsystems", results)
 
 
 if __name__ == "__main__":

@@ -149,11 +149,12 @@ class Cells:
             keys = ((position + 2**halving).astype(np.int64) << (halving + 2) * np.arange(len(low))).sum(axis=1)
             order = np.argsort(keys, kind="stable")
             starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
-            corner = low + size * position[order[starts]]
+            position = position[order[starts]]
+            corner = low + size * position
             distance = self._distance(corner + 0.5 * size)
             small = size <= SIDE * distance
             parts = np.split(left[order], starts[1:])
-            for at, reach in zip(np.flatnonzero(small), self._reach(corner[small], size), strict=True):
+            for at, reach in zip(np.flatnonzero(small), self._reach(position[small], size), strict=True):
                 n_expected = self._k * (size / distance[at]) ** len(low) / _ball(len(low))
                 cells.append(Cell(corner[at], corner[at] + size, reach, n_expected, parts[at]))
             left = np.concatenate([left[:0], *(parts[at] for at in np.flatnonzero(~small))])
@@ -197,9 +198,10 @@ class Cells:
         distances, _ = self._tree.query(points, k=[self._k], workers=torch.get_num_threads())
         return np.asarray(distances)[:, 0]
 
-    def _reach(self, corner: Floats, size: float) -> Floats:
+    def _reach(self, position: Floats, size: float) -> Floats:
         """Return the distance that covers the nearest rows of all points of cells, but for few."""
-        offsets = size * np.array(list(product((0.0, 1.0), repeat=corner.shape[1])))
-        corners = (corner[:, None, :] + offsets).reshape(-1, corner.shape[1])
+        sides = np.array(list(product((0.0, 1.0), repeat=position.shape[1])))
+        corners, own = np.unique((position[:, None] + sides).reshape(-1, len(sides[0])), axis=0, return_inverse=True)
         # Widened, so that rounding leaves out no row at this distance.
-        return (1.0 + 1e-9) * self._distance(corners).reshape(len(corner), len(offsets)).max(axis=1, initial=0.0)
+        distance = (1.0 + 1e-9) * self._distance(self._tree.mins + size * corners)
+        return distance[own.reshape(-1, len(sides))].max(axis=1, initial=0.0)

@@ -61,7 +61,7 @@ TRIANGULAR = 3.0
 # A number that is a column of a map, or an entry of a covariance, is made, copied and read by this number of passes.
 PASSES = 16.0
 # A model is made by this number of calls; so are the predictions of a cell.
-CALLS_OF_MODEL, CALLS_OF_CELL = 20.0, 4.0
+CALLS_OF_MODEL, CALLS_OF_CELL = 20.0, 12.0
 # Systems of nearest rows are solved in compiled loops, which take this share of what single operations do.
 COMPILED = 0.25
 # A k-d tree is searched by looking at this number of rows for each one that is found.
@@ -100,16 +100,16 @@ def of_exact(n: int, d: int, n_predict: int, kernel: Kernel) -> Cost:
 def of_nearest(n_neighbours: int, n: int, d: int, n_predict: int, kernel: Kernel, share: bool = True) -> Cost:
     """Count predictions from the nearest rows of each; of shared ones, where that pays.
 
-    A cell is factorised for all points in it. They are as many as training rows, where as many are predicted.
+    A cell is factorised for all points in it.
     """
     k = n_neighbours
     if not (share and sharing_pays(d, k)):
         search = Cost(bytes=8.0 * d * LOOKED_AT * k)
         return n_predict * (search + COMPILED * (_entries(k**2, d, kernel) + _factor(k) + _solve(k)))
-    points = max(1.0, points_per_cell(d, k) * min(1.0, n_predict / n))
+    n_cells = n_predict / max(1.0, points_per_cell(d, k) * n_predict / n)
     around = rows_per_cell(d, k)
-    cell = _entries(around**2, d, kernel) + _factor(around) + Cost(calls=CALLS_OF_CELL)
-    return n_predict * (1.0 / points * cell + _entries(around, d, kernel) + _solve(around))
+    cell = COMPILED * _entries(around**2, d, kernel) + _factor(around) + Cost(calls=CALLS_OF_CELL)
+    return n_cells * cell + n_predict * (COMPILED * _entries(around, d, kernel) + _solve(around))
 
 
 def of_map(

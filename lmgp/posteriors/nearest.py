@@ -111,7 +111,7 @@ class NearestPosterior(Posterior):
         """Predict training rows from the rows nearest to each without itself: each has its own."""
         index = np.arange(self.n_rows) if index is None else index
         means, variances = np.empty((len(index), self._rows.n_targets)), self.prior_variance(self._rows.X[index])
-        of_rows = self._alone()
+        of_rows = self._predictor()
 
         def solve(part: slice) -> None:
             near = others(self._tree, index[part], self.n_neighbors)
@@ -136,13 +136,12 @@ class NearestPosterior(Posterior):
             return means, variances, surprises
         points = tree_points(self.kernel, X)
         prior = self.kernel.evaluate_diagonal(X) if variance else np.zeros(len(X))
-        of_rows = self._alone(variance)
+        of_rows = self._predictor(variance)
         cells, alone = ([], np.arange(len(X))) if self._cells is None else self._cells.group(points)
 
         def solve(sets: Indices, members: Indices) -> None:
             """Predict `members` from one set of rows, shape (n,), or each from its own, shape (n_members, n)."""
-            found = of_rows(sets, X[members]) if sets.ndim > 1 else self._of_rows(sets, X[members], variance)
-            means[members], reduction, surprises[members] = found
+            means[members], reduction, surprises[members] = of_rows(sets, X[members])
             variances[members] = np.maximum(prior[members] - reduction, 0.0)
 
         def solve_cell(cell: Cell) -> Indices:
@@ -173,20 +172,21 @@ class NearestPosterior(Posterior):
         for part in chunks(n, self.n_neighbors**2, ACCELERATOR_BYTES):
             solve(part)
 
-    def _alone(self, variance: bool = True) -> Callable[[Indices, Floats], tuple[Floats, Floats, Floats]]:
-        """Return a function that predicts tests, each from rows of its own, as `_of_rows`."""
+    def _predictor(self, variance: bool = True) -> Callable[[Indices, Floats], tuple[Floats, Floats, Floats]]:
+        """Return a function that predicts tests as `_of_rows`, where it pays by compiled loops."""
         from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
 
-        systems = None
+        systems, by_torch = None, partial(self._of_rows, variance=variance)
         if not self._arithmetic.accelerated and self.n_neighbors <= MOST:
             systems = RowSystems.of(self.kernel, None, self._rows.X, self._rows.Y, self._noise_of_rows.numpy())
-        if systems is None:
-            return partial(self._of_rows, variance=variance)
 
         def predict(near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats]:
-            *found, solved = systems.predict(near, tests)
+            if systems is None or near.shape[-1] > MOST:
+                return by_torch(near, tests)
+            *found, solved = systems.predict(near, tests, variance)
             if not solved.all():  # which torch corrects, or refuses
-                for into, corrected in zip(found, self._of_rows(near[~solved], tests[~solved]), strict=True):
+                some = near if near.ndim == 1 else near[~solved]
+                for into, corrected in zip(found, by_torch(some, tests[~solved]), strict=True):
                     into[~solved] = corrected
             return found[0], found[1], found[2]
 

@@ -41,9 +41,9 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 exact, summed = (njit(**OPTIONS, fastmath=flags) for flags in ({"contract"}, {"contract", "reassoc", "nsz"}))
 
 real = types.float64
-vector, matrix, indices, many_indices = (
+vector, matrix, matrices, indices, many_indices = (
     types.Array(kind, n_axes, "C", readonly=True)
-    for kind, n_axes in ((real, 1), (real, 2), (types.intp, 1), (types.intp, 2))
+    for kind, n_axes in ((real, 1), (real, 2), (real, 3), (types.intp, 1), (types.intp, 2))
 )
 KERNEL = (indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
@@ -187,11 +187,11 @@ def _dot(left, right):
 
 
 @exact
-def _covariances(kernel, points, n, difference, squares, values):
-    """Write r² and the values of each part of the kernel, of all pairs of n points."""
+def _covariances(kernel, points, m, n, difference, squares, values):
+    """Write r² and the values of each part of the kernel, of the first m of n points with all that are later."""
     profiles, _, _, groups, ratios, variances, alphas = kernel
     first, start = 0, 0
-    while first < n:
+    while first < m:
         last, pairs = _tile(first, n)
         of_tile = difference[:pairs]
         squares[:, start : start + pairs] = 0.0
@@ -235,56 +235,37 @@ def _factorise(system, m, width):
 
 
 @exact
-def _room(kernel, n_columns, m, t):
-    n_parts, pairs = len(kernel[0]), m * (m + 1) // 2
-    system, points, difference = np.zeros((m + 1, m + 1 + t)), np.empty((n_columns, m + 1)), np.empty(PAIRS + m)
+def _room(kernel, n_columns, m, n_tests, t):
+    n, n_parts = m + n_tests, len(kernel[0])
+    system, points, difference = np.zeros((m + 1, n + t)), np.empty((n_columns, n)), np.empty(PAIRS + n)
+    pairs = m * (m - 1) // 2 + m * n_tests + PAIRS  # the last tile may have some pairs of tests
     return system, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
 
 
 @exact
-def _solve(kernel, scale, rows, near, test, room):
-    """Solve the system of the m rows near to a test: U, U⁻ᵀk and U⁻ᵀy beside each other; say whether it can be."""
+def _solve(kernel, scale, rows, near, tests, room, solved):
+    """Solve the system of the m rows near to tests: U, U⁻ᵀy and U⁻ᵀk beside each other; say whether it can be.
+
+    Only the first of the tests are `solved`, and k is left of the others.
+    """
     X, Y, noise, factor = rows
     system, points, difference, squares, values = room
-    m, prior, start = len(near), kernel[5].sum(), 0
+    m, t, prior, start = len(near), Y.shape[1], kernel[5].sum(), 0
+    n = m + len(tests)
     for column in range(len(points)):
         for i in range(m):
             points[column, i] = X[near[i], column] * scale[column]
-        points[column, m] = test[column] * scale[column]
-    _covariances(kernel, points, m + 1, difference, squares, values)
+        for j in range(len(tests)):
+            points[column, m + j] = tests[j, column] * scale[column]
+    _covariances(kernel, points, m, n, difference, squares, values)
     for i in range(m):
-        after = system[i, i + 1 : m + 1]
-        after[:] = 0.0
+        row = system[i]
+        row[i], row[i + 1 : m], row[m : m + t], row[m + t :] = prior + factor * noise[near[i]], 0.0, Y[near[i]], 0.0
         for part in range(len(values)):
-            _add(1.0, values[part, start : start + m - i], after)
-        system[i, i] = prior + factor * noise[near[i]]
-        system[i, m + 1 : m + 1 + Y.shape[1]] = Y[near[i]]
-        start += m - i
-    return _factorise(system, m, m + 1 + Y.shape[1])
-
-
-@kept(*KERNEL, vector, *ROWS, many_indices, matrix, real[:, ::1], real[::1], real[:, ::1], types.boolean[::1])
-def _predictions(
-    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, means,
-    reductions, surprises, solved,
-):  # fmt: skip
-    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
-    room = _room(kernel, X.shape[1], near.shape[1], t)
-    system = room[0]
-    for number in range(len(near)):
-        there = near[number][near[number] >= 0]
-        m = len(there)
-        solved[number] = _solve(kernel, scale, rows, there, tests[number], room)
-        reduction = 0.0
-        for i in range(m):
-            reduction += system[i, m] ** 2
-        reductions[number] = reduction
-        for target in range(t):
-            mean = square = 0.0
-            for i in range(m):
-                mean += system[i, m] * system[i, m + 1 + target]
-                square += system[i, m + 1 + target] ** 2
-            means[number, target], surprises[number, target] = mean, square / max(m, 1)
+            _add(1.0, values[part, start : start + m - i - 1], row[i + 1 : m])
+            _add(1.0, values[part, start + m - i - 1 : start + n - i - 1], row[m + t : n + t])
+        start += n - i - 1
+    return _factorise(system, m, m + t + solved)
 
 
 @exact
@@ -294,21 +275,51 @@ def _back(system, m, x):
         x[i] = (x[i] - _dot(system[i, i + 1 : m], x[i + 1 : m])) / system[i, i]
 
 
+@kept(
+    *KERNEL, vector, *ROWS, many_indices, matrices, types.boolean, real[:, :, ::1], real[:, ::1], real[:, ::1],
+    types.boolean[::1],
+)  # fmt: skip
+def _predictions(
+    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, variance,
+    means, reductions, surprises, solved,
+):  # fmt: skip
+    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    n_tests = tests.shape[1]
+    room = _room(kernel, X.shape[1], near.shape[1], n_tests, t)
+    system = room[0]
+    means[:], reductions[:] = 0.0, 0.0
+    for number in range(len(near)):
+        there = near[number][near[number] >= 0]
+        m = len(there)
+        solved[number] = _solve(kernel, scale, rows, there, tests[number], room, n_tests if variance else 0)
+        for target in range(t):
+            weights = system[:m, m + target].copy()
+            surprises[number, target] = _dot(weights, weights) / max(m, 1)
+            if not variance:
+                _back(system, m, weights)
+            for i in range(m):
+                _add(weights[i], system[i, m + t : m + t + n_tests], means[number, target])
+        if variance:
+            for i in range(m):
+                for j in range(n_tests):
+                    reductions[number, j] += system[i, m + t + j] ** 2
+
+
 @kept(*KERNEL, vector, *ROWS, many_indices, indices, real[:, ::1], real[::1])
 def _weights(
     profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, own, weights,
     of_variance,
 ):  # fmt: skip
-    kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
-    room = _room(kernel, X.shape[1], near.shape[1], Y.shape[1])
+    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
+    room = _room(kernel, X.shape[1], near.shape[1], 1, t)
     system = room[0]
     for number in range(len(near)):
         present, row = near[number] >= 0, own[number]
         there, variance = near[number][present], variances.sum() + factor * noise[row]
         m = len(there)
         weights[number] = 0.0
-        if _solve(kernel, scale, rows, there, X[row], room):
-            of_there = system[:m, m].copy()
+        if _solve(kernel, scale, rows, there, X[row : row + 1], room, 1):
+            of_there = system[:m, m + t].copy()
             variance -= _dot(of_there, of_there)
             _back(system, m, of_there)
             weights[number][present] = of_there
@@ -367,7 +378,7 @@ def _conditionals(
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
-    room = _room(kernel, X.shape[1], m, t)
+    room = _room(kernel, X.shape[1], m, 1, t)
     system, by_noise = room[0], len(score) - 2
     directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
     pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
@@ -375,13 +386,13 @@ def _conditionals(
     for number in range(len(near)):
         there, row, share = near[number][near[number] >= 0], own[number], shares[number]
         m = len(there)
-        solved = _solve(kernel, scale, rows, there, X[row], room)
+        solved = _solve(kernel, scale, rows, there, X[row : row + 1], room, 1)
         directions[:, m] = 0.0
         directions[0, m] = 1.0
         variance = variances.sum() + factor * noise[row]
         for i in range(m):
-            directions[0, i] = -system[i, m]
-            variance -= system[i, m] ** 2
+            directions[0, i] = -system[i, m + t]
+            variance -= system[i, m + t] ** 2
         if not (solved and variance > 0.0):
             variance = np.nan
         of_variance[number] = variance
@@ -389,15 +400,15 @@ def _conditionals(
         for target in range(t):
             residual = Y[row, target]
             for i in range(m):
-                residual -= system[i, m] * system[i, m + 1 + target]
+                residual -= system[i, m + t] * system[i, m + target]
             pulls[target], squared[number, target] = residual / variance, residual**2 / variance
             excess += residual**2 / variance - 1.0
         directions[1:, :m] = 0.0
         for target in range(t):
             for i in range(m):
-                directions[1, i] += signs[number, target] * system[i, m + 1 + target]
+                directions[1, i] += signs[number, target] * system[i, m + target]
                 if t > 1:
-                    directions[2, i] += pulls[target] * system[i, m + 1 + target]
+                    directions[2, i] += pulls[target] * system[i, m + target]
         for a in range(n_directions):
             _back(system, m, directions[a, :m])
         found[:] = 0.0
@@ -540,29 +551,39 @@ class RowSystems:
         rows = (_ordered(X, columns), np.ascontiguousarray(Y), noise, factor)
         return cls(arrays, columns, 1.0 / least[columns], rows, n_free)
 
-    def predict(self, near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
-        """Predict each test from the rows near to it.
+    def predict(
+        self, near: Indices, tests: Floats, variance: bool = True
+    ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
+        """Predict tests from the same rows, or each from the rows near to it.
 
         Parameters
         ----------
-        near : ndarray of int of shape (n, m)
+        near : ndarray of int of shape (m,) or (n, m)
             −1 where there is no row.
         tests : ndarray of shape (n, d)
+        variance : bool, default=True
+            Whether to compute the reductions: of tests that share their rows, most of the work.
 
         Returns
         -------
         means : ndarray of shape (n, t)
         reductions : ndarray of shape (n,)
-            By how much the rows reduce the variance.
+            By how much the rows reduce the variance; 0 where they are not asked for.
         surprises : ndarray of shape (n, t)
-            yᵀC⁻¹y of them, over their number.
+            yᵀC⁻¹y of the rows, over their number.
         solved : ndarray of bool of shape (n,)
             Whether float64 allows a Cholesky factorisation; without, there is no prediction.
         """
-        n, t = len(near), self.rows[1].shape[1]
-        found = np.empty((n, t)), np.empty(n), np.empty((n, t)), np.empty(n, dtype=bool)
-        _predictions(*self.kernel, self.scale, *self.rows, near, _ordered(tests, self.columns), *found)
-        return found
+        sets, ordered, t = np.atleast_2d(near), _ordered(tests, self.columns), self.rows[1].shape[1]
+        ordered = ordered[None] if near.ndim == 1 else ordered[:, None]
+        n, each = ordered.shape[:2]
+        means, reductions, surprises = np.empty((n, t, each)), np.empty((n, each)), np.empty((n, t))
+        solved = np.empty(n, dtype=bool)
+        _predictions(
+            *self.kernel, self.scale, *self.rows, sets, ordered, variance, means, reductions, surprises, solved
+        )
+        of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
+        return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
 
     def weights(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
         """Weigh the rows near to each row in its mean given them.

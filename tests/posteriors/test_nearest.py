@@ -9,6 +9,7 @@ import lmgp.posteriors.nearest as nearest
 from lmgp import GaussianKernel, LinearKernel, MaternKernel
 from lmgp.data import Noise
 from lmgp.errors import InputError, MemoryLimitError, NumericalError
+from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.neighbours.cells import Cells
 from lmgp.posteriors.base import Posterior
@@ -61,6 +62,9 @@ def of_rows_around(kernel, formula, rows, noise: np.ndarray, T: np.ndarray, k: i
     return expected
 
 
+ROUGH = MaternKernel(4.0, smoothness=0.5)
+
+
 def wide(n: int = 600, n_new: int = 120):
     return draw(n, high=(28.0, 17.0), n_new=n_new)
 
@@ -100,6 +104,27 @@ class TestRowsThatShareACell:
         for row in range(0, len(T), 40):
             alone = np.array(of_one(posterior, T[row : row + 1]))[:, 0]
             np.testing.assert_allclose(alone, expected[:, row], rtol=1e-10, atol=1e-12)
+
+    @pytest.mark.parametrize("kernel", [ROUGH, ROUGH + MaternKernel(4.0, smoothness=2.5)], ids=["alone", "in a sum"])
+    def test_have_no_seams(self, kernel: Kernel) -> None:
+        """The steps of a map at the borders of cells are those of the exact process, and as large as elsewhere."""
+        X, y, _ = wide(2000)
+        across, up = np.linspace(9.0, 27.0, 241), np.linspace(-2.0, 16.0, 21)
+        T, rows = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2), centred(X, y)
+        points, number = kernel.points(T), np.empty(len(T))
+        cells, alone = Cells(KDTree(kernel.points(X)), 100).group(points)
+        assert not len(alone)
+        for i, cell in enumerate(cells):
+            number[cell.members] = i
+        border = np.diff(number.reshape(21, 241), axis=1) != 0.0
+        assert 0.02 < border.mean() < 0.2
+        found = NearestPosterior(kernel, rows, Noise(0.05), 100).predict(T)
+        exact = ExactPosterior(kernel, rows, Noise(0.05)).predict(T)
+        for of_map, expected in ((found[0], exact[0]), (np.sqrt(found[1]), np.sqrt(exact[1]))):
+            steps, right = (np.diff(values.reshape(21, 241), axis=1) for values in (of_map, expected))
+            at_borders, within = (np.sqrt(np.mean(np.square(steps[at]))) for at in (border, ~border))
+            assert at_borders < 1.1 * within
+            assert np.sqrt(np.mean(np.square(steps - right)[border])) < 0.02 * within
 
     def test_are_predicted_alike_by_any_number_of_threads(self) -> None:
         X, y, T = wide(2000, 300)

@@ -197,8 +197,8 @@ class TestPredictions:
         )
         expected = posterior.predict(X + 0.1)
 
-        def failing(systems: RowSystems, near: NDArray[np.intp], tests: Floats):
-            *found, solved = predict(systems, near, tests)
+        def failing(systems: RowSystems, near: NDArray[np.intp], tests: Floats, variance: bool):
+            *found, solved = predict(systems, near, tests, variance)
             for one in (*found, solved):
                 one[::3] = False
             return *found, solved
@@ -206,6 +206,37 @@ class TestPredictions:
         monkeypatch.setattr(RowSystems, "predict", failing)
         for one, plain in zip(posterior.predict(X + 0.1), expected, strict=True):
             np.testing.assert_allclose(one, plain, rtol=1e-9)
+
+    @pytest.mark.parametrize("variance", [True, False])
+    @pytest.mark.parametrize("n_near", [1, 8, 15, 50])
+    @pytest.mark.parametrize("name", ["matern12", "sum", "of_some_columns"])
+    def test_of_rows_that_tests_share(self, name: str, n_near: int, variance: bool) -> None:
+        """As where each of them has these rows to itself, and by dense algebra."""
+        X, Y = cube(60, 2)
+        kernel, noise, near, T = RADIAL[name], np.linspace(0.1, 0.4, 60), np.arange(n_near), X[:19] + 0.1
+        systems = RowSystems.of(kernel, None, X, Y, noise)
+        assert systems is not None
+        means, reductions, surprises, solved = systems.predict(near, T, variance)
+        covariance, cross = kernel(X[near]) + np.diag(noise[near]), kernel(X[near], T)
+        weights = np.linalg.solve(covariance, Y[near])
+        np.testing.assert_allclose(means, cross.T @ weights, rtol=0, atol=1e-12)
+        explained = np.sum(cross * np.linalg.solve(covariance, cross), axis=0)
+        np.testing.assert_allclose(reductions, explained if variance else 0.0, rtol=0, atol=1e-12)
+        of_rows = np.sum(Y[near] * weights, axis=0) / n_near
+        np.testing.assert_allclose(surprises, np.tile(of_rows, (19, 1)), rtol=1e-10)
+        assert solved.all()
+        each = systems.predict(np.tile(near, (19, 1)), T, variance)
+        np.testing.assert_allclose(each[0], means, rtol=0, atol=1e-12)
+
+    def test_of_no_tests_and_of_no_rows(self) -> None:
+        X, Y = cube(20, 2)
+        systems = RowSystems.of(RADIAL["sum"], None, X, Y, np.ones(20))
+        assert systems is not None
+        for near, n in ((np.arange(5), 0), (np.zeros((0, 5), dtype=np.intp), 0), (np.full((3, 5), -1), 3)):
+            means, reductions, _, solved = systems.predict(near, X[:n])
+            np.testing.assert_array_equal(means, np.zeros((n, 2)))
+            np.testing.assert_array_equal(reductions, np.zeros(n))
+            assert solved.tolist() == [True] * n
 
     def test_says_what_cannot_be_factorised(self) -> None:
         X, Y = cube(60)

@@ -63,10 +63,10 @@ class TestCounts:
         assert found.bytes == pytest.approx(8 * PASSES * (D**2 + (n + m) * D))
 
     def test_of_points_that_share_a_cell(self) -> None:
-        """Few points are each alone in a cell; of many, a cell serves as many as it has training rows."""
+        """Few points are each alone in a cell; of many, a cell serves the more, the denser they are."""
         n, k = 400, 128
         alone, some, all_, more = (costs.of_nearest(k, n, 2, m, KERNEL).calls for m in (2, n // 2, n, 4 * n))
-        cells = np.array([2.0, n / points_per_cell(2, k), n / points_per_cell(2, k), 4.0 * n / points_per_cell(2, k)])
+        cells = np.array([2.0, *[n / points_per_cell(2, k)] * 3])
         np.testing.assert_allclose([alone, some, all_, more], costs.CALLS_OF_CELL * cells)
         assert rows_per_cell(2, k) > k
         apart = costs.of_nearest(k, n, 2, n, KERNEL, share=False)
