@@ -418,9 +418,9 @@ class GPRegressor(StreamedGaussianProcess):
         model._fitted, model.n_features_in_ = fit, len(fit.column_scales)
         return model
 
-    def _error(self, X: Floats) -> Floats:
+    def _error(self, posterior: Posterior, X: Floats) -> Floats:
         try:
-            return super()._error(X)
+            return super()._error(posterior, X)
         except NoEstimateError:  # it states none: the mean of what was measured on the probes
             return np.full((len(X), len(self._fitted.scales)), self.selection_.chosen.kl)
 
