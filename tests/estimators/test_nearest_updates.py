@@ -15,6 +15,7 @@ import lmgp
 from lmgp import (
     ExactGPRegressor,
     FeaturizedGPRegressor,
+    GPRegressor,
     LocalizedGPRegressor,
     MaternKernel,
     NearestNeighborsGPRegressor,
@@ -244,3 +245,44 @@ def test_a_prediction_sees_a_model_before_an_update_or_after_it() -> None:
     nearest = [min(np.abs(one - state).max() for state in states) for one in found]
     assert max(nearest) < 1e-6
     assert {int(np.argmin([np.abs(one - state).max() for state in states])) for one in found} == {0, 1}
+
+
+class TestChosen:
+    """`GPRegressor`, where it chose nearest rows."""
+
+    def fitted(self, first: int = 500) -> tuple[Any, pd.DataFrame, np.ndarray]:
+        X, y, _ = rows(600)
+        frame = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "kind": np.where(X[:, 0] < 9.0, "low", "high")})
+        model = GPRegressor(methods=["nearest_rows"], n_predict=10**7, noise="normal", **GIVEN)
+        return model.fit(frame[:first], y[:first]), frame, y
+
+    def test_rows_come_and_go_as_the_columns_were_read(self, tmp_path: Path) -> None:
+        model, frame, y = self.fitted()
+        k = model.recipe_.n_neighbors
+        assert model.partial_fit(frame[500:], y[500:]).forget(frame[:10], y[:10]) is model
+        model.forget(keep=580)
+        seen = model._coordinates(model._read(frame))
+        expected = NearestNeighborsGPRegressor(k, **GIVEN).fit(seen[20:], y[20:])
+        np.testing.assert_allclose(both(model, frame), both(expected, seen), rtol=0, atol=1e-9)
+        model.save(tmp_path / "model")
+        loaded = lmgp.load(tmp_path / "model").partial_fit(frame[:20], y[:20])
+        np.testing.assert_allclose(
+            both(loaded, frame), both(model.partial_fit(frame[:20], y[:20]), frame), rtol=0, atol=1e-12
+        )
+
+    def test_the_model_in_it_takes_rows(self) -> None:
+        X, y, T = rows(600)
+        model = GPRegressor(methods=["nearest_rows"], n_predict=10**7, noise="normal", **GIVEN).fit(X[:500], y[:500])
+        before = both(model, T)
+        expected = NearestNeighborsGPRegressor(model.recipe_.n_neighbors, **GIVEN).fit(X, y)
+        np.testing.assert_allclose(both(model.model_.partial_fit(X[500:], y[500:]), T), both(expected, T), atol=1e-9)
+        np.testing.assert_array_equal(both(model, T), before)
+
+    def test_other_models_take_none(self) -> None:
+        X, y, _ = drawn()
+        model = GPRegressor(**GIVEN)
+        assert not hasattr(model, "partial_fit")
+        model.fit(X, y)
+        assert type(model.recipe_).__name__ == "Exact"
+        for name in ("partial_fit", "forget", "with_rows", "merge"):
+            assert not hasattr(model, name)
