@@ -98,7 +98,7 @@ def of_rows(n, repeats):
         posterior, points = NearestPosterior(kernel, rows, NOISE, k, share=False), kernel.in_lengthscales(some)
 
         def search(posterior=posterior, points=points, k=k):
-            posterior._tree.query(points, k=np.arange(1, k + 1), workers=2)
+            posterior._forest.parts[0].tree.query(points, k=np.arange(1, k + 1), workers=2)
 
         for what, action, *ways in (
             ("search", search, ("tree",)),

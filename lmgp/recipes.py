@@ -36,6 +36,7 @@ from lmgp.sums.cubes import CubeSums
 from lmgp.sums.gram import WeightSums
 from lmgp.sums.kept import RowSums
 from lmgp.sums.modes import ModeSums
+from lmgp.sums.nearest import NearestSums
 from lmgp.utils.arithmetic import USUAL, Arithmetic
 
 if TYPE_CHECKING:
@@ -273,12 +274,14 @@ class Local(AdditiveRecipe):
 
     def condition(  # noqa: D102
         self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
-    ) -> tuple[RowSums, Posterior]:
+    ) -> tuple[Sums, Posterior]:
         centred = rows.with_targets(rows.Y @ combination)
         targets = centred.with_targets(centred.Y[:, : centred.n_targets - n_trend])  # which say what is negligible
         plan = self._plan(kernel, Noise(noise_variance, self.approximation), targets, rng)
-        posterior = plan.posterior(centred) if isinstance(plan, LocalPlan) else plan(centred)
-        return RowSums.over(Noise(noise_variance), plan, rows), posterior
+        if isinstance(plan, NearestPlan):
+            sums = NearestSums.over(plan, rows)
+            return sums, sums.posterior(combination)
+        return RowSums.over(Noise(noise_variance), plan, rows), plan.posterior(centred)
 
     def _plan(self, kernel: Kernel, noise: Noise, rows: Rows, rng: Generator) -> LocalPlan | NearestPlan:
         mapped = self.features is not None or kernel.can("gaussian_components")
@@ -367,7 +370,7 @@ def checked_box(given: ArrayLike | None, n_inputs: int) -> tuple[Floats, Floats]
 
 
 @dataclass(frozen=True)
-class Nearest(Recipe):
+class Nearest(AdditiveRecipe):
     """The nearest rows of each row, which rows near each other share where that pays, unless `share` is False."""
 
     n_neighbors: int = NEIGHBORS
@@ -380,11 +383,25 @@ class Nearest(Recipe):
 
     by_distances = "NearestNeighborsGPRegressor"
 
-    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> NearestPosterior:  # noqa: D102
-        noise = Noise(noise_variance)
-        return NearestPosterior(
-            kernel, rows, noise, self.n_neighbors, self.max_memory_gib, share=self.share, device=self.device
+    def needs_sample(self, kernel: Kernel) -> bool:
+        """Say whether a pass is needed before rows are kept: none is."""
+        return False
+
+    def _over(self, kernel: Kernel, noise_variance: float, rows: Rows) -> NearestSums:
+        plan = NearestPlan(
+            kernel, Noise(noise_variance), self.n_neighbors, self.max_memory_gib, self.share, self.device
         )
+        return NearestSums.over(plan, rows)
+
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+        assert sample.rows is not None  # a model is made of some rows
+        return self._over(kernel, noise_variance, sample.rows.take(slice(0)))
+
+    def condition(  # noqa: D102
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[NearestSums, NearestPosterior]:
+        sums = self._over(kernel, noise_variance, rows)
+        return sums, sums.posterior(combination)
 
 
 @dataclass(frozen=True)

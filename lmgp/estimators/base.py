@@ -190,8 +190,9 @@ class Fit:
         return self.with_sums(self.known_sums.added(self.checked(rows)))
 
     def with_sums(self, sums: Sums) -> Self:
-        """Return the state of other sums, to be solved when it is needed."""
-        return replace(self, sums=sums, posterior=None, before=self.posterior or self.before)
+        """Return the state of other sums: to be solved when it is needed, or solved as this one is if that is quick."""
+        fit = replace(self, sums=sums, posterior=None, before=self.posterior or self.before)
+        return fit.of_sums() if sums.are_quick and self.posterior is not None and sums.n_rows else fit
 
     def summing(self) -> Self:
         """Return what it takes to sum rows elsewhere.
@@ -284,8 +285,11 @@ class Fit:
         sums, t = self.known_sums.settled, self.level.shape[1]
         summary, totals = sums.summary, sums.targets
         assert summary is not None  # of some rows
-        change, level = np.zeros_like(self.origin), self.origin
-        if self.trend.estimated:
+        change = np.zeros_like(self.origin)
+        kept = self.before if sums.are_quick and isinstance(self.before, Trended) else None
+        if kept is not None:
+            change = self.level - self.origin
+        elif self.trend.estimated:
             products = totals.products
             change = np.asarray(np.linalg.lstsq(products[t:, t:], products[t:, :t], rcond=None)[0])
         elif not self.centers_given:
@@ -296,14 +300,17 @@ class Fit:
         centers = level[0] if not self.trend.estimated else totals.means[:t] + totals.means[t:] @ self.origin
         centers = self.centers if self.centers_given else centers
         farthest = summary.farthest(np.zeros(t) if self.trend.estimated else change[0]) / self.scales
-        state = replace(self, sums=sums, centers=centers, farthest=farthest, column_scales=summary.deviations)
-        return state.conditioned(posterior, level)
+        state = replace(
+            self, sums=sums, centers=centers, farthest=farthest, column_scales=summary.deviations, before=None
+        )
+        return state.conditioned(posterior if kept is None else kept.around(posterior), level)
 
     def conditioned(
         self, posterior: Posterior, level: Floats, rows: Rows | None = None, gib: float | None = None
     ) -> Self:
         """Return the state with a posterior of z, or of [z | H] with a trend, which is estimated here."""
-        posterior = trended(posterior, self.trend, rows, gib)
+        if not isinstance(posterior, Trended):
+            posterior = trended(posterior, self.trend, rows, gib)
         if isinstance(posterior, Trended):
             level = level + self.scales * posterior.coefficients
         return replace(self, posterior=posterior, level=level)
@@ -449,10 +456,14 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             raise AttributeError(f"{type(self).__name__} has no {name}: it is not fitted.")
         return self._fitted.solved
 
+    def _solution(self, name: str = "model") -> tuple[Fit, Posterior]:
+        """Return the fitted state and its posterior: rows may come meanwhile in another thread."""
+        fit = self._state(name)
+        assert fit.posterior is not None  # of a solved state
+        return fit, fit.posterior
+
     def _posterior(self, name: str = "model") -> Posterior:
-        posterior = self._state(name).posterior
-        assert posterior is not None  # of a solved state
-        return posterior
+        return self._solution(name)[1]
 
     def _of_targets(self, values: Any) -> Any:
         """Return values of all targets, or the only one of a y of shape (n,)."""
@@ -520,7 +531,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     @property
     def trend_(self) -> TrendEstimate | tuple[TrendEstimate, ...] | None:
         """The estimated trend, in the units of X and y; None of a constant, and one each of several targets."""
-        fit, posterior = self._state("trend_"), self._posterior("trend_")
+        fit, posterior = self._solution("trend_")
         if not isinstance(posterior, Trended):
             return None
         covariance = posterior.coefficients_covariance
@@ -916,13 +927,13 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             options = {"return_std": return_std, "include_noise": include_noise, "return_error": return_error}
             lazy: Any = predicted_lazily(self, X, **options, return_cov=return_cov, batch_size=batch_size)
             return lazy
-        inputs, fit = self._read(X), self._state()
+        inputs, (fit, posterior) = self._read(X), self._solution()
         # Of a covariance, the diagonal has the variances.
         alone = return_std and not return_cov
-        means, variances, errors = self._in_batches(inputs, alone, return_error, batch_size, verbose)
+        means, variances, errors = self._in_batches(fit, posterior, inputs, alone, return_error, batch_size, verbose)
         result = [means]
         if return_cov:
-            covariance = self._posterior().covariance(self._coordinates(inputs))[..., None] * np.square(fit.scales)
+            covariance = posterior.covariance(self._coordinates(inputs))[..., None] * np.square(fit.scales)
             deviations = np.sqrt(np.einsum("iij->ij", covariance))
             if include_noise:
                 deviations = self._deviations(inputs, means, deviations)
@@ -945,10 +956,17 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         return fit.observed(self._coordinates(X), means, std) * factors
 
     def _in_batches(
-        self, X: Floats, variance: bool, error: bool, batch_size: int | None, verbose: bool
+        self,
+        fit: Fit,
+        posterior: Posterior,
+        X: Floats,
+        variance: bool,
+        error: bool,
+        batch_size: int | None,
+        verbose: bool,
     ) -> tuple[Floats, Floats | None, Floats | None]:
         """Return the means of y, and the variances of z and errors where they are asked for."""
-        fit, posterior, (n, t) = self._state(), self._posterior(), (len(X), len(self._fitted.scales))
+        n, t = len(X), len(fit.scales)
         size = rows_of_batch((n, X.shape[1] + t - 1), batch_size, verbose)
         means, process = np.empty((n, t)), np.empty((n, t))
         variances, errors = np.empty(n) if variance else None, np.empty((n, t)) if error else None
@@ -958,13 +976,13 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 rows = self._coordinates(X[part])
                 # First, so that a model without one says so before it predicts.
                 if errors is not None:
-                    errors[part] = self._error(rows)
+                    errors[part] = self._error(posterior, rows)
                 process[part], latent = posterior.predict(rows, variance)
                 means[part] = fit.means(rows, process[part])
                 if variances is not None and latent is not None:
                     variances[part] = latent
                 bar.update(len(rows))
-        self._warn_of_implausible(X, process)
+        self._warn_of_implausible(fit, posterior, X, process)
         return means, variances, errors
 
     def _predicted(
@@ -975,18 +993,17 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         noise_variances: ArrayLike | None = None,
     ) -> tuple[Rows, Floats, Floats, Floats]:
         """Predict rows whose y is known, see `Fit.without_each`."""
-        fit, (inputs, target) = self._state(), self._read_pair(X, y, reset=False)
+        (fit, posterior), (inputs, target) = self._solution(), self._read_pair(X, y, reset=False)
         rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances, least=1)
         fit.check_targets(rows)
-        return fit.in_units(fit.in_scale(rows), *self._posterior().distribution(rows.X))
+        return fit.in_units(fit.in_scale(rows), *posterior.distribution(rows.X))
 
-    def _error(self, X: Floats) -> Floats:
+    def _error(self, posterior: Posterior, X: Floats) -> Floats:
         """Return the stated divergence from the exact process of each row and target, shape (m, t)."""
-        return self._posterior().error(X)
+        return posterior.error(X)
 
-    def _warn_of_implausible(self, X: Floats, process: Floats) -> None:
+    def _warn_of_implausible(self, fit: Fit, posterior: Posterior, X: Floats, process: Floats) -> None:
         """Warn of means of z that contradict the model."""
-        fit, posterior = self._state(), self._posterior()
         for j, means in enumerate(process.T):
             (far,) = np.nonzero(np.abs(means) > TARGET_RANGES * fit.farthest[j])
             if not len(far):
@@ -1047,8 +1064,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """Return the distributions of rows, and the normal ones that the process alone predicts."""
         check_is_fitted(self)
         refuse_what_is_no_table(X, "X")  # as dask collections are, of which means and intervals alone are lazy
-        inputs, fit = self._read(X), self._state()
-        means, variances, _ = self._in_batches(inputs, True, False, batch_size, verbose)
+        inputs, (fit, posterior) = self._read(X), self._solution()
+        means, variances, _ = self._in_batches(fit, posterior, inputs, True, False, batch_size, verbose)
         assert variances is not None  # they were asked for
         std = np.sqrt(variances + (fit.noise_variance if include_noise else 0.0))[:, None] * fit.scales
         scales, degrees = std, np.full(len(fit.scales), np.inf)
@@ -1229,7 +1246,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         check_draws(n_samples)
         rows, rng = self._coordinates(self._read(X)), generator(random_state)
-        fit, posterior = self._state(), self._posterior()
+        fit, posterior = self._solution()
         shaped = include_noise and bool(fit.noises)  # whose marginals are others than those of normal draws
         process, variances = posterior.predict(rows, shaped)
         means = fit.means(rows, process)
@@ -1309,7 +1326,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             fitted to chunks. If `theta` has another length, or the features or blocks are made for one kernel.
         """
         check_is_fitted(self)
-        fit, posterior = self._state(), self._posterior()
+        fit, posterior = self._solution()
         given = () if theta is None else hyperparameters_at(fit.kernel, fit.noise_variance, theta)
         densities = posterior.log_density(*given)
         n = 0.0 if np.all(fit.scales == 1.0) else posterior.n_observations

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 
 from lmgp.columns.adapted import adapted
 from lmgp.columns.table import Columns, Missing, Reading, Rotate
-from lmgp.data import Floats, Rows, column_scales, generator, refuse_other_columns
+from lmgp.data import Floats, Rows, check_rows, column_scales, generator, refuse_other_columns
 from lmgp.distributions.noise import NoiseName
 from lmgp.errors import InputError, NoEstimateError, ToleranceWarning, warn
 from lmgp.estimators.base import Detrended, Fit, GaussianProcess, TrendColumns, untrended
@@ -24,8 +25,9 @@ from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
 from lmgp.estimators.spectral import SpectralGPRegressor
-from lmgp.estimators.streamed import StreamedGaussianProcess
+from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.estimators.targets import warn_of_targets
+from lmgp.io.sources import Chunk
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.sphere import Metric
 from lmgp.learning.engine import Average, Settings, Wanted
@@ -56,8 +58,13 @@ SHELLS: dict[type[Recipe], type[GaussianProcess]] = {
 }
 
 
+def _takes_rows(model: Any) -> bool:
+    """Say whether rows are added to a model, and taken out: what was chosen for it keeps rows or sums over them."""
+    return "_fitted" in vars(model) and model._fitted.sums is not None
+
+
 @dataclass(eq=False, repr=False)
-class GPRegressor(StreamedGaussianProcess):
+class GPRegressor(AdditiveGaussianProcess):
     """A Gaussian process that chooses its approximation by measurement: the one to reach for.
 
     It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
@@ -166,6 +173,9 @@ class GPRegressor(StreamedGaussianProcess):
     cheapest whose divergence is at most 1.1 times as large; where `tolerance`, `max_features` or `methods` was given, a
     `ToleranceWarning` says so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
+    Where nearest rows were chosen, or sums over chunks, the model has the methods `partial_fit`, `forget`, `with_rows`
+    and `merge` of `NearestNeighborsGPRegressor`.
+
     Of chunks and dask collections, all this is done with a random sample of up to 20,000 rows, for as many rows as
     there are, and with those models alone that are sums over rows: the global solve and the maps. Divergences of maps
     are from the exact GP of the sample; beside that of all rows, they may be larger.
@@ -187,7 +197,7 @@ class GPRegressor(StreamedGaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StreamedGaussianProcess._parameter_constraints,
+        **AdditiveGaussianProcess._parameter_constraints,
         "tolerance": [Interval(Real, 0, None, closed="neither")],
         "max_features": [Interval(Integral, 2, None, closed="left")],
         "n_predict": [Interval(Integral, 1, None, closed="left"), None],
@@ -201,6 +211,16 @@ class GPRegressor(StreamedGaussianProcess):
     }
 
     selection_ = OfFit[Selection]()
+
+    partial_fit, forget, with_rows, merge = (
+        available_if(_takes_rows)(one)
+        for one in (
+            AdditiveGaussianProcess.partial_fit,
+            AdditiveGaussianProcess.forget,
+            AdditiveGaussianProcess.with_rows,
+            AdditiveGaussianProcess.merge,
+        )
+    )
 
     _chooses = True
     _maps_are_streams = False  # rows in memory have more models to choose from
@@ -285,6 +305,12 @@ class GPRegressor(StreamedGaussianProcess):
     def _read(self, X: ArrayLike) -> Floats:
         refuse_other_columns(self, self._table.table(X))
         return self._table.checked(X, super()._read)
+
+    def _rows_of(self, chunk: Chunk, least: int = 0) -> Rows:
+        if self._columns_read is None:
+            return super()._rows_of(chunk, least)
+        inputs, target = self._read_pair(chunk.X, chunk.y, reset=False)
+        return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 
     def _read_pair(self, X: ArrayLike, y: ArrayLike | None, reset: bool = True) -> tuple[Floats, Floats]:
         if reset:
@@ -388,8 +414,10 @@ class GPRegressor(StreamedGaussianProcess):
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
         if len(fit.average) > 1:
             posterior = averaged(fit.average, partial(self._part, fit, posterior, rows))
-            fit = replace(fit, noise_variance=posterior.noise.variance)
-        return _stating(replace(super()._finished(fit, posterior, rows), sums=None))
+            fit = replace(fit, noise_variance=posterior.noise.variance, sums=None)
+        # Sums that are quick share the rows of the posterior, and all others would double the memory.
+        sums = fit.sums if fit.sums is not None and fit.sums.are_quick else None
+        return _stating(replace(super()._finished(fit, posterior, rows), sums=sums))
 
     def _part(self, fit: Fit, heaviest: Posterior, rows: Rows, kernel: Kernel, noise_variance: float) -> Posterior:
         """Return the posterior of one kernel of an average, by a recipe of its own."""
@@ -418,9 +446,9 @@ class GPRegressor(StreamedGaussianProcess):
         model._fitted, model.n_features_in_ = fit, len(fit.column_scales)
         return model
 
-    def _error(self, X: Floats) -> Floats:
+    def _error(self, posterior: Posterior, X: Floats) -> Floats:
         try:
-            return super()._error(X)
+            return super()._error(posterior, X)
         except NoEstimateError:  # it states none: the mean of what was measured on the probes
             return np.full((len(X), len(self._fitted.scales)), self.selection_.chosen.kl)
 

@@ -6,14 +6,14 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from lmgp.estimators.base import GaussianProcess
+from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.kernels.base import Kernel
 from lmgp.recipes import Nearest
 from lmgp.utils.arithmetic import check_device
 
 
 @dataclass(eq=False, repr=False)
-class NearestNeighborsGPRegressor(GaussianProcess):
+class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
     """A Gaussian process that predicts each row from the training rows nearest to it.
 
     Made for rough kernels, such as `MaternKernel`, and for any number of training rows: fitting builds a search tree,
@@ -57,6 +57,9 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     A prediction depends on the training rows and its own row alone, not on the rows that are predicted beside it: see
     `lmgp.posteriors.nearest.NearestPosterior`.
 
+    An update by `partial_fit` or `forget` takes the time of its rows, not of all, and other threads may predict
+    meanwhile: see ``docs/nearest_rows.md``. A trend then stays as `fit` has estimated it.
+
     A row with a `sample_weight` of w takes one place among the nearest, and w copies of it take w: predictions are from
     fewer different rows then.
 
@@ -75,10 +78,12 @@ class NearestNeighborsGPRegressor(GaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GaussianProcess._parameter_constraints,
+        **AdditiveGaussianProcess._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "device": [str],
     }
+
+    _maps_are_streams = False  # rows in memory have one tree
 
     n_neighbors: int = 100
     _: KW_ONLY

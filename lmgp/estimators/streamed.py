@@ -2,6 +2,7 @@
 
 from copy import copy
 from dataclasses import replace
+from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Self
 
@@ -199,7 +200,8 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         """Add rows to the model, with its kernel, noise variance and map as they are.
 
         The first call is `fit`, which learns what is not given from these rows. The model of several calls is that of
-        one call with all rows after the first one, in any order.
+        one call with all rows after the first one, in any order. A prediction in another thread is that of the model
+        before or after; updates come from one thread.
 
         Parameters
         ----------
@@ -239,19 +241,24 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
 
     def forget(
         self,
-        X: ArrayLike,
-        y: ArrayLike,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         noise_variances: ArrayLike | None = None,
+        *,
+        keep: int | None = None,
     ) -> Self:
         """Take rows out of the model, with its kernel, noise variance and map as they are.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
-        y : array-like of shape (n,)
+        X : array-like of shape (n, d), optional
+        y : array-like of shape (n,), optional
         sample_weight, noise_variances : array-like of shape (n,), optional
             As when the rows were added.
+        keep : int, optional
+            In place of rows: of this number of rows that came last, all stay, and the older ones go. For models that
+            keep their rows. The rows of a fit came in their order, and those of `merge` after those of the model.
 
         Returns
         -------
@@ -261,8 +268,18 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         ------
         InputError
             If rows are not in the model: of a model that keeps its rows, always; of one that keeps sums, where no rows
-            have the sums that would be left. The model then is as it was.
+            have the sums that would be left. If `keep` is no positive number, is given beside rows, or the model has
+            sums in place of its rows. The model then is as it was.
         """
+        if keep is not None:
+            if X is not None or isinstance(keep, bool) or not isinstance(keep, Integral) or keep < 1:
+                raise InputError(
+                    f"forget takes rows, or keep, the positive number of rows that stay; got keep={keep!r}"
+                    f"{'' if X is None else ' and rows'}."
+                )
+            check_is_fitted(self)
+            self._fitted = self._fitted.with_sums(self._fitted.known_sums.settled.latest(int(keep)))
+            return self
         gone = self._sums_of(X, y, sample_weight, noise_variances)
         self._fitted = self._fitted.with_sums(self._fitted.known_sums - gone)
         return self

@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
 from lmgp.data import Floats, Indices
-from lmgp.utils.lazy import torch
+from lmgp.neighbours.forest import Forest
 
 # The side of a cell is at most this multiple of the distance from its centre to the k-th nearest row, and it is halved
 # at most this number of times: not for ever, where k rows are copies of each other.
@@ -19,6 +18,9 @@ SIDE, HALVINGS = 1.0, 24
 # Points of a cell share the rows around it where these are at most `MOST` times k, and where that takes at most `WORTH`
 # times the operations of each point by itself: operations on one larger matrix are faster.
 MOST, WORTH = 4.0, 1.5
+# Of up to this number of points, the distance to the k-th nearest row says how large their cells are at most: of more,
+# that takes longer than halving the space for all of them.
+FEW = 64
 # Of more columns than these, there are more rows around a cell for any k, and volumes of balls leave float64.
 MOST_COLUMNS = 3
 
@@ -113,17 +115,18 @@ class Cells:
 
     Parameters
     ----------
-    tree : KDTree
+    forest : Forest
         Of the rows.
     k : int
         At most the number of rows.
     """
 
-    def __init__(self, tree: KDTree, k: int) -> None:
-        self._tree, self._k = tree, k
-        self._side = float(np.max(tree.maxes - tree.mins)) or 1.0
+    def __init__(self, forest: Forest, k: int) -> None:
+        self._forest, self._k = forest, k
+        self._low, high = forest.box
+        self._side = float(np.max(high - self._low)) or 1.0
         # Column by column, a position within thrice the cube fits into 62 bits.
-        self._halvings = min(HALVINGS, 62 // tree.m - 2)
+        self._halvings = min(HALVINGS, 62 // len(high) - 2)
 
     def group(self, points: Floats) -> tuple[list[Cell], Indices]:
         """Find the cells of points.
@@ -138,10 +141,10 @@ class Cells:
         others : ndarray of int
             Points without one: far from all rows, or among copies of one row.
         """
-        low, side, cells = self._tree.mins, self._side, []
+        low, side, cells = self._low, self._side, []
         near = np.all((points >= low - side) & (points < low + 2.0 * side), axis=1)
         others, left = np.flatnonzero(~near), np.flatnonzero(near)
-        for halving in range(self._halvings + 1):
+        for halving in range(self._first_halving(points[left]), self._halvings + 1):
             if not len(left):
                 break
             size = side / 2**halving
@@ -151,7 +154,7 @@ class Cells:
             starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
             position = position[order[starts]]
             corner = low + size * position
-            distance = self._distance(corner + 0.5 * size)
+            distance = self._forest.distance(corner + 0.5 * size, self._k)
             small = size <= SIDE * distance
             parts = np.split(left[order], starts[1:])
             for at, reach in zip(np.flatnonzero(small), self._reach(position[small], size), strict=True):
@@ -163,9 +166,8 @@ class Cells:
     def rows_around(self, cell: Cell) -> Indices:
         """Return the rows within reach of a cell, ascending."""
         half = 0.5 * (cell.high - cell.low)
-        found = self._tree.query_ball_point(cell.low + half, half[0] + cell.reach, p=np.inf, return_sorted=True)
-        rows = np.array(found, dtype=np.intp)
-        near = self._tree.data[rows]
+        rows = self._forest.within(cell.low + half, half[0] + cell.reach)
+        near = self._forest.points(rows)
         outside = np.maximum(np.maximum(cell.low - near, near - cell.high), 0.0)
         return rows[np.square(outside).sum(axis=1) <= cell.reach**2]
 
@@ -190,18 +192,24 @@ class Cells:
             return np.zeros(len(points), dtype=np.bool_)
         # All rows are known up to this distance from a point: if it has k of them, none that is nearer is missing.
         known = cell.reach + np.minimum(points - cell.low, cell.high - points).min(axis=1)
-        squares = cdist(points, self._tree.data[rows], "sqeuclidean")
+        squares = cdist(points, self._forest.points(rows), "sqeuclidean")
         return np.count_nonzero(squares <= np.square(known)[:, None], axis=1) >= self._k
 
-    def _distance(self, points: Floats) -> Floats:
-        """Return the distance to the k-th nearest row."""
-        distances, _ = self._tree.query(points, k=[self._k], workers=torch.get_num_threads())
-        return np.asarray(distances)[:, 0]
+    def _first_halving(self, points: Floats) -> int:
+        """Return a number of halvings before which no cell of these points is small.
+
+        Points are within size · √d/2 of the centre of their cell, whose distance differs from theirs by that at most.
+        """
+        if not 0 < len(points) <= FEW:
+            return 0
+        largest = float(self._forest.distance(points, self._k).max()) / (1.0 / SIDE - math.sqrt(points.shape[1]) / 2.0)
+        halvings = math.floor(math.log2(self._side / largest)) if largest > 0.0 else self._halvings
+        return min(max(0, halvings), self._halvings)
 
     def _reach(self, position: Floats, size: float) -> Floats:
         """Return the distance that covers the nearest rows of all points of cells, but for few."""
         sides = np.array(list(product((0.0, 1.0), repeat=position.shape[1])))
         corners, own = np.unique((position[:, None] + sides).reshape(-1, len(sides[0])), axis=0, return_inverse=True)
         # Widened, so that rounding leaves out no row at this distance.
-        distance = (1.0 + 1e-9) * self._distance(self._tree.mins + size * corners)
+        distance = (1.0 + 1e-9) * self._forest.distance(self._low + size * corners, self._k)
         return distance[own.reshape(-1, len(sides))].max(axis=1, initial=0.0)

@@ -35,18 +35,6 @@ def tree_points(kernel: Kernel, X: Floats) -> Floats:
     return np.clip(kernel.points(X), -FARTHEST, FARTHEST)
 
 
-def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
-    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
-
-    k is `n_neighbors`, or one less than the number of rows, if that is less.
-    """
-    k = min(n_neighbors, tree.n - 1)
-    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
-    own = found == rows[:, None]
-    own[~own.any(axis=1), -1] = True  # among more copies of itself than these
-    return found[~own].reshape(len(found), k)
-
-
 def blocks_of(scaled: Floats, size: int) -> list[Indices]:
     """Part rows into blocks of near rows: by halves, along the widest column."""
     blocks, open_ = [], [np.arange(len(scaled))]

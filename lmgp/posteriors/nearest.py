@@ -11,7 +11,8 @@ from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import NoEstimateError
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.cells import MOST, Cell, Cells, sharing_pays
-from lmgp.neighbours.trees import others, tree_of_rows, tree_points
+from lmgp.neighbours.forest import Forest
+from lmgp.neighbours.trees import tree_points
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
 from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
@@ -34,7 +35,7 @@ class NearestPosterior(Posterior):
     ----------
     kernel : Kernel
         With a metric.
-    rows : Rows
+    rows : Rows or Forest
         With centred targets.
     noise : Noise
     n_neighbors : int
@@ -47,6 +48,8 @@ class NearestPosterior(Posterior):
     device : str, default="cpu"
         Where batches of matrices are factorised, as torch names it. An accelerator gets large batches, and rows share
         none.
+    combination : ndarray of shape (s, t), optional
+        What makes the targets of those of the rows; these are the targets if not given.
 
     Attributes
     ----------
@@ -78,16 +81,19 @@ class NearestPosterior(Posterior):
     def __init__(
         self,
         kernel: Kernel,
-        rows: Rows,
+        rows: Rows | Forest,
         noise: Noise,
         n_neighbors: int,
         max_memory_gib: float | None = None,
         *,
         share: bool = True,
         device: str = "cpu",
+        combination: Floats | None = None,
     ) -> None:
         require(kernel, "metric", "A prediction from the nearest rows")
-        self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, len(rows)
+        self._forest = forest = rows if isinstance(rows, Forest) else Forest.of(kernel, rows, noise.variance)
+        self._combination = np.eye(forest.none.n_targets) if combination is None else combination
+        self.kernel, self.noise, self.n_rows = kernel, noise, len(forest)
         self.n_neighbors = min(n_neighbors, self.n_rows)
         check_memory(
             16.0 * self.n_neighbors**2,
@@ -95,30 +101,43 @@ class NearestPosterior(Posterior):
             "Use a smaller n_neighbors, or a higher max_memory_gib.",
             max_memory_gib,
         )
-        self._X = as_tensor(rows.X)
-        self._noise_of_rows = noise.of_weighted_rows(rows)
-        self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
-        self._tree, self._arithmetic = tree_of_rows(kernel, rows.X), Arithmetic(device)
+        n_inputs = forest.none.X.shape[1]
+        self._values = kernel.checked(n_inputs).values(None, torch.device("cpu"))
+        self._arithmetic = Arithmetic(device)
         share = share and not self._arithmetic.accelerated
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
-        shared = share and roomy and sharing_pays(self._tree.m, self.n_neighbors)
-        self._cells = Cells(self._tree, self.n_neighbors) if shared else None
+        shared = share and roomy and sharing_pays(kernel.points(forest.none.X).shape[1], self.n_neighbors)
+        self._cells = Cells(forest, self.n_neighbors) if shared else None
+
+    @property
+    def rows(self) -> Rows:
+        """The training rows, in the order in which they came."""
+        return self._with_targets(self._forest.rows)
+
+    def _with_targets(self, rows: Rows) -> Rows:
+        """Return rows of the forest with the targets of this posterior."""
+        return rows.with_targets(rows.Y @ self._combination)
+
+    @property
+    def _n_targets(self) -> int:
+        return self._combination.shape[1]
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        return super().combined(combination)  # targets are read from the rows
+        return self._changed(_combination=self._combination @ combination)
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
         """Predict training rows from the rows nearest to each without itself: each has its own."""
-        index = np.arange(self.n_rows) if index is None else index
-        means, variances = np.empty((len(index), self._rows.n_targets)), self.prior_variance(self._rows.X[index])
+        places = self._forest.places if index is None else self._forest.places[index]
+        X = self._forest.take(places).X
+        means, variances = np.empty((len(X), self._n_targets)), self.prior_variance(X)
         of_rows = self._predictor()
 
         def solve(part: slice) -> None:
-            near = others(self._tree, index[part], self.n_neighbors)
-            means[part], reduction, _ = of_rows(near, self._rows.X[index[part]])
+            near = self._forest.others(places[part], self.n_neighbors)
+            means[part], reduction, _ = of_rows(near, X[part])
             variances[part] = np.maximum(variances[part] - reduction, 0.0)
 
-        self._in_batches(solve, len(index))
+        self._in_batches(solve, len(X))
         return means, variances
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
@@ -130,7 +149,7 @@ class NearestPosterior(Posterior):
 
     def _solve(self, X: Floats, variance: bool) -> tuple[Floats, Floats, Floats]:
         """Return the means and the surprise of the rows that make them, shape (m, t), and the variance, shape (m,)."""
-        means, surprises = np.empty((2, len(X), self._rows.n_targets))
+        means, surprises = np.empty((2, len(X), self._n_targets))
         variances = np.empty(len(X))
         if not len(X):
             return means, variances, surprises
@@ -157,8 +176,7 @@ class NearestPosterior(Posterior):
             return np.concatenate(remaining)
 
         def solve_alone(part: slice) -> None:
-            k = np.arange(1, self.n_neighbors + 1)
-            solve(self._tree.query(points[alone[part]], k=k)[1], alone[part])
+            solve(self._forest.query(points[alone[part]], self.n_neighbors)[1], alone[part])
 
         alone = np.concatenate((alone, *parallel_map(solve_cell, cells)))
         self._in_batches(solve_alone, len(alone))
@@ -176,14 +194,17 @@ class NearestPosterior(Posterior):
         """Return a function that predicts tests as `_of_rows`, where it pays by compiled loops."""
         from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
 
-        systems, by_torch = None, partial(self._of_rows, variance=variance)
+        systems, none = None, self._with_targets(self._forest.none)
+        by_torch = partial(self._of_rows, variance=variance)
         if not self._arithmetic.accelerated and self.n_neighbors <= MOST:
-            systems = RowSystems.of(self.kernel, None, self._rows.X, self._rows.Y, self._noise_of_rows.numpy())
+            systems = RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
 
         def predict(near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats]:
             if systems is None or near.shape[-1] > MOST:
                 return by_torch(near, tests)
-            *found, solved = systems.predict(near, tests, variance)
+            rows = self._with_targets(self._forest.take(near.ravel()))
+            of_near = systems.over(rows.X, rows.Y, self.noise.of_weighted_rows(rows).numpy())
+            *found, solved = of_near.predict(np.arange(near.size).reshape(near.shape), tests, variance)
             if not solved.all():  # which torch corrects, or refuses
                 some = near if near.ndim == 1 else near[~solved]
                 for into, corrected in zip(found, by_torch(some, tests[~solved]), strict=True):
@@ -203,8 +224,10 @@ class NearestPosterior(Posterior):
             By how much the rows reduce the variance; 0 where it is not asked for.
         surprise : ndarray of shape (number of tests, t)
         """
-        place, n, t = self._arithmetic.place, near.shape[-1], self._rows.n_targets
-        X, noise, given = (values[near].to(place) for values in (self._X, self._noise_of_rows, as_tensor(self._rows.Y)))
+        place, n, t = self._arithmetic.place, near.shape[-1], self._n_targets
+        rows = self._with_targets(self._forest.take(near.ravel()))
+        of_rows = as_tensor(rows.X), self.noise.of_weighted_rows(rows), as_tensor(rows.Y)
+        X, noise, given = (values.reshape(*near.shape, *values.shape[1:]).to(place) for values in of_rows)
         own = as_tensor(tests).to(place)
         values = {name: value.to(place) for name, value in self._values.items()}
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
@@ -231,18 +254,18 @@ class NearestPosterior(Posterior):
 
 @dataclass(frozen=True)
 class NearestPlan:
-    """How a posterior of nearest rows is made again of other rows; see `lmgp.sums.kept.RowSums`."""
+    """How a posterior of nearest rows is made of a forest of them; see `lmgp.sums.nearest.NearestSums`."""
 
     kernel: Kernel
     noise: Noise
     n_neighbors: int
     max_memory_gib: float | None
+    share: bool = True
+    device: str = "cpu"
 
-    @property
-    def name(self) -> str:
-        """A name that plans of as many neighbours share."""
-        return f"the nearest {self.n_neighbors}"
-
-    def __call__(self, rows: Rows, start: Posterior | None = None) -> NearestPosterior:
-        """Return the posterior of rows."""
-        return NearestPosterior(self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib)
+    def __call__(self, rows: Forest, combination: Floats) -> NearestPosterior:
+        """Return the posterior of rows, with a combination of their targets."""
+        return NearestPosterior(
+            self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib, share=self.share, device=self.device,
+            combination=combination,
+        )  # fmt: skip

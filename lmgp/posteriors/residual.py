@@ -8,7 +8,8 @@ import numpy as np
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel, require
-from lmgp.neighbours.trees import blocks_of, others, tree_of_rows, tree_points
+from lmgp.neighbours.forest import Forest
+from lmgp.neighbours.trees import blocks_of, tree_points
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density, repetitions
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.weights import fitted_global_map
@@ -90,7 +91,7 @@ class ResidualPosterior(Posterior):
         self._block_size = block_size
         self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
         self._X, self._noise_of_rows, targets = as_tensor(rows.X), noise.of_weighted_rows(rows), as_tensor(rows.Y)
-        self._tree = tree_of_rows(kernel, rows.X)
+        self._forest = Forest.of(kernel, rows, noise.variance)
         self._factor = self.covariance_of_rows.factor
         self._weights = self.covariance_of_rows.weights(targets)
         self._products = (targets.T @ self.covariance_of_rows.solve(targets)).numpy()
@@ -107,7 +108,7 @@ class ResidualPosterior(Posterior):
     @cached_property
     def covariance_of_rows(self) -> BlockCovariance:
         """The covariance of the training rows, from which the weights are."""
-        blocks = blocks_of(np.asarray(self._tree.data), self._block_size)
+        blocks = blocks_of(self._forest.points(np.arange(self.n_rows)), self._block_size)
         return BlockCovariance(self.kernel, self._X, self._mapped, self._noise_of_rows, self.noise.variance, blocks)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -127,10 +128,9 @@ class ResidualPosterior(Posterior):
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
         means, variances = np.empty((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
         points = tree_points(self.kernel, X)
-        k = np.arange(1, self.n_neighbors + 1)
 
         def solve(part: slice) -> None:
-            near = torch.from_numpy(self._tree.query(points[part], k=k)[1])
+            near = torch.from_numpy(self._forest.query(points[part], self.n_neighbors)[1])
             mean, latent, _ = self._given(near, X[part, None], variance)
             means[part] = mean[:, 0].numpy()
             if variances is not None:
@@ -164,7 +164,7 @@ class ResidualPosterior(Posterior):
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
             for part in chunks(len(block), (k + 1) * self._mapped.shape[1], BATCH_BYTES):
                 some = block[part]
-                near = torch.from_numpy(others(self._tree, some, k))
+                near = torch.from_numpy(self._forest.others(some, k))
                 mean, latent, remaining = self._given(near, X[some, None])
                 pulled = (remaining[:, 0] * pulls.T[part]).sum(dim=1)
                 means[some] = (mean[:, 0] - pulled[:, None] * change[part]).numpy()

@@ -5,7 +5,7 @@ whose date numba knows whether what it keeps on disk is of today.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -550,6 +550,10 @@ class RowSystems:
         )
         rows = (_ordered(X, columns), np.ascontiguousarray(Y), noise, factor)
         return cls(arrays, columns, 1.0 / least[columns], rows, n_free)
+
+    def over(self, X: Floats, Y: Floats, noise: Floats) -> Self:
+        """Return the systems of other rows."""
+        return replace(self, rows=(_ordered(X, self.columns), np.ascontiguousarray(Y), noise, 1.0))
 
     def predict(
         self, near: Indices, tests: Floats, variance: bool = True

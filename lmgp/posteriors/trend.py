@@ -289,6 +289,13 @@ class Trended(Posterior):
         other.coefficients = self.coefficients @ combination
         return other
 
+    def around(self, posterior: Posterior) -> Self:
+        """Return the estimated trend with the posterior of other rows, of [Y − Hβ | H]."""
+        other = type(self).__new__(type(self))
+        vars(other).update(self.__getstate__(), n_rows=posterior.n_rows, _posterior=posterior)
+        other.coefficients = np.zeros_like(self.coefficients)
+        return other
+
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict Y less its trend, with the uncertainty of the trend."""
         if not variance:

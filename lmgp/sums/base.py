@@ -40,6 +40,9 @@ class Sums(ABC):
     # Whether a posterior of nearly the same rows saves time without a change of the result.
     uses_start: ClassVar[bool] = False
 
+    # Whether a posterior is made at once, whatever the number of rows: a trend then stays as it was estimated.
+    are_quick: ClassVar[bool] = False
+
     @property
     def keeps_rows(self) -> bool:
         """Whether the rows themselves are kept beside, or in place of, sums over them."""
@@ -69,6 +72,19 @@ class Sums(ABC):
         start : Posterior, optional
             From which iterations may start: of nearly the same rows.
         """
+
+    def latest(self, n: int) -> Self:
+        """Return the sums over the n rows that came last, of these sums with no row waiting.
+
+        Raises
+        ------
+        InputError
+            If the rows are not kept.
+        """
+        raise InputError(
+            "This model has sums over its rows, and does not know which of them came first: forget(keep=) takes a "
+            "model that keeps its rows. Give forget the rows that are to go."
+        )
 
     def empty(self) -> Self:
         """Return the sums over no rows: what it takes to sum rows elsewhere."""

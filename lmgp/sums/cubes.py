@@ -32,6 +32,7 @@ from lmgp.posteriors.local import PRUNE, LocalPosterior, fitted_map
 from lmgp.posteriors.weights import WeightPosterior
 from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import ONE_START, RowSums
+from lmgp.sums.nearest import NearestSums
 from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
@@ -602,8 +603,8 @@ class CubeSums(Sums):
         stay = totals[:, -1] > 0.0
         return CentreSums(keys[stay], gram[stay], cross[stay], targets[stay], totals[stay], held[stay])
 
-    def combine(self, other: Self | RowSums, sign: float) -> Self:  # noqa: D102
-        if isinstance(other, RowSums):
+    def combine(self, other: Self | RowSums | NearestSums, sign: float) -> Self:  # noqa: D102
+        if isinstance(other, RowSums | NearestSums):
             return self.combine(self.of(other.rows), sign)
         self.features.source(self.noise, None).check(other.features.source(other.noise, None))
         names = ("reach", "lattice.threshold", "given", "seen")

@@ -10,7 +10,6 @@ from lmgp.data import ROUNDING, Floats, Noise, Rows, Summary, TargetSums, not_th
 from lmgp.errors import InputError
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import LocalPlan
-from lmgp.posteriors.nearest import NearestPlan
 from lmgp.sums.base import Sums
 
 ONE_START = "Models with the same first rows merge: those of one are the other's with_rows. Make the other one so."
@@ -23,14 +22,14 @@ class RowSums(Sums):
     Attributes
     ----------
     noise : Noise
-    plan : LocalPlan or NearestPlan
+    plan : LocalPlan
         How a posterior is made of rows.
     rows : Rows
         Those kept so far.
     """
 
     noise: Noise
-    plan: LocalPlan | NearestPlan
+    plan: LocalPlan
     rows: Rows
 
     uses_start: ClassVar[bool] = True
@@ -40,7 +39,7 @@ class RowSums(Sums):
         return True
 
     @classmethod
-    def over(cls, noise: Noise, plan: LocalPlan | NearestPlan, rows: Rows) -> Self:
+    def over(cls, noise: Noise, plan: LocalPlan, rows: Rows) -> Self:
         """Keep rows, and how posteriors are made of them."""
         return cls(TargetSums.zeros(rows.n_targets), None, None, noise, plan, rows.take(slice(0))).of(rows)
 
@@ -54,6 +53,9 @@ class RowSums(Sums):
     def of(self, rows: Rows) -> Self:  # noqa: D102
         summary = Summary.of(rows) if len(rows) else None
         return replace(self, targets=TargetSums.of(rows, self.noise)[0], summary=summary, waiting=None, rows=rows)
+
+    def latest(self, n: int) -> Self:  # noqa: D102
+        return self.of(self.rows.take(slice(max(0, len(self.rows) - n), None)))
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return the rows of both, or those without the others.

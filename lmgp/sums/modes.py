@@ -191,6 +191,12 @@ class ModeSums(Sums):
             has_grown=self.has_grown or self.targets.n > 0.0,
         )
 
+    def latest(self, n: int) -> Self:  # noqa: D102
+        if self.rows is None:
+            return super().latest(n)
+        gone = self.rows.take(slice(0, max(0, len(self.rows) - n)))
+        return self - self.of(gone) if len(gone) else self
+
     def combine(self, other: Self, sign: float) -> Self:  # noqa: D102
         statistics = self.statistics.combine(other.statistics, sign)
         if sign < 0.0:

@@ -11,6 +11,7 @@ from lmgp import (
     FeaturizedGPRegressor,
     GaussianKernel,
     LocalizedGPRegressor,
+    NearestNeighborsGPRegressor,
     NystroemFeatures,
     SpectralGPRegressor,
     TaylorFeatures,
@@ -22,6 +23,7 @@ MODELS: dict[str, Any] = {
     "featurized_nystroem": FeaturizedGPRegressor(NystroemFeatures(30), **GIVEN, random_state=0),
     "featurized_trend": FeaturizedGPRegressor(TaylorFeatures(40), **GIVEN, trend="linear"),
     "localized": LocalizedGPRegressor(TaylorFeatures(28), threshold=2.0, **GIVEN),
+    "nearest": NearestNeighborsGPRegressor(20, **GIVEN),
     # So small that two solutions agree to 1e-8.
     "spectral": SpectralGPRegressor(1e-9, **GIVEN, box=[[0.0, 0.0], [6.0, 5.0]]),
     "spectral_trend": SpectralGPRegressor(1e-9, **GIVEN, trend="linear", box=[[0.0, 0.0], [6.0, 5.0]]),

@@ -254,7 +254,7 @@ class TestBadChunks:
         for name in MODELS:
             kept = clone(MODELS[name]).partial_fit(X, y)
             summed = clone(MODELS[name]).fit(chunks(X, y))
-            keeps = name.startswith(("localized", "spectral"))
+            keeps = name.startswith(("localized", "spectral", "nearest"))
             for model, rows in (
                 (kept, (X[:1] + 1e-6, y[:1])),
                 (kept, (X[:1], y[:1] + 0.1)),

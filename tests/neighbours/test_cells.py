@@ -2,12 +2,18 @@
 
 import numpy as np
 import pytest
-from scipy.spatial import KDTree
 from scipy.spatial.distance import cdist
 
+from lmgp import GaussianKernel
+from lmgp.data import Rows
 from lmgp.neighbours.cells import Cells, points_per_cell, sharing_pays
+from lmgp.neighbours.forest import Forest
 
 K = 120
+
+
+def cells_of(rows: np.ndarray) -> Cells:
+    return Cells(Forest.of(GaussianKernel(1.0), Rows(rows, np.zeros(len(rows))), 1.0), K)
 
 
 def rows_of(shape: str, rng: np.random.Generator) -> np.ndarray:
@@ -33,7 +39,7 @@ def grouped(shape: str):
     rows = rows_of(shape, rng)
     points = rng.uniform(rows.min(axis=0), rows.max(axis=0), (800, rows.shape[1]))
     points = np.concatenate((points, rows[:200]))
-    cells = Cells(KDTree(rows), K)
+    cells = cells_of(rows)
     return rows, points, cells, *cells.group(points)
 
 
@@ -51,7 +57,7 @@ class TestACell:
 
     def test_has_the_rows_within_reach_around_it(self, shape: str) -> None:
         rows, _, _, found, _ = grouped(shape)
-        cells = Cells(KDTree(rows), K)
+        cells = cells_of(rows)
         for cell in found[::10]:
             distance = np.linalg.norm(rows - np.clip(rows, cell.low, cell.high), axis=1)
             np.testing.assert_array_equal(cells.rows_around(cell), np.flatnonzero(distance <= cell.reach))
@@ -79,13 +85,13 @@ class TestACell:
 def test_points_far_from_all_rows_have_none() -> None:
     rng = np.random.default_rng(0)
     points = np.array([[0.5, 0.5], [50.0, 0.5], [0.5, -1e100]])
-    cells, others = Cells(KDTree(rng.uniform(size=(200, 2))), K).group(points)
+    cells, others = cells_of(rng.uniform(size=(200, 2))).group(points)
     assert [list(cell.members) for cell in cells] == [[0]]
     np.testing.assert_array_equal(others, [1, 2])
 
 
 def test_rows_that_are_all_the_same() -> None:
-    cells, others = Cells(KDTree(np.full((150, 2), 3.0)), K).group(np.full((2, 2), 3.0))
+    cells, others = cells_of(np.full((150, 2), 3.0)).group(np.full((2, 2), 3.0))
     assert cells == []
     np.testing.assert_array_equal(others, [0, 1])
 
@@ -112,7 +118,7 @@ def test_points_per_cell_of_evenly_spread_rows(n_inputs: int) -> None:
     rng, found = np.random.default_rng(0), []
     for n in np.geomspace(4000, 4000 * 2**n_inputs, 6).astype(int):
         rows = rng.uniform(size=(n, n_inputs))
-        cells, others = Cells(KDTree(rows), K).group(rows)
+        cells, others = cells_of(rows).group(rows)
         assert len(others) == 0
         found.append(n / len(cells))
     assert np.mean(found) == pytest.approx(points_per_cell(n_inputs, K), rel=0.15)

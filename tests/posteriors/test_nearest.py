@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from scipy.spatial import KDTree
 
 import lmgp.posteriors.nearest as nearest
 from lmgp import GaussianKernel, LinearKernel, MaternKernel
@@ -12,6 +11,7 @@ from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
 from lmgp.neighbours.cells import Cells
+from lmgp.neighbours.forest import Forest
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
@@ -51,8 +51,7 @@ def test_it_is_the_exact_process_of_the_nearest_rows(
 
 def of_rows_around(kernel, formula, rows, noise: np.ndarray, T: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The exact process of the rows around each row's cell, by dense algebra; NaN for a row that its cell leaves."""
-    points, tree = kernel.scale(T), KDTree(kernel.scale(rows.X))
-    cells, expected = Cells(tree, k), np.full((2, len(T)), np.nan)
+    points, cells, expected = kernel.scale(T), Cells(Forest.of(kernel, rows, NOISE), k), np.full((2, len(T)), np.nan)
     for cell in cells.group(points)[0]:
         near = cells.rows_around(cell)
         members = cell.members[cells.serves(cell, points[cell.members], near)]
@@ -112,7 +111,7 @@ class TestRowsThatShareACell:
         across, up = np.linspace(9.0, 27.0, 241), np.linspace(-2.0, 16.0, 21)
         T, rows = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2), centred(X, y)
         points, number = kernel.points(T), np.empty(len(T))
-        cells, alone = Cells(KDTree(kernel.points(X)), 100).group(points)
+        cells, alone = Cells(Forest.of(kernel, rows, 0.05), 100).group(points)
         assert not len(alone)
         for i, cell in enumerate(cells):
             number[cell.members] = i

@@ -236,6 +236,7 @@ UPDATED: dict[str, Case] = {
     "nystroem": CASES["nystroem"],
     "trend": featurized(TaylorFeatures(30), of_all={"trend": "linear"}),
     "localized": Case(LocalizedGPRegressor(TaylorFeatures(30)), most_columns=3),
+    "nearest": Case(NearestNeighborsGPRegressor(12)),
     "spectral": Case(SpectralGPRegressor(1e-9), most_columns=1, of_all={"box": [[-6.0], [9.0]]}),
 }
 

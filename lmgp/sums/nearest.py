@@ -1,0 +1,99 @@
+"""Rows in search trees: the sums of models of nearest rows, to which rows are added in little time."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from lmgp.data import Floats, Indices, Rows, Summary, TargetSums
+from lmgp.errors import InputError
+from lmgp.neighbours.forest import Forest
+from lmgp.neighbours.trees import tree_points
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.nearest import NearestPlan, NearestPosterior
+from lmgp.sums.base import Sums, combined
+from lmgp.sums.kept import ONE_START, rows_that_stay
+
+# Points that differ by this share of their size differ by rounding.
+ROUNDING_OF_POINTS = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class NearestSums(Sums):
+    """Rows in search trees, and how a posterior is made of them.
+
+    Attributes
+    ----------
+    plan : NearestPlan
+    forest : Forest
+    """
+
+    plan: NearestPlan
+    forest: Forest
+
+    are_quick: ClassVar[bool] = True
+
+    @classmethod
+    def over(cls, plan: NearestPlan, rows: Rows) -> Self:
+        """Keep rows, which may be none, in one tree."""
+        none = TargetSums.zeros(rows.n_targets)
+        return cls(none, None, None, plan, Forest.of(plan.kernel, rows.take(slice(0)), plan.noise.variance)).of(rows)
+
+    @property
+    def noise_variance(self) -> float:  # noqa: D102
+        return self.plan.noise.variance
+
+    @property
+    def rows(self) -> Rows:
+        """The rows, in the order in which they came."""
+        return self.forest.rows
+
+    def empty(self) -> Self:  # noqa: D102
+        return self.of(self.forest.none)
+
+    def of(self, rows: Rows) -> Self:  # noqa: D102
+        targets, summary = TargetSums.of(rows, self.plan.noise)[0], Summary.of(rows) if len(rows) else None
+        forest = Forest.of(self.plan.kernel, rows, self.noise_variance)
+        return replace(self, targets=targets, summary=summary, waiting=None, forest=forest)
+
+    def combine(self, other: Self, sign: float) -> Self:
+        """Return the rows of both, or those without the others, each once.
+
+        Raises
+        ------
+        InputError
+            If the others are of another number of neighbours or noise, or if one of them that is to be taken out is not
+            among the rows. It names the first one.
+        """
+        mine, theirs = self.plan, other.plan if isinstance(other, NearestSums) else None
+        if theirs is None or (mine.n_neighbors, mine.noise) != (theirs.n_neighbors, theirs.noise):
+            raise InputError(f"Models of one number of nearest rows, and of one noise variance, merge. {ONE_START}")
+        if sign < 0.0:
+            return self._without(self._places_of(other.rows), other)
+        targets, summary = self.targets.combine(other.targets), combined(self.summary, other.summary)
+        return replace(self, targets=targets, summary=summary, forest=self.forest + other.forest)
+
+    def latest(self, n: int) -> Self:  # noqa: D102
+        places = self.forest.oldest(max(0, len(self.forest) - n))
+        return self._without(places, self.of(self.forest.take(places))) if len(places) else self
+
+    def _without(self, places: Indices, gone: Self) -> Self:
+        """Return these sums without the rows at some places, of which others are the sums."""
+        targets, summary = self.targets.combine(gone.targets, -1.0), combined(self.summary, gone.summary, -1.0)
+        return replace(self, targets=targets, summary=summary, forest=self.forest.without(places))
+
+    def _places_of(self, rows: Rows) -> Indices:
+        """Return the places at which rows are, each once.
+
+        Raises
+        ------
+        InputError
+            If one of them is nowhere.
+        """
+        points = tree_points(self.plan.kernel, rows.X)
+        near = [self.forest.within(one, ROUNDING_OF_POINTS * (1.0 + np.abs(one).max())) for one in points]
+        places = np.unique(np.concatenate(near))
+        return places[~rows_that_stay(self.forest.take(places), rows, self.noise_variance)]
+
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> NearestPosterior:  # noqa: D102
+        return self.plan(self.settled.forest, combination)
