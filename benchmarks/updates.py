@@ -8,6 +8,7 @@ waited for, and the memory of the process.
 """
 
 import argparse
+import os
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import write
+from common import write, write_table
 
 from lmgp import MaternKernel, NearestNeighborsGPRegressor
 from lmgp.neighbours.forest import RATIO
@@ -63,8 +64,14 @@ def reading(model: Any, T: np.ndarray, write_rows: Callable[[Event], list[float]
     seconds = perf_counter() - start
     ended.set()
     reader.join()
-    found = {"predictions": len(taken), "updates": len(updates), **milliseconds(taken, "prediction")}
-    found |= milliseconds(processor, "processor") | (milliseconds(updates, "update") if updates else {})
+    found = {
+        "load": os.getloadavg()[0],
+        "predictions": len(taken),
+        "updates": len(updates),
+        **milliseconds(taken, "prediction"),
+    }
+    found |= milliseconds(taken, "prediction") | milliseconds(processor, "processor")
+    found |= milliseconds(updates, "update") if updates else {}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {**found, "seconds": round(seconds, 2), "gib_before": held, "gib_after": resident(), "gib_peak": peak}
 
@@ -130,6 +137,18 @@ def measured(n: int, d: int, seconds: float) -> list[dict[str, Any]]:
     return results
 
 
+def lines(results: list[dict[str, Any]]) -> list[str]:
+    """The table of the page."""
+    of_each = ("prediction_p50", "prediction_p95", "prediction_p99", "prediction_max", "processor_p50", "processor_p99")
+    heads = ("columns", "meanwhile", "p50", "p95", "p99", "max", "processor p50", "p99", "update p50", "p99", "GiB")
+    table = ["| " + " | ".join(heads) + " |", "|---:|---" + "|---:" * (len(heads) - 2) + "|"]
+    for one in results:
+        updates = [f"{one[f'update_{key}']:.1f}" if one["updates"] else "" for key in ("p50", "p99")]
+        numbers = [*(f"{one[key]:.1f}" for key in of_each), *updates, f"{one['gib_after']:.2f}"]
+        table.append(f"| {one['columns']} | {one['case']} | " + " | ".join(numbers) + " |")
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -141,6 +160,7 @@ def main() -> None:
     results = [one for d in EXTENT for one in measured(n, d, seconds)]
     if not args.quick:
         write("updates", {"latencies": results})
+        write_table("nearest_rows.md", "latencies", lines(results))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from lmgp import (
 from lmgp.errors import InputError
 from lmgp.saving.files import load_with_header
 from tests.conftest import counts_and_noises
-from tests.estimators.streams import MODELS, both, drawn
+from tests.estimators.streams import MODELS, both, chunks, drawn
 
 GIVEN: dict[str, Any] = {"kernel": MaternKernel(2.0, 1.5), "noise_variance": 0.05}
 
@@ -277,6 +277,15 @@ class TestChosen:
         expected = NearestNeighborsGPRegressor(model.recipe_.n_neighbors, **GIVEN).fit(X, y)
         np.testing.assert_allclose(both(model.model_.partial_fit(X[500:], y[500:]), T), both(expected, T), atol=1e-9)
         np.testing.assert_array_equal(both(model, T), before)
+
+    def test_of_a_stream_sums_take_rows(self) -> None:
+        X, y, T = drawn()
+        given = {"kernel": lmgp.GaussianKernel(1.2), "noise_variance": 0.05, "random_state": 0}
+        model = GPRegressor(methods=["nystroem"], noise="normal", **given).fit(chunks(X[:200], y[:200]))
+        expected = model.model_.partial_fit(X[200:], y[200:]).forget(X[:5], y[:5])
+        model.partial_fit(X[200:], y[200:]).forget(X[:5], y[:5])
+        np.testing.assert_allclose(both(model, T), both(expected, T), rtol=0, atol=1e-10)
+        assert model.center_ == pytest.approx(y[5:].mean(), rel=1e-12)
 
     def test_other_models_take_none(self) -> None:
         X, y, _ = drawn()
