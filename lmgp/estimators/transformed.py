@@ -18,7 +18,6 @@ from lmgp.estimators.chosen import GPRegressor
 from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.summary import Summarized
 from lmgp.estimators.warping import LogScale, Scale, TransformerScale, WarpedDistribution
-from lmgp.kernels.base import Kernel
 from lmgp.metrics.scorers import end_of, last_step
 from lmgp.utils.columns import refuse_other_than_numbers
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
@@ -58,7 +57,7 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         Fitted to z.
     scale_ : lmgp.estimators.warping.Scale
         g, with its inverse and its derivative.
-    kernel_, noise_variance_, importance_, importance_error_
+    importance_, importance_error_
         Those of z, see `ExactGPRegressor`.
     n_features_in_ : int
         The number of input columns, d.
@@ -406,16 +405,6 @@ class TransformedTargetGPRegressor(Summarized, MetaEstimatorMixin, Fitted, Regre
         z, scale = end_of(self.regressor_).loo_, self.scale_
         of_y, normal = (WarpedDistribution(of_z, z.normal, scale) for of_z in (z.distribution, z.normal))
         return LeaveOneOut(scale.inverse(z.y), of_y, normal)
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel of z; of a pipeline, that of its last step."""
-        return end_of(self.regressor_).kernel_
-
-    @property
-    def noise_variance_(self) -> float:
-        """The noise variance of z, in its squared units."""
-        return end_of(self.regressor_).noise_variance_
 
     @property
     def importance_(self) -> Floats:

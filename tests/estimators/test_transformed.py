@@ -206,10 +206,8 @@ def test_another_transformer_of_the_same_function_gives_the_same() -> None:
     np.testing.assert_allclose(*densities, rtol=1e-6)
 
 
-def test_it_tells_what_was_learned_of_z() -> None:
+def test_it_tells_which_columns_matter_for_z() -> None:
     fitted, of_z = model(), ExactGPRegressor(**GIVEN).fit(X, Z)
-    assert str(fitted.kernel_) == str(of_z.kernel_)
-    assert fitted.noise_variance_ == of_z.noise_variance_
     np.testing.assert_allclose(fitted.importance_, of_z.importance_, rtol=1e-9)
     np.testing.assert_allclose(fitted.importance_error_, of_z.importance_error_, rtol=1e-9)
     with pytest.raises(AttributeError, match="not fitted"):
