@@ -1,17 +1,23 @@
 """Search trees of training rows, in the metric of a kernel, and the rows that are near by them."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.cells import MOST_COLUMNS
+
+if TYPE_CHECKING:
+    from lmgp.neighbours.leaves import Leaves
 
 # Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
 FARTHEST = 1e100
 
 
-def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
+def tree_of_rows(kernel: Kernel, X: Floats) -> "KDTree | Leaves":
     """Make the search tree of training rows, in the metric of the kernel.
 
     Raises
@@ -21,13 +27,17 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
     """
     scaled = kernel.points(X)
     with np.errstate(over="ignore"):
-        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
+        overflows = not np.isfinite(np.square(2.0 * np.maximum(scaled.max(axis=0), -scaled.min(axis=0))).sum())
     if overflows:
         raise InputError(
             "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
             f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
         )
-    return KDTree(scaled)
+    if scaled.shape[1] <= MOST_COLUMNS:  # where cells ask for more than the nearest rows
+        return KDTree(scaled)
+    from lmgp.neighbours.leaves import Leaves  # here, for it loads a compiler
+
+    return Leaves.of(scaled)
 
 
 def tree_points(kernel: Kernel, X: Floats) -> Floats:
@@ -35,13 +45,13 @@ def tree_points(kernel: Kernel, X: Floats) -> Floats:
     return np.clip(kernel.points(X), -FARTHEST, FARTHEST)
 
 
-def others(tree: KDTree, rows: Indices, n_neighbors: int) -> Indices:
-    """Return the rows of a tree nearest to some of its rows, without themselves, shape (m, k).
+def others(tree: "KDTree | Leaves", points: Floats, rows: Indices, n_neighbors: int) -> Indices:
+    """Return the rows of a tree nearest to some of its rows, whose points are given, without themselves, shape (m, k).
 
     k is `n_neighbors`, or one less than the number of rows, if that is less.
     """
     k = min(n_neighbors, tree.n - 1)
-    found = np.asarray(tree.query(tree.data[rows], k=np.arange(1, k + 2))[1])
+    found = np.asarray(tree.query(points, k=np.arange(1, k + 2))[1])
     own = found == rows[:, None]
     own[~own.any(axis=1), -1] = True  # among more copies of itself than these
     return found[~own].reshape(len(found), k)

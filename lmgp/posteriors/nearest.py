@@ -114,8 +114,9 @@ class NearestPosterior(Posterior):
         of_rows = self._alone()
 
         def solve(part: slice) -> None:
-            near = others(self._tree, index[part], self.n_neighbors)
-            means[part], reduction, _ = of_rows(near, self._rows.X[index[part]])
+            rows = self._rows.X[index[part]]
+            near = others(self._tree, tree_points(self.kernel, rows), index[part], self.n_neighbors)
+            means[part], reduction, _ = of_rows(near, rows)
             variances[part] = np.maximum(variances[part] - reduction, 0.0)
 
         self._in_batches(solve, len(index))

@@ -107,7 +107,7 @@ class ResidualPosterior(Posterior):
     @cached_property
     def covariance_of_rows(self) -> BlockCovariance:
         """The covariance of the training rows, from which the weights are."""
-        blocks = blocks_of(np.asarray(self._tree.data), self._block_size)
+        blocks = blocks_of(self.kernel.points(self._rows.X), self._block_size)
         return BlockCovariance(self.kernel, self._X, self._mapped, self._noise_of_rows, self.noise.variance, blocks)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class ResidualPosterior(Posterior):
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
             for part in chunks(len(block), (k + 1) * self._mapped.shape[1], BATCH_BYTES):
                 some = block[part]
-                near = torch.from_numpy(others(self._tree, some, k))
+                near = torch.from_numpy(others(self._tree, tree_points(self.kernel, X[some]), some, k))
                 mean, latent, remaining = self._given(near, X[some, None])
                 pulled = (remaining[:, 0] * pulls.T[part]).sum(dim=1)
                 means[some] = (mean[:, 0] - pulled[:, None] * change[part]).numpy()

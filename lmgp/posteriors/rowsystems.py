@@ -1,7 +1,6 @@
 """Thousands of small systems, each of the rows near to one row, in compiled loops: for radial kernels and their sums.
 
-numba is imported with this module: what uses it imports it where it is used. All that is compiled is in this file, by
-whose date numba knows whether what it keeps on disk is of today.
+numba is imported with this module: what uses it imports it where it is used.
 """
 
 import math
@@ -10,13 +9,15 @@ from typing import Any, Self
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import VAST
+from lmgp.utils.compiled import exact, indices, kept, many_indices, matrix, real, summed, vector
 from lmgp.utils.lazy import torch
 
 # The names of `RadialPart.profile`, and their numbers in compiled code.
@@ -26,9 +27,9 @@ GAUSSIAN, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC = range(5)
 # Larger systems are solved in less time by BLAS.
 MOST = 1024
 
-# Pairs of rows that are taken at a time, in a processor's first cache; and rows of a factor, of which four at a time
-# are subtracted from two below them.
-PAIRS, PANEL = 1024, 8
+# Pairs of rows that are taken at a time, in a processor's first cache; and the rows and columns of a factor that are
+# summed at a time, in its registers.
+PAIRS, TILE_ROWS, TILE = 1024, 4, 8
 
 # e^x = 2^n e^r: n is rounded by adding a number beyond which there are no fractions. That leaves n + 1023, the exponent
 # of 2^n, in the last bits. Below the least x, e^x is zero.
@@ -36,29 +37,8 @@ SHIFT, LEAST = 1.5 * 2.0**52 + 1023.0, -708.0
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 SERIES = tuple(1.0 / math.factorial(degree) for degree in range(13))
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-# In the order of the formulas; and sums in any order.
-exact, summed = (njit(**OPTIONS, fastmath=flags) for flags in ({"contract"}, {"contract", "reassoc", "nsz"}))
-
-real = types.float64
-vector, matrix, indices, many_indices = (
-    types.Array(kind, n_axes, "C", readonly=True)
-    for kind, n_axes in ((real, 1), (real, 2), (types.intp, 1), (types.intp, 2))
-)
 KERNEL = (indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
-
-
-def kept(*arguments: Any) -> Any:
-    """Compile a function of typed arguments, and keep it on disk where there is a folder for it."""
-
-    def decorated(function: Any) -> Any:
-        try:
-            return njit(types.void(*arguments), cache=True, **OPTIONS)(function)
-        except RuntimeError:  # nothing can be written
-            return njit(types.void(*arguments), **OPTIONS)(function)
-
-    return decorated
 
 
 @intrinsic
@@ -93,6 +73,39 @@ def _exp(x: float) -> float:
     total = total * r + 1.0
     total = total * r + 1.0
     return total * _power_of_two(shifted) if x > LEAST else 0.0
+
+
+@intrinsic
+def _subtract_products(typing: Any, system: Any, i: Any, j: Any) -> Any:
+    """Subtract the products of all rows above i from the tile at (i, j): the inner loop of a Cholesky factorisation."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, i, j = arguments
+        array = context.make_array(signature.args[0])(context, builder, array)
+        width, of_tile = cgutils.unpack_tuple(builder, array.shape)[1], ir.VectorType(ir.DoubleType(), TILE)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), TILE), [0] * TILE)
+
+        def place(row: Any, column: Any) -> Any:
+            return builder.gep(array.data, [builder.add(builder.mul(row, width), column)])
+
+        def tile(row: Any) -> Any:
+            return builder.bitcast(place(row, j), of_tile.as_pointer())
+
+        rows = [builder.add(i, ir.Constant(i.type, row)) for row in range(TILE_ROWS)]
+        sums = [cgutils.alloca_once_value(builder, builder.load(tile(row), align=8)) for row in rows]
+        with cgutils.for_range(builder, i) as loop:
+            above = builder.load(tile(loop.index), align=8)
+            for row, total in zip(rows, sums, strict=True):
+                factor = builder.fneg(builder.load(place(loop.index, row)))
+                one = builder.insert_element(ir.Constant(of_tile, ir.Undefined), factor, ir.Constant(ir.IntType(32), 0))
+                factors = builder.shuffle_vector(one, ir.Constant(of_tile, ir.Undefined), lanes)
+                product = builder.fmul(factors, above, flags=["contract"])
+                builder.store(builder.fadd(builder.load(total), product, flags=["contract"]), total)
+        for row, total in zip(rows, sums, strict=True):
+            builder.store(builder.load(total), tile(row), align=8)
+        return context.get_dummy_value()
+
+    return types.void(system, i, j), generate
 
 
 @exact
@@ -139,27 +152,22 @@ def _slope(profile, alpha, squares, values, slopes):
 
 
 @exact
-def _difference(x, first, last, found):
-    """Write (xᵢ − xⱼ)² of i in [first, last) and all j > i."""
-    start = 0
-    for i in range(first, last):
-        after, into, own = x[i + 1 :], found[start : start + len(x) - i - 1], x[i]
-        for j in range(len(after)):
-            into[j] = (after[j] - own) * (after[j] - own)
-        start += len(after)
-
-
-@exact
-def _differences(columns, n, first, last, found):
-    """Write the sum over a group of columns."""
-    _difference(columns[0, :n], first, last, found)
-    for column in range(1, len(columns)):
-        start, x = 0, columns[column, :n]
+def _differences(columns, nothing, n, first, last, found):
+    """Write Σ (xᵢ − xⱼ)² over a group of columns, four of them at a time, of i in [first, last) and all j > i."""
+    found[:] = 0.0
+    for column in range(0, len(columns), 4):
+        a, start = columns[column], 0
+        b = columns[column + 1] if column + 1 < len(columns) else nothing
+        c = columns[column + 2] if column + 2 < len(columns) else nothing
+        d = columns[column + 3] if column + 3 < len(columns) else nothing
         for i in range(first, last):
-            after, into, own = x[i + 1 :], found[start : start + n - i - 1], x[i]
-            for j in range(len(after)):
-                into[j] += (after[j] - own) * (after[j] - own)
-            start += len(after)
+            of_a, of_b, of_c, of_d = a[i + 1 : n], b[i + 1 : n], c[i + 1 : n], d[i + 1 : n]
+            at_a, at_b, at_c, at_d = a[i], b[i], c[i], d[i]
+            into = found[start : start + n - i - 1]
+            for j in range(len(into)):
+                by_a, by_b, by_c, by_d = of_a[j] - at_a, of_b[j] - at_b, of_c[j] - at_c, of_d[j] - at_d
+                into[j] += (by_a * by_a + by_b * by_b) + (by_c * by_c + by_d * by_d)
+            start += len(into)
 
 
 @exact
@@ -187,80 +195,97 @@ def _dot(left, right):
 
 
 @exact
-def _covariances(kernel, points, n, difference, squares, values):
-    """Write r² and the values of each part of the kernel, of all pairs of n points."""
+def _whole(n, tile):
+    """Return n rounded up to whole tiles."""
+    return (n + tile - 1) // tile * tile
+
+
+@exact
+def _covariances(kernel, m, room):
+    """Write the covariances of m rows, and of these with the test that follows, into their system.
+
+    Where there is room for all pairs, r² and the values of each part of the kernel are kept there.
+    """
     profiles, _, _, groups, ratios, variances, alphas = kernel
-    first, start = 0, 0
+    system, _, points, difference, squares, values = room
+    first, start, n, whole = 0, 0, m + 1, _whole(m, TILE)
+    all_pairs = squares.shape[1] >= m * n // 2
     while first < n:
         last, pairs = _tile(first, n)
         of_tile = difference[:pairs]
         squares[:, start : start + pairs] = 0.0
         for group in range(len(groups) - 1):
-            _differences(points[groups[group] : groups[group + 1]], n, first, last, of_tile)
+            _differences(points[groups[group] : groups[group + 1]], points[-1], n, first, last, of_tile)
             for part in range(len(profiles)):
                 if ratios[part, group] > 0.0:  # a part may not see these columns, whose differences may overflow
                     _add(ratios[part, group], of_tile, squares[part, start : start + pairs])
         for part in range(len(profiles)):
             r2, into = squares[part, start : start + pairs], values[part, start : start + pairs]
             _evaluate(profiles[part], alphas[part], variances[part], r2, into)
-        first, start = last, start + pairs
+            at = 0
+            for i in range(first, min(last, m)):
+                _add(1.0, into[at : at + m - i - 1], system[i, i + 1 : m])
+                system[i, whole] += into[at + m - i - 1]
+                at += m - i
+        first = last
+        if all_pairs:
+            start += pairs
 
 
 @exact
-def _factorise(system, m, width):
-    """Write the Cholesky factor U of the first m columns, and U⁻ᵀ times the others; say whether there is one."""
-    for start in range(0, m, PANEL):
-        stop = min(start + PANEL, m)
-        for i in range(start, stop):
-            row = system[i, i:width]
-            for k in range(start, i):
-                above = system[k, i:width]
-                _add(-above[0], above, row)
-            if not row[0] > 0.0:
-                return False
-            factor = 1.0 / math.sqrt(row[0])
-            for j in range(len(row)):
-                row[j] *= factor
-        for i in range(stop, m, 2):
-            row, other = system[i, i:width], system[i + 1, i:width]  # below the last one there is room
-            for k in range(start, stop, 4):
-                a, b = system[k, i:width], system[k + 1, i:width]
-                c, d = system[k + 2, i:width], system[k + 3, i:width]
-                of_a, of_b, of_c, of_d = a[0], b[0], c[0], d[0]
-                on_a, on_b, on_c, on_d = a[1], b[1], c[1], d[1]
-                for j in range(len(row)):
-                    row[j] -= of_a * a[j] + of_b * b[j] + of_c * c[j] + of_d * d[j]
-                    other[j] -= on_a * a[j] + on_b * b[j] + on_c * c[j] + on_d * d[j]
+def _factorise(system, m, width, inverse):
+    """Write the Cholesky factor U of the first m columns, and U⁻ᵀ times the others; say whether there is one.
+
+    m and the width are those of whole tiles. The inverse of the diagonal is written beside.
+    """
+    for j in range(0, width, TILE):
+        for i in range(0, min(j + TILE, m), TILE_ROWS):
+            _subtract_products(system, i, j)
+            for row in range(i, i + TILE_ROWS):
+                values = system[row, j : j + TILE]
+                if row >= j:
+                    if not system[row, row] > 0.0:
+                        return False
+                    inverse[row] = 1.0 / math.sqrt(system[row, row])
+                for column in range(TILE):
+                    values[column] *= inverse[row]
+                for below in range(row + 1, i + TILE_ROWS):
+                    _add(-system[row, below], values, system[below, j : j + TILE])
     return True
 
 
 @exact
-def _room(kernel, n_columns, m, t):
-    n_parts, pairs = len(kernel[0]), m * (m + 1) // 2
-    system, points, difference = np.zeros((m + 1, m + 1 + t)), np.empty((n_columns, m + 1)), np.empty(PAIRS + m)
-    return system, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
+def _room(kernel, n_columns, m, t, all_pairs):
+    """Return room for a system of m rows and t targets, and for what is of all pairs of them, or of some at a time."""
+    n_parts, pairs, whole = len(kernel[0]), max(PAIRS + m, m * (m + 1) // 2 if all_pairs else 0), _whole(m, TILE)
+    # An odd number of tiles: at a multiple of a page, rows would take each other's place in a cache.
+    system, inverse = np.empty((whole, _whole(whole + 1 + t, 2 * TILE) + TILE)), np.empty(whole)
+    points, difference = np.zeros((n_columns + 1, m + 1)), np.empty(PAIRS + m)
+    return system, inverse, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
 
 
 @exact
 def _solve(kernel, scale, rows, near, test, room):
-    """Solve the system of the m rows near to a test: U, U⁻ᵀk and U⁻ᵀy beside each other; say whether it can be."""
+    """Solve the system of the m rows near to a test, and say whether it can be.
+
+    U, U⁻ᵀk and U⁻ᵀy come to be beside each other, from the columns 0 and m on, the latter rounded up to whole tiles.
+    """
     X, Y, noise, factor = rows
-    system, points, difference, squares, values = room
-    m, prior, start = len(near), kernel[5].sum(), 0
-    for column in range(len(points)):
+    system, inverse, points = room[:3]
+    m, t, prior = len(near), Y.shape[1], kernel[5].sum()
+    whole = _whole(m, TILE)
+    width = _whole(whole + 1 + t, TILE)
+    for column in range(len(scale)):
         for i in range(m):
             points[column, i] = X[near[i], column] * scale[column]
         points[column, m] = test[column] * scale[column]
-    _covariances(kernel, points, m + 1, difference, squares, values)
+    for i in range(whole):
+        system[i, i // TILE * TILE : width] = 0.0
+        system[i, i] = prior + factor * noise[near[i]] if i < m else 1.0
+    _covariances(kernel, m, room)
     for i in range(m):
-        after = system[i, i + 1 : m + 1]
-        after[:] = 0.0
-        for part in range(len(values)):
-            _add(1.0, values[part, start : start + m - i], after)
-        system[i, i] = prior + factor * noise[near[i]]
-        system[i, m + 1 : m + 1 + Y.shape[1]] = Y[near[i]]
-        start += m - i
-    return _factorise(system, m, m + 1 + Y.shape[1])
+        system[i, whole + 1 : whole + 1 + t] = Y[near[i]]
+    return _factorise(system, whole, width, inverse)
 
 
 @kept(*KERNEL, vector, *ROWS, many_indices, matrix, real[:, ::1], real[::1], real[:, ::1], types.boolean[::1])
@@ -269,21 +294,21 @@ def _predictions(
     reductions, surprises, solved,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
-    room = _room(kernel, X.shape[1], near.shape[1], t)
+    room = _room(kernel, X.shape[1], near.shape[1], t, False)
     system = room[0]
     for number in range(len(near)):
         there = near[number][near[number] >= 0]
-        m = len(there)
+        m, at = len(there), _whole(len(there), TILE)
         solved[number] = _solve(kernel, scale, rows, there, tests[number], room)
         reduction = 0.0
         for i in range(m):
-            reduction += system[i, m] ** 2
+            reduction += system[i, at] ** 2
         reductions[number] = reduction
         for target in range(t):
             mean = square = 0.0
             for i in range(m):
-                mean += system[i, m] * system[i, m + 1 + target]
-                square += system[i, m + 1 + target] ** 2
+                mean += system[i, at] * system[i, at + 1 + target]
+                square += system[i, at + 1 + target] ** 2
             means[number, target], surprises[number, target] = mean, square / max(m, 1)
 
 
@@ -300,7 +325,7 @@ def _weights(
     of_variance,
 ):  # fmt: skip
     kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
-    room = _room(kernel, X.shape[1], near.shape[1], Y.shape[1])
+    room = _room(kernel, X.shape[1], near.shape[1], Y.shape[1], False)
     system = room[0]
     for number in range(len(near)):
         present, row = near[number] >= 0, own[number]
@@ -308,7 +333,7 @@ def _weights(
         m = len(there)
         weights[number] = 0.0
         if _solve(kernel, scale, rows, there, X[row], room):
-            of_there = system[:m, m].copy()
+            of_there = system[:m, _whole(m, TILE)].copy()
             variance -= _dot(of_there, of_there)
             _back(system, m, of_there)
             weights[number][present] = of_there
@@ -319,7 +344,7 @@ def _weights(
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
     profiles, slots, places, groups, ratios, variances, alphas = kernel
-    _, points, difference, squares, values = room
+    _, _, points, difference, squares, values = room
     slope, weights, pulled = work
     first, start, u = 0, 0, directions[0, :n]
     for a in range(len(directions)):
@@ -349,7 +374,7 @@ def _derivatives(kernel, n, room, directions, work, found):
                         x = r2[p] / (2.0 * alphas[part])
                         found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
         for group in range(len(groups) - 1):
-            _differences(points[groups[group] : groups[group + 1]], n, first, last, difference)
+            _differences(points[groups[group] : groups[group + 1]], points[-1], n, first, last, difference[:pairs])
             for part in range(len(profiles)):
                 for a in range(len(directions)):
                     by_square = _dot(pulled[part, a, :pairs], difference[:pairs])
@@ -367,21 +392,21 @@ def _conditionals(
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
-    room = _room(kernel, X.shape[1], m, t)
+    room = _room(kernel, X.shape[1], m, t, True)
     system, by_noise = room[0], len(score) - 2
     directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
     pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
     work = np.empty(PAIRS + m), np.empty((n_directions, PAIRS + m)), pulled
     for number in range(len(near)):
         there, row, share = near[number][near[number] >= 0], own[number], shares[number]
-        m = len(there)
+        m, at = len(there), _whole(len(there), TILE)
         solved = _solve(kernel, scale, rows, there, X[row], room)
         directions[:, m] = 0.0
         directions[0, m] = 1.0
         variance = variances.sum() + factor * noise[row]
         for i in range(m):
-            directions[0, i] = -system[i, m]
-            variance -= system[i, m] ** 2
+            directions[0, i] = -system[i, at]
+            variance -= system[i, at] ** 2
         if not (solved and variance > 0.0):
             variance = np.nan
         of_variance[number] = variance
@@ -389,15 +414,15 @@ def _conditionals(
         for target in range(t):
             residual = Y[row, target]
             for i in range(m):
-                residual -= system[i, m] * system[i, m + 1 + target]
+                residual -= system[i, at] * system[i, at + 1 + target]
             pulls[target], squared[number, target] = residual / variance, residual**2 / variance
             excess += residual**2 / variance - 1.0
         directions[1:, :m] = 0.0
         for target in range(t):
             for i in range(m):
-                directions[1, i] += signs[number, target] * system[i, m + 1 + target]
+                directions[1, i] += signs[number, target] * system[i, at + 1 + target]
                 if t > 1:
-                    directions[2, i] += pulls[target] * system[i, m + 1 + target]
+                    directions[2, i] += pulls[target] * system[i, at + 1 + target]
         for a in range(n_directions):
             _back(system, m, directions[a, :m])
         found[:] = 0.0
