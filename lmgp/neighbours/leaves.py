@@ -4,10 +4,11 @@ numba is imported with this module: what uses it imports it where it is used.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
 from lmgp.utils.compiled import exact, index, indices, kept, matrix, real
@@ -135,12 +136,15 @@ class Leaves:
     boxes : ndarray of shape (number of branches, 2, d, BRANCH)
         The lowest and the highest corner of each leaf.
     branches : ndarray of shape (2, d, number of branches)
+    n : int
+        The number of rows that can be found.
     """
 
     leaves: Floats
     order: Indices
     boxes: Floats
     branches: Floats
+    n: int
 
     @classmethod
     def of(cls, rows: Floats) -> Self:
@@ -158,17 +162,18 @@ class Leaves:
             corner[:n_leaves] = least.reduceat(rows, np.arange(0, n, LEAF))
         boxes = boxes.reshape(2, n_branches, BRANCH, d)
         branches = np.stack((boxes[0].min(axis=1).T, boxes[1].max(axis=1).T))
-        return cls(leaves, order, np.ascontiguousarray(boxes.transpose(1, 0, 3, 2)), np.ascontiguousarray(branches))
-
-    @property
-    def n(self) -> int:
-        """The number of rows."""
-        return len(self.order)
+        return cls(leaves, order, np.ascontiguousarray(boxes.transpose(1, 0, 3, 2)), np.ascontiguousarray(branches), n)
 
     @property
     def m(self) -> int:
         """The number of their columns."""
         return self.leaves.shape[1]
+
+    def without(self, taken: NDArray[np.bool_]) -> Self:
+        """Return the leaves without some of the rows, which keep their numbers."""
+        leaves, places = self.leaves.copy(), np.flatnonzero(taken[self.order])
+        leaves[places // LEAF, :, places % LEAF] = np.inf
+        return replace(self, leaves=leaves, n=int(np.count_nonzero(~taken)))
 
     def query(self, points: Floats, k: Indices) -> tuple[Floats, Indices]:
         """Find the rows nearest to each point, as `scipy.spatial.KDTree.query`.

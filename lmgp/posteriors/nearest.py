@@ -6,6 +6,8 @@ from functools import partial
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import NoEstimateError
@@ -103,6 +105,17 @@ class NearestPosterior(Posterior):
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
         shared = share and roomy and sharing_pays(self._tree.m, self.n_neighbors)
         self._cells = Cells(self._tree, self.n_neighbors) if shared else None
+
+    def with_noise(self, noise: Noise) -> Self:
+        """Return the posterior of the same rows with another noise."""
+        return self._changed(noise=noise, _noise_of_rows=noise.of_weighted_rows(self._rows))
+
+    def without(self, taken: NDArray[np.bool_]) -> Self:
+        """Return a posterior that predicts from the other rows alone."""
+        k = min(self.n_neighbors, int(np.count_nonzero(~taken)))
+        if isinstance(self._tree, KDTree):
+            return type(self)(self.kernel, self._rows.take(~taken), self.noise, k, share=False)
+        return self._changed(_tree=self._tree.without(taken), n_neighbors=k)
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         return super().combined(combination)  # targets are read from the rows

@@ -152,14 +152,12 @@ def _slope(profile, alpha, squares, values, slopes):
 
 
 @exact
-def _differences(columns, nothing, n, first, last, found):
-    """Write Σ (xᵢ − xⱼ)² over a group of columns, four of them at a time, of i in [first, last) and all j > i."""
-    found[:] = 0.0
-    for column in range(0, len(columns), 4):
-        a, start = columns[column], 0
-        b = columns[column + 1] if column + 1 < len(columns) else nothing
-        c = columns[column + 2] if column + 2 < len(columns) else nothing
-        d = columns[column + 3] if column + 3 < len(columns) else nothing
+def _differences(columns, n, first, last, found):
+    """Write Σ (xᵢ − xⱼ)² over columns, four at a time, of i in [first, last) and all j > i."""
+    found[:], fours = 0.0, len(columns) // 4 * 4
+    for column in range(0, fours, 4):
+        a, b, c, d = columns[column], columns[column + 1], columns[column + 2], columns[column + 3]
+        start = 0
         for i in range(first, last):
             of_a, of_b, of_c, of_d = a[i + 1 : n], b[i + 1 : n], c[i + 1 : n], d[i + 1 : n]
             at_a, at_b, at_c, at_d = a[i], b[i], c[i], d[i]
@@ -168,6 +166,13 @@ def _differences(columns, nothing, n, first, last, found):
                 by_a, by_b, by_c, by_d = of_a[j] - at_a, of_b[j] - at_b, of_c[j] - at_c, of_d[j] - at_d
                 into[j] += (by_a * by_a + by_b * by_b) + (by_c * by_c + by_d * by_d)
             start += len(into)
+    for column in range(fours, len(columns)):
+        x, start = columns[column], 0
+        for i in range(first, last):
+            after, into, own = x[i + 1 : n], found[start : start + n - i - 1], x[i]
+            for j in range(len(after)):
+                into[j] += (after[j] - own) * (after[j] - own)
+            start += len(after)
 
 
 @exact
@@ -201,32 +206,40 @@ def _whole(n, tile):
 
 
 @exact
+def _scaled(kernel, points, of_parts):
+    """Write points in the lengthscales of each part; zeros in columns that a part does not see."""
+    _, _, _, groups, ratios, _, _ = kernel
+    for part in range(len(ratios)):
+        for group in range(len(groups) - 1):
+            share = math.sqrt(ratios[part, group])
+            for column in range(groups[group], groups[group + 1]):
+                for i in range(points.shape[1]):
+                    of_parts[part, column, i] = share * points[column, i] if share > 0.0 else 0.0
+
+
+@exact
 def _covariances(kernel, m, room):
-    """Write the covariances of m rows, and of these with the test that follows, into their system.
+    """Add the covariances of m rows, and of these with the test that follows, to their system.
 
     Where there is room for all pairs, r² and the values of each part of the kernel are kept there.
     """
-    profiles, _, _, groups, ratios, variances, alphas = kernel
-    system, _, points, difference, squares, values = room
+    profiles, _, _, _, _, variances, alphas = kernel
+    system, _, points, of_parts, _, squares, values = room
+    _scaled(kernel, points, of_parts)
     first, start, n, whole = 0, 0, m + 1, _whole(m, TILE)
     all_pairs = squares.shape[1] >= m * n // 2
     while first < n:
         last, pairs = _tile(first, n)
-        of_tile = difference[:pairs]
-        squares[:, start : start + pairs] = 0.0
-        for group in range(len(groups) - 1):
-            _differences(points[groups[group] : groups[group + 1]], points[-1], n, first, last, of_tile)
-            for part in range(len(profiles)):
-                if ratios[part, group] > 0.0:  # a part may not see these columns, whose differences may overflow
-                    _add(ratios[part, group], of_tile, squares[part, start : start + pairs])
         for part in range(len(profiles)):
             r2, into = squares[part, start : start + pairs], values[part, start : start + pairs]
+            _differences(of_parts[part], n, first, last, r2)
             _evaluate(profiles[part], alphas[part], variances[part], r2, into)
-            at = 0
-            for i in range(first, min(last, m)):
-                _add(1.0, into[at : at + m - i - 1], system[i, i + 1 : m])
-                system[i, whole] += into[at + m - i - 1]
-                at += m - i
+        at = start
+        for i in range(first, min(last, m)):
+            for part in range(len(profiles)):
+                _add(1.0, values[part, at : at + m - i - 1], system[i, i + 1 : m])
+                system[i, whole] += values[part, at + m - i - 1]
+            at += m - i
         first = last
         if all_pairs:
             start += pairs
@@ -260,8 +273,9 @@ def _room(kernel, n_columns, m, t, all_pairs):
     n_parts, pairs, whole = len(kernel[0]), max(PAIRS + m, m * (m + 1) // 2 if all_pairs else 0), _whole(m, TILE)
     # An odd number of tiles: at a multiple of a page, rows would take each other's place in a cache.
     system, inverse = np.empty((whole, _whole(whole + 1 + t, 2 * TILE) + TILE)), np.empty(whole)
-    points, difference = np.zeros((n_columns + 1, m + 1)), np.empty(PAIRS + m)
-    return system, inverse, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
+    points, of_parts = np.empty((n_columns, m + 1)), np.empty((n_parts, n_columns, m + 1))
+    squares, values = np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
+    return system, inverse, points, of_parts, np.empty(PAIRS + m), squares, values
 
 
 @exact
@@ -275,7 +289,7 @@ def _solve(kernel, scale, rows, near, test, room):
     m, t, prior = len(near), Y.shape[1], kernel[5].sum()
     whole = _whole(m, TILE)
     width = _whole(whole + 1 + t, TILE)
-    for column in range(len(scale)):
+    for column in range(len(points)):
         for i in range(m):
             points[column, i] = X[near[i], column] * scale[column]
         points[column, m] = test[column] * scale[column]
@@ -344,7 +358,7 @@ def _weights(
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
     profiles, slots, places, groups, ratios, variances, alphas = kernel
-    _, _, points, difference, squares, values = room
+    _, _, points, _, difference, squares, values = room
     slope, weights, pulled = work
     first, start, u = 0, 0, directions[0, :n]
     for a in range(len(directions)):
@@ -374,7 +388,7 @@ def _derivatives(kernel, n, room, directions, work, found):
                         x = r2[p] / (2.0 * alphas[part])
                         found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
         for group in range(len(groups) - 1):
-            _differences(points[groups[group] : groups[group + 1]], points[-1], n, first, last, difference[:pairs])
+            _differences(points[groups[group] : groups[group + 1]], n, first, last, difference[:pairs])
             for part in range(len(profiles)):
                 for a in range(len(directions)):
                     by_square = _dot(pulled[part, a, :pairs], difference[:pairs])
