@@ -14,7 +14,7 @@ from lmgp.data import Floats, Indices
 from lmgp.utils.compiled import exact, index, indices, kept, matrix, real
 
 # Rows of a leaf, and leaves of a branch: the distances to those of one are computed together.
-LEAF, BRANCH = 32, 64
+LEAF, BRANCH = 64, 64
 
 
 @exact

@@ -64,3 +64,17 @@ def test_squared_distances_that_overflow_are_refused(d: int) -> None:
     X[0, 1] = 1e160
     with pytest.raises(InputError, match="squared distances overflow float64"):
         tree_of_rows(GaussianKernel(1.0), X)
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_rows_that_are_taken_out_are_not_found(d: int) -> None:
+    rng = np.random.default_rng(3)
+    rows, taken = rng.normal(size=(5000, d)), rng.uniform(size=5000) < 0.4
+    taken[:40] = True
+    leaves = Leaves.of(rows)
+    less = leaves.without(taken)
+    assert (less.n, less.m) == (np.count_nonzero(~taken), d)
+    found = less.query(rows[:5], np.arange(1, 21))[1]
+    for point, near in zip(rows, found, strict=False):
+        np.testing.assert_array_equal(near, np.flatnonzero(~taken)[by_all(rows[~taken], point, 20)[1]])
+    assert set(leaves.query(rows[:1], np.arange(1, 2))[1][0]) == {0}
