@@ -5,7 +5,7 @@ numba is imported with this module: what uses it imports it where it is used.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from lmgp.data import Floats, Indices
 from lmgp.utils.compiled import exact, index, indices, kept, matrix, real
 
-# Rows of a leaf, and leaves of a branch: the distances to those of one are computed together.
-LEAF, BRANCH = 64, 64
+# Rows of a leaf, and leaves of a branch: the distances to those of one are computed together, and after as many columns
+# as the third number a leaf may be known to be too far.
+LEAF, BRANCH, COLUMNS = 64, 64, 16
 
 
 @exact
@@ -76,7 +77,7 @@ def _to_boxes(point, low, high, squares):
 
 
 @exact
-def _scan(point, leaves, order, of_leaves, first, of_rows, near, found, count, radius, k):
+def _scan(point, before, leaves, order, of_leaves, first, of_rows, near, found, count, radius, k):
     """Add the rows of some leaves that are nearer than the k-th; return their number, and its squared distance."""
     for box in range(min(len(of_leaves), len(leaves) - first)):
         if not of_leaves[box] < radius:
@@ -84,11 +85,13 @@ def _scan(point, leaves, order, of_leaves, first, of_rows, near, found, count, r
         leaf, start = leaves[first + box], LEAF * (first + box)
         of_rows[:] = 0.0
         for column in range(len(point)):
+            if column > 0 and column % COLUMNS == 0 and not of_rows.min() < radius:
+                break
             x, at = leaf[column], point[column]
             for j in range(LEAF):
                 of_rows[j] += (x[j] - at) * (x[j] - at)
         for j in range(LEAF):
-            if of_rows[j] < radius:
+            if of_rows[j] < radius and order[start + j] < before:
                 near[count, 0], found[count] = of_rows[j], order[start + j]
                 count += 1
         if count > 2 * k:
@@ -97,8 +100,8 @@ def _scan(point, leaves, order, of_leaves, first, of_rows, near, found, count, r
     return count, radius
 
 
-@kept(matrix, real[:, :, ::1], indices, real[:, :, :, ::1], real[:, :, ::1], real[:, ::1], index[:, ::1])
-def _query(points, leaves, order, boxes, branches, distances, found):
+@kept(matrix, indices, real[:, :, ::1], indices, real[:, :, :, ::1], real[:, :, ::1], real[:, ::1], index[:, ::1])
+def _query(points, before, leaves, order, boxes, branches, distances, found):
     k = found.shape[1]
     of_branches, of_leaves, of_rows = np.empty(len(boxes)), np.empty(BRANCH), np.empty(LEAF)
     near, rows = np.empty((2 * k + LEAF + 1, 1)), np.empty(2 * k + LEAF + 1, dtype=np.intp)
@@ -111,8 +114,10 @@ def _query(points, leaves, order, boxes, branches, distances, found):
             for branch in candidates:
                 if of_branches[branch] < radius:
                     _to_boxes(point, boxes[branch, 0], boxes[branch, 1], of_leaves)
-                    first = BRANCH * branch
-                    count, radius = _scan(point, leaves, order, of_leaves, first, of_rows, near, rows, count, radius, k)
+                    count, radius = _scan(
+                        point, before[number], leaves, order, of_leaves, BRANCH * branch, of_rows, near, rows, count,
+                        radius, k,
+                    )  # fmt: skip
                     of_branches[branch] = np.inf
             candidates = np.flatnonzero(of_branches < radius)
             candidates = candidates[np.argsort(of_branches[candidates])]
@@ -129,6 +134,8 @@ class Leaves:
 
     Attributes
     ----------
+    columns : ndarray of int of shape (d,)
+        The order of the columns: the widest one is the first.
     leaves : ndarray of shape (number of leaves, d, LEAF)
         The rows of each; infinite where there are none.
     order : ndarray of int of shape (n,)
@@ -140,6 +147,7 @@ class Leaves:
         The number of rows that can be found.
     """
 
+    columns: Indices
     leaves: Floats
     order: Indices
     boxes: Floats
@@ -150,7 +158,8 @@ class Leaves:
     def of(cls, rows: Floats) -> Self:
         """Part rows, of shape (n, d), into leaves."""
         n, d = rows.shape
-        rows, order, n_leaves = np.array(rows, order="C"), np.arange(n), math.ceil(n / LEAF)
+        columns = np.argsort(rows.min(axis=0) - rows.max(axis=0))
+        rows, order, n_leaves = np.ascontiguousarray(rows[:, columns]), np.arange(n), math.ceil(n / LEAF)
         n_branches = math.ceil(n_leaves / BRANCH)
         _part(rows, order)
         leaves = np.full((n_leaves * LEAF, d), np.inf)
@@ -162,12 +171,27 @@ class Leaves:
             corner[:n_leaves] = least.reduceat(rows, np.arange(0, n, LEAF))
         boxes = boxes.reshape(2, n_branches, BRANCH, d)
         branches = np.stack((boxes[0].min(axis=1).T, boxes[1].max(axis=1).T))
-        return cls(leaves, order, np.ascontiguousarray(boxes.transpose(1, 0, 3, 2)), np.ascontiguousarray(branches), n)
+        return cls(
+            columns, leaves, order, np.ascontiguousarray(boxes.transpose(1, 0, 3, 2)), np.ascontiguousarray(branches), n
+        )
 
     @property
     def m(self) -> int:
         """The number of their columns."""
         return self.leaves.shape[1]
+
+    @property
+    def rows(self) -> Floats:
+        """The rows, shape (n, d), as they were given."""
+        rows = np.empty((len(self.order), self.m))
+        rows[np.ix_(self.order, self.columns)] = self.leaves.transpose(0, 2, 1).reshape(-1, self.m)[: len(rows)]
+        return rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"rows": self.rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(vars(Leaves.of(state["rows"])))
 
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return the leaves without some of the rows, which keep their numbers."""
@@ -175,7 +199,7 @@ class Leaves:
         leaves[places // LEAF, :, places % LEAF] = np.inf
         return replace(self, leaves=leaves, n=int(np.count_nonzero(~taken)))
 
-    def query(self, points: Floats, k: Indices) -> tuple[Floats, Indices]:
+    def query(self, points: Floats, k: Indices, before: Indices | None = None) -> tuple[Floats, Indices]:
         """Find the rows nearest to each point, as `scipy.spatial.KDTree.query`.
 
         Parameters
@@ -184,6 +208,9 @@ class Leaves:
         k : ndarray of int of shape (number of neighbours,)
             1, 2, …, at most as many as there are rows.
 
+        before : ndarray of int of shape (m,), optional
+            For each point, the rows of smaller numbers are looked at alone.
+
         Returns
         -------
         distances : ndarray of shape (m, number of neighbours)
@@ -191,5 +218,14 @@ class Leaves:
         rows : ndarray of int of shape (m, number of neighbours)
         """
         found = np.empty((len(points), len(k))), np.empty((len(points), len(k)), dtype=np.intp)
-        _query(np.ascontiguousarray(points), self.leaves, self.order, self.boxes, self.branches, *found)
+        before = np.full(len(points), len(self.order)) if before is None else before
+        _query(
+            np.ascontiguousarray(points[:, self.columns]),
+            before,
+            self.leaves,
+            self.order,
+            self.boxes,
+            self.branches,
+            *found,
+        )
         return found

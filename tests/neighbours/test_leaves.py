@@ -15,21 +15,31 @@ def by_all(rows, point, k):
     return np.sqrt(squares[order]), order
 
 
-@pytest.mark.parametrize("d", [1, 4, 9])
+@pytest.mark.parametrize("d", [1, 4, 40])
 @pytest.mark.parametrize("n", [1, LEAF - 1, LEAF + 1, LEAF * BRANCH, 3 * LEAF * BRANCH + LEAF + 5])
 def test_the_nearest_rows_are_those_of_a_full_search(n: int, d: int) -> None:
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(n, d)) * np.geomspace(1.0, 0.01, d)
+    rows = rng.normal(size=(n, d)) * rng.permutation(np.geomspace(1.0, 0.01, d))
     kept = rows.copy()
     points = np.concatenate((rows[:4], rng.normal(size=(6, d)), rng.normal(size=(2, d)) + 50.0))
     leaves = Leaves.of(rows)
     np.testing.assert_array_equal(rows, kept)
+    np.testing.assert_array_equal(leaves.rows, kept)
     for k in {1, min(n, 7), min(n, 300)}:
         distances, found = leaves.query(points, np.arange(1, k + 1))
         for point, own, near in zip(points, distances, found, strict=True):
             expected, order = by_all(rows, point, k)
             np.testing.assert_allclose(own, expected, rtol=1e-12, atol=1e-14)
             np.testing.assert_array_equal(near, order)
+
+
+def test_the_nearest_rows_before_others() -> None:
+    rng = np.random.default_rng(4)
+    rows, before = rng.normal(size=(6000, 5)), np.array([20, 21, 700, 5999, 6000])
+    for point, number, near in zip(
+        rows, before, Leaves.of(rows).query(rows[:5], np.arange(1, 21), before)[1], strict=False
+    ):
+        np.testing.assert_array_equal(near, by_all(rows[:number], point, 20)[1])
 
 
 def test_rows_that_are_equally_near_are_found_once() -> None:
