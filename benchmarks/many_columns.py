@@ -6,8 +6,8 @@ of memory is thereby its own; it holds the rows, too.
 
     python benchmarks/many_columns.py [--shapes N:D ...] [--shared]
 
-Writes benchmarks/results/many_columns.json, a table of each shape. Two threads. All that was measured is of
-1000000:8, 10000000:8 and 100000:100.
+Writes benchmarks/results/many_columns.json, a table of each shape. Two threads. Shapes beside that of the table are
+10000000:8 and 100000:100.
 """
 
 import argparse
