@@ -46,11 +46,12 @@ def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> 
     index = steady_order(rows)[np.sort(rng.permutation(len(rows))[:N_ROWS])]
     some, least = rows.take(index), LEAST_NOISE * float(np.var(rows.Y))
 
+    nearest = NearestPosterior(learned.kernel, rows, Noise(learned.noise_variance), N_NEIGHBORS, share=False)
+
     def density(noise_variance: float) -> Floats:
         """Return the log density of each row under a t, in nats."""
         noise = Noise(noise_variance)
-        posterior = NearestPosterior(learned.kernel, rows, noise, N_NEIGHBORS, share=False)
-        means, variances = posterior.leave_one_out(index)
+        means, variances = nearest.with_noise(noise).leave_one_out(index)
         std = np.sqrt(variances + noise.of_rows(some).numpy())
         errors = LeftOut(some.X, some.Y[:, 0], means[:, 0], std, np.ones(len(index), dtype=np.bool_)).errors
         return Student.fitted(errors, some.weights).log_density(errors) - np.log(std)

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,9 @@ from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, too_few
 from lmgp.errors import InputError
 from lmgp.estimators.robust import robust_fit
-from lmgp.kernels.base import Kernel
 from lmgp.learning.heldout import HeldOut
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import averaged
-from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.sums.sample import Sample
 from lmgp.utils.progress import silent, stage
@@ -122,16 +120,11 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
-        for _ in range(N_REGIONS):
-            held = HeldOut.of(rows, scales, rng)
-            around = averaged(fit.kernels, partial(_around, held.rest))
+        nearest = cache(lambda kernel, noise: NearestPosterior(kernel, rows, Noise(noise), NEIGHBORS, share=False))
+        for held in HeldOut.several(rows, scales, rng, N_REGIONS):
+            around = averaged(fit.kernels, lambda *of, taken=held.taken: nearest(*of).without(taken))
             parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
     return parts
-
-
-def _around(rows: Rows, kernel: Kernel, noise_variance: float) -> Posterior:
-    """Return the posterior of the nearest rows."""
-    return NearestPosterior(kernel, rows, Noise(noise_variance), NEIGHBORS, share=False)
 
 
 def left_out_by_folds(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Noise, Rows
@@ -25,20 +26,29 @@ class HeldOut:
 
     Attributes
     ----------
-    rest : Rows
-        The rows that were not left out.
+    rows : Rows
+        All.
+    taken : ndarray of bool of shape (n,)
+        Which of them are left out.
     regions : Rows
         Those to predict.
     region : ndarray of int
         The neighbourhood of each row of `regions`.
     """
 
-    rest: Rows
+    rows: Rows
+    taken: NDArray[np.bool_]
     regions: Rows
     region: Indices
 
     @classmethod
-    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> Self:
+    def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator, n_times: int) -> "list[Self]":
+        """Leave out neighbourhoods several times, see `of`."""
+        tree = KDTree(rows.X / scales, balanced_tree=False, compact_nodes=False)
+        return [cls.of(rows, scales, rng, tree) for _ in range(n_times)]
+
+    @classmethod
+    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, tree: KDTree | None = None) -> Self:
         """Leave out neighbourhoods: none where a tenth of the rows are fewer than √n.
 
         Parameters
@@ -47,19 +57,26 @@ class HeldOut:
         scales : ndarray of shape (d,)
             The unit of each column, in which a neighbourhood is measured.
         rng : numpy.random.Generator
+        tree : KDTree, optional
+            Of the rows in these units.
         """
+        if tree is None:
+            return cls.several(rows, scales, rng, 1)[0]
         n, sizes = len(rows), sizes_of_regions(len(rows))
         centres = rng.permutation(n)[: len(sizes)]
-        scaled = rows.X / scales
-        tree = KDTree(scaled, balanced_tree=False, compact_nodes=False)
         taken = np.zeros(n, dtype=bool)
         predicted = [np.empty(0, dtype=np.intp)]
         for centre, size in zip(centres, sizes, strict=True):
-            near = tree.query(scaled[centre], k=np.arange(1, size + 1))[1]
+            near = tree.query(tree.data[centre], k=np.arange(1, size + 1))[1]
             predicted.append(rng.permutation(near[~taken[near]])[:N_IN_REGION])
             taken[near] = True
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
-        return cls(rows.take(~taken), rows.take(np.concatenate(predicted)), labels)
+        return cls(rows, taken, rows.take(np.concatenate(predicted)), labels)
+
+    @property
+    def rest(self) -> Rows:
+        """The rows that were not left out."""
+        return self.rows.take(~self.taken)
 
     def densities(self, kernel: Kernel, noise_variance: float) -> Floats:
         """Predict each row of a neighbourhood from the nearest rows outside.

@@ -136,20 +136,20 @@ class Process:
     def densities(self, rows: Rows, scales: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Return the log densities of rows, and the mean ones of neighbourhoods, each without itself."""
         index, noise = rng.permutation(len(rows))[:N_ALONE], self.learned.noise_variance
-        posterior = self._nearest(rows)
+        nearest = NearestPosterior(
+            self.learned.kernel, self._with_columns(rows), Noise(noise), N_NEIGHBORS, share=False
+        )
+        posterior = self._trended(nearest)
         alone = log_density(self._less_trend(rows.take(index), posterior), *posterior.leave_one_out(index), noise)
         regions = [np.empty(0)]
-        for _ in range(N_TIMES):
-            held = HeldOut.of(rows, scales, rng)
+        for held in HeldOut.several(rows, scales, rng, N_TIMES):
             if len(held.region):
-                posterior = self._nearest(held.rest)
+                posterior = self._trended(nearest.without(held.taken))
                 rest, predicted = self._less_trend(held.regions, posterior), posterior.distribution(held.regions.X)
                 regions.append(held.means(log_density(rest, *predicted, noise)))
         return alone, np.concatenate(regions)
 
-    def _nearest(self, rows: Rows) -> Posterior:
-        noise = Noise(self.learned.noise_variance)
-        posterior = NearestPosterior(self.learned.kernel, self._with_columns(rows), noise, N_NEIGHBORS, share=False)
+    def _trended(self, posterior: Posterior) -> Posterior:
         return self._with_slopes(posterior) if self.trend.estimated else posterior
 
     def _less_trend(self, rows: Rows, posterior: Posterior) -> Rows:

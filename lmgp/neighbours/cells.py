@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 from lmgp.data import Floats, Indices
 from lmgp.neighbours.forest import Forest
+from lmgp.neighbours.trees import CELL_COLUMNS
 
 # The side of a cell is at most this multiple of the distance from its centre to the k-th nearest row, and it is halved
 # at most this number of times: not for ever, where k rows are copies of each other.
@@ -21,8 +22,6 @@ MOST, WORTH = 4.0, 1.5
 # Of up to this number of points, the distance to the k-th nearest row says how large their cells are at most: of more,
 # that takes longer than halving the space for all of them.
 FEW = 64
-# Of more columns than these, there are more rows around a cell for any k, and volumes of balls leave float64.
-MOST_COLUMNS = 3
 
 
 def _pays(n_rows: float, n_points: float, k: int) -> bool:
@@ -50,7 +49,7 @@ def sharing_pays(n_inputs: int, k: int) -> bool:
     k : int
     """
     d, side = n_inputs, SIDE
-    if d > MOST_COLUMNS:
+    if d > CELL_COLUMNS:
         return False
     around = sum(math.comb(d, j) * side ** (d - j) * _ball(j) for j in range(d + 1))
     return _pays(k * around / _ball(d), k * side**d / _ball(d), k)

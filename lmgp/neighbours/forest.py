@@ -1,9 +1,10 @@
 """Search trees of training rows, to which rows are added, and from which they are taken, without a new tree of all."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, reduce
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from lmgp.kernels.base import Kernel
 from lmgp.neighbours.trees import tree_of_rows
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from lmgp.neighbours.leaves import Leaves
 
 # Each tree has more than this many times the rows of the next one, and less than one in this many of its rows is gone.
 RATIO = 8
@@ -29,7 +33,7 @@ class Part:
     Attributes
     ----------
     rows : Rows
-    tree : KDTree
+    tree : KDTree or Leaves
         Of their points.
     there : ndarray of bool of shape (n,) or None
         Which of them were not taken out; None of all.
@@ -40,7 +44,7 @@ class Part:
     """
 
     rows: Rows
-    tree: KDTree
+    tree: "KDTree | Leaves"
     there: NDArray[np.bool_] | None
     n_gone: int
     low: Floats
@@ -49,8 +53,8 @@ class Part:
     @classmethod
     def of(cls, kernel: Kernel, rows: Rows) -> Self:
         """Plant the tree of at least one row."""
-        tree = tree_of_rows(kernel, rows.X)
-        return cls(rows, tree, None, 0, tree.mins, tree.maxes)
+        points = kernel.points(rows.X)
+        return cls(rows, tree_of_rows(kernel, rows.X), None, 0, points.min(axis=0), points.max(axis=0))
 
     def __len__(self) -> int:
         return len(self.rows) - self.n_gone
@@ -60,15 +64,19 @@ class Part:
         """The rows that are there."""
         return self.rows if self.there is None else self.rows.take(self.there)
 
-    def without(self, index: Indices) -> Self:
+    def points(self, kernel: Kernel, index: Any) -> Floats:
+        """Return some of the rows as they are searched for."""
+        return self.tree.data[index] if isinstance(self.tree, KDTree) else kernel.points(self.rows.X[index])
+
+    def without(self, kernel: Kernel, index: Indices) -> Self:
         """Return the part without some of its rows."""
         if not len(index):
             return self
         there = np.ones(len(self.rows), dtype=np.bool_) if self.there is None else self.there.copy()
         there[index] = False
-        gone, n_gone, low, high = self.tree.data[index], self.n_gone + len(index), self.low, self.high
+        gone, n_gone, low, high = self.points(kernel, index), self.n_gone + len(index), self.low, self.high
         if n_gone < len(there) and np.any((gone == low) | (gone == high)):
-            points = self.tree.data[there]
+            points = self.points(kernel, there)
             low, high = points.min(axis=0), points.max(axis=0)
         return replace(self, there=there, n_gone=n_gone, low=low, high=high)
 
@@ -96,10 +104,21 @@ class Part:
                 return np.where(there, distances, np.inf), index
             asked *= 2
 
-    def within(self, centre: Floats, half_width: float) -> Indices:
+    def within(self, kernel: Kernel, centre: Floats, half_width: float) -> Indices:
         """Return the numbers of the rows in a cube, ascending."""
-        found = self.tree.query_ball_point(centre, half_width, p=np.inf, return_sorted=True)
-        rows = np.array(found, dtype=np.intp)
+        if isinstance(self.tree, KDTree):
+            found = self.tree.query_ball_point(centre, half_width, p=np.inf, return_sorted=True)
+            rows = np.array(found, dtype=np.intp)
+        else:
+            n_asked, farthest = RATIO, half_width * math.sqrt(len(centre))
+            while True:
+                n_asked = min(n_asked, self.tree.n)
+                distances, near = self.tree.query(centre[None], np.arange(1, n_asked + 1))
+                if n_asked == self.tree.n or distances[0, -1] > farthest:
+                    break
+                n_asked *= RATIO
+            rows = np.sort(near[0])
+            rows = rows[np.all(np.abs(self.points(kernel, rows) - centre) <= half_width, axis=1)]
         return rows[self._there(rows)]
 
 
@@ -160,7 +179,20 @@ class Forest:
     def without(self, places: Indices) -> Self:
         """Return the forest without the rows at some places."""
         pairs = self._by_part(places)
-        return self._planted([part.without(places[mine] - start) for part, start, mine in pairs])
+        return self._planted([part.without(self.kernel, places[mine] - start) for part, start, mine in pairs])
+
+    def left_out(self, taken: NDArray[np.bool_]) -> Self:
+        """Return rows that were planted together without some of them, as quick to search in the gaps that these leave.
+
+        Parameters
+        ----------
+        taken : ndarray of bool of shape (n,)
+        """
+        (part,) = self.parts
+        if isinstance(part.tree, KDTree):
+            return replace(self, parts=(Part.of(self.kernel, part.rows.take(~taken)),))
+        some = replace(part, tree=part.tree.without(taken), n_gone=int(np.count_nonzero(taken)))
+        return replace(self, parts=(some,))
 
     def _planted(self, parts: Sequence[Part]) -> Self:
         """Return a forest of parts, in their order: one that is too small beside the next one is planted with it."""
@@ -224,9 +256,9 @@ class Forest:
 
     def points(self, places: Indices) -> Floats:
         """Return the rows at some places as they are searched for, shape (m, c)."""
-        found = np.empty((len(places), self.parts[0].tree.m))
+        found = np.empty((len(places), len(self.parts[0].low)))
         for part, start, mine in self._by_part(places):
-            found[mine] = part.tree.data[places[mine] - start]
+            found[mine] = part.points(self.kernel, places[mine] - start)
         return found
 
     def query(self, points: Floats, k: int) -> tuple[Floats, Indices]:
@@ -265,7 +297,7 @@ class Forest:
     def within(self, centre: Floats, half_width: float) -> Indices:
         """Return the places of the rows in a cube, ascending."""
         pairs = zip(self.parts, self._starts, strict=True)
-        return np.concatenate([part.within(centre, half_width) + start for part, start in pairs])
+        return np.concatenate([part.within(self.kernel, centre, half_width) + start for part, start in pairs])
 
     def others(self, places: Indices, n_neighbors: int) -> Indices:
         """Return the places of the rows nearest to some of the rows, without themselves, shape (m, k).

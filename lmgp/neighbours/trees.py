@@ -1,5 +1,7 @@
 """Search trees of training rows, in the metric of a kernel, and the rows that are near by them."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from scipy.spatial import KDTree
 
@@ -7,11 +9,16 @@ from lmgp.data import Floats, Indices
 from lmgp.errors import InputError
 from lmgp.kernels.base import Kernel
 
+if TYPE_CHECKING:
+    from lmgp.neighbours.leaves import Leaves
+
 # Coordinates beyond this, in lengthscales, have squares that overflow: all rows are equally far from there.
 FARTHEST = 1e100
+# Of more columns than these, there are more rows around a cell for any k, and volumes of balls leave float64.
+CELL_COLUMNS = 3
 
 
-def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
+def tree_of_rows(kernel: Kernel, X: Floats) -> "KDTree | Leaves":
     """Make the search tree of training rows, in the metric of the kernel.
 
     Raises
@@ -21,13 +28,17 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> KDTree:
     """
     scaled = kernel.points(X)
     with np.errstate(over="ignore"):
-        overflows = not np.all(np.isfinite(np.square(2.0 * scaled).sum(axis=1)))
+        overflows = not np.isfinite(np.square(2.0 * np.maximum(scaled.max(axis=0), -scaled.min(axis=0))).sum())
     if overflows:
         raise InputError(
             "The values of X are so large that squared distances overflow float64; got a largest absolute value of "
             f"{np.abs(X).max():g}. Divide X and the lengthscales by a common scale."
         )
-    return KDTree(scaled)
+    if scaled.shape[1] <= CELL_COLUMNS:  # where cells ask for more than the nearest rows
+        return KDTree(scaled)
+    from lmgp.neighbours.leaves import Leaves  # here, for it loads a compiler
+
+    return Leaves.of(scaled)
 
 
 def tree_points(kernel: Kernel, X: Floats) -> Floats:

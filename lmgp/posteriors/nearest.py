@@ -6,6 +6,8 @@ from functools import partial
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import NoEstimateError
@@ -122,6 +124,17 @@ class NearestPosterior(Posterior):
     def _n_targets(self) -> int:
         return self._combination.shape[1]
 
+    def with_noise(self, noise: Noise) -> Self:
+        """Return the posterior of the same rows with another noise."""
+        return self._changed(noise=noise)
+
+    def without(self, taken: NDArray[np.bool_]) -> Self:
+        """Return a posterior that predicts from the other rows alone, each row from its own nearest ones."""
+        forest = self._forest.left_out(taken)
+        return self._changed(
+            _forest=forest, _cells=None, n_rows=len(forest), n_neighbors=min(self.n_neighbors, len(forest))
+        )
+
     def combined(self, combination: Floats) -> Self:  # noqa: D102
         return self._changed(_combination=self._combination @ combination)
 
@@ -179,6 +192,8 @@ class NearestPosterior(Posterior):
             solve(self._forest.query(points[alone[part]], self.n_neighbors)[1], alone[part])
 
         alone = np.concatenate((alone, *parallel_map(solve_cell, cells)))
+        if len(alone) > 1:  # near points read the same rows, which the caches then have
+            alone = alone[KDTree(points[alone], balanced_tree=False).indices]
         self._in_batches(solve_alone, len(alone))
         return means, variances, surprises
 

@@ -30,9 +30,9 @@ DEVIATIONS = 3.0
 # before them by themselves.
 MANY = 100
 
-# From this number of columns on it takes less time to look at each earlier row than to search a tree: of fewer than
-# 2^17 rows, and of any number.
-COLUMNS_OF_FEWER, COLUMNS = 8, 12
+# From this number of columns on, one tree of all rows is searched; before the first positions, up to this share of the
+# rows, each row is looked at.
+COLUMNS, FIRST = 8, 0.125
 # Positions whose earlier rows are looked at together.
 PART = 64
 
@@ -82,7 +82,8 @@ class VecchiaLikelihood:
 
     In few columns, one k-d tree holds the first 2^l rows, for each l. A position t looks for nearest rows in the
     smallest tree that holds it, of which half or more come before t. The search finds m of these in all but one case in
-    a thousand, and otherwise t has fewer neighbours. In many columns, each row before t is looked at.
+    a thousand, and otherwise t has fewer neighbours. In many columns, the rows before t are looked for among all, and
+    each of them is looked at where they are few.
 
     References
     ----------
@@ -144,14 +145,29 @@ class VecchiaLikelihood:
         self._known = relative, circles
         scaled, positions = np.hstack((self._rows.X / metric, circles)), self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
+        if scaled.shape[1] >= COLUMNS:
+            first = positions <= max(self.n_neighbors, FIRST * len(scaled))
+            self._near[first] = self._by_each(scaled, positions[first])
+            self._near[~first] = self._among_all(scaled, positions[~first])
+            return True
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
-        each = np.full(len(levels), scaled.shape[1] >= COLUMNS)
-        each |= (scaled.shape[1] >= COLUMNS_OF_FEWER) & (levels < 17)
-        self._near[each] = self._by_each(scaled, positions[each])
-        for level in np.unique(levels[~each]):
+        for level in np.unique(levels):
             (members,) = np.nonzero(levels == level)
             self._near[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
         return True
+
+    def _among_all(self, scaled: Floats, positions: Indices) -> Indices:
+        """Return the nearest rows before each position, all of which there are."""
+        from lmgp.neighbours.leaves import Leaves  # here, for it loads a compiler
+
+        leaves, k = Leaves.of(scaled), np.arange(1, self.n_neighbors + 1)
+        found = np.empty((len(positions), self.n_neighbors), dtype=np.intp)
+
+        def search(part: slice) -> None:
+            found[part] = leaves.query(scaled[positions[part]], k, positions[part])[1]
+
+        parallel_map(search, list(chunks(len(positions), 1, 8 * PART)))
+        return found
 
     def _by_each(self, scaled: Floats, positions: Indices) -> Indices:
         """Return what `_earlier` does, by looking at each row before."""

@@ -30,6 +30,7 @@ TAGS = {
     "mode-sums": "sums.modes.ModeSums",
     "cell-sums": "sums.modes.CellSums",
     "lattice": "neighbours.lattice.Lattice",
+    "leaves": "neighbours.leaves.Leaves",
     "exact-posterior": "posteriors.exact.ExactPosterior",
     "iterative-posterior": "posteriors.iterative.IterativePosterior",
     "iterations": "posteriors.iterative.Iterations",

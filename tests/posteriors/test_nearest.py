@@ -49,6 +49,20 @@ def test_it_is_the_exact_process_of_the_nearest_rows(
     assert alone[1] is None
 
 
+@pytest.mark.parametrize("k", [7, 1000])
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+def test_without_some_rows_and_with_another_noise_it_is_that_of_the_others(d: int, arguments: str, k: int) -> None:
+    rng = np.random.default_rng(0)
+    X, T, taken = rng.normal(size=(90, d)), rng.normal(size=(20, d)), rng.uniform(size=90) < 0.3
+    rows, _ = rows_and_noises(X, X.sum(axis=1), arguments)
+    kernel = MaternKernel(2.0)
+    expected = NearestPosterior(kernel, rows.take(~taken), Noise(0.3), k, share=False).predict(T)
+    found = NearestPosterior(kernel, rows, Noise(NOISE), k, share=False).without(taken).with_noise(Noise(0.3))
+    for one, of_others in zip(found.predict(T), expected, strict=True):
+        np.testing.assert_allclose(one, of_others, rtol=1e-10)
+
+
 def of_rows_around(kernel, formula, rows, noise: np.ndarray, T: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The exact process of the rows around each row's cell, by dense algebra; NaN for a row that its cell leaves."""
     points, cells, expected = kernel.scale(T), Cells(Forest.of(kernel, rows, NOISE), k), np.full((2, len(T)), np.nan)

@@ -189,6 +189,32 @@ class TestPredictions:
         for one, expected in zip(compiled, (*posterior.predict(rows.X + 0.2), posterior.surprise(rows.X)), strict=True):
             np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-11)
 
+    @pytest.mark.parametrize("d", [4, 5, 9])
+    @pytest.mark.parametrize("k", [7, 131, 256])
+    def test_of_many_columns_by_dense_algebra(self, d: int, k: int) -> None:
+        rng = np.random.default_rng(0)
+        X, Y = rng.normal(size=(400, d)), rng.normal(size=(400, 2))
+        lengthscales = np.linspace(1.0, 3.0, d)
+        kernel = (
+            MaternKernel(lengthscales, 0.7, smoothness=0.5)
+            + GaussianKernel(lengthscales[::-1].copy(), 0.9)
+            + MaternKernel(2.0, 0.4).on([3, 0])
+        )
+        T, noise = np.concatenate((rng.normal(size=(5, d)), X[:2])), rng.uniform(0.01, 0.1, 400)
+        near = np.array([rng.permutation(400)[:k] for _ in T])
+        near[1, ::3] = -1
+        systems = RowSystems.of(kernel, None, X, Y, noise, 2.0)
+        assert systems is not None
+        means, reductions, surprises, solved = systems.predict(near, T)
+        assert solved.all()
+        for test, of_test, mean, reduction, surprise in zip(T, near, means, reductions, surprises, strict=True):
+            there = of_test[of_test >= 0]
+            between, covariance = kernel(X[there], test[None])[:, 0], kernel(X[there]) + np.diag(2.0 * noise[there])
+            solution = np.linalg.solve(covariance, np.column_stack((between, Y[there])))
+            np.testing.assert_allclose(mean, between @ solution[:, 1:], rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(reduction, between @ solution[:, 0], rtol=1e-10)
+            np.testing.assert_allclose(surprise, (Y[there] * solution[:, 1:]).mean(axis=0), rtol=1e-10)
+
     def test_what_cannot_be_factorised_goes_by_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         X, Y = cube(60, 2)
         posterior, predict = (

@@ -242,3 +242,11 @@ def test_a_large_model_of_rows_is_little_larger_than_the_rows(tmp_path: Path) ->
     ):
         model.fit(X, y).save(tmp_path / "model")
         assert (tmp_path / "model").stat().st_size < 2.5 * numbers
+
+
+def test_nearest_rows_of_many_columns(tmp_path: Path) -> None:
+    """Whose search tree is another one than that of few columns."""
+    X = np.random.default_rng(0).normal(size=(200, 6))
+    model = NearestNeighborsGPRegressor(20, kernel=MaternKernel(2.0), noise_variance=0.1).fit(X, X.sum(axis=1))
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(lmgp.load(tmp_path / "model").predict(X + 0.1), model.predict(X + 0.1))
