@@ -823,9 +823,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         """Learn from rows with centred targets, less the trend."""
         return self._detrended(rows, self._trend_columns(), rng)
 
-    def _detrended(
-        self, rows: Rows, columns: NDArray[np.intp] | None, rng: np.random.Generator, before: Learned | None = None
-    ) -> Detrended:
+    def _detrended(self, rows: Rows, columns: NDArray[np.intp] | None, rng: np.random.Generator) -> Detrended:
         """Learn from rows with centred targets less a trend in some columns that the kernel sees."""
         trend, coefficients = CONSTANT_TREND, np.zeros((1, rows.n_targets))
         if columns is not None:
@@ -835,15 +833,15 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             if self._learns(rows):
                 trend.check_residuals(rows, coefficients)
         scales = self._scales(rows)
-        learned = self._learn(rows.with_targets(rows.Y / scales), trend, rng, before)
+        learned = self._learn(rows.with_targets(rows.Y / scales), trend, rng)
         return Detrended(trend, coefficients, rows, scales, learned)
 
-    def _learn(self, rows: Rows, trend: Trend, rng: np.random.Generator, before: Learned | None = None) -> Learned:
-        """Return the hyper-parameters: as given, and learned where they are not, from others if there are some."""
+    def _learn(self, rows: Rows, trend: Trend, rng: np.random.Generator) -> Learned:
+        """Return the hyper-parameters: as given, and learned where they are not."""
         if self._all_given:
             kernel = clone(self._given_kernel(rows.X.shape[1]))
             return Learned(kernel, float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
-        return learn_rows(rows, replace(self._settings(rows.X.shape[1], trend), before=before), rng)
+        return learn_rows(rows, self._settings(rows.X.shape[1], trend), rng)
 
     def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         """Say what is to be learned from rows of `n_inputs` columns, less a trend."""

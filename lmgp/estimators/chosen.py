@@ -1,7 +1,7 @@
 """The regressor that chooses its recipe by measurement."""
 
 from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
@@ -259,7 +259,6 @@ class GPRegressor(AdditiveGaussianProcess):
     def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
         if not isinstance(self.trend, str) or self.trend != "auto":
             return super()._learned(rows, rng)
-        same = deepcopy(rng)
         plain = self._detrended(rows, None, rng)
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
             return plain
@@ -270,8 +269,7 @@ class GPRegressor(AdditiveGaussianProcess):
         columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
         if columns is None:
             return plain
-        # From there, or another maximum of the likelihood would be taken for the worth of the trend.
-        linear = self._detrended(rows, columns, same, plain.learned)
+        linear = self._detrended(rows, columns, rng)
         pays = trend_pays(rows, plain.learned, linear.trend, linear.learned, column_scales(rows, None), rng)
         return linear if pays else plain
 

@@ -78,7 +78,6 @@ class Settings:
     max_learning_rows: int = 2000
     max_memory_gib: float = 4.0
     average: Average = False
-    before: Learned | None = None
 
 
 def learn(
@@ -320,7 +319,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
         _check_memory(min(len(rows), most), tried[-1].kernel, settings)
         rows = _sample(rows, most, np.random.default_rng(seed))
     units = Units.of(rows, settings.standardize, settings.groups)
-    optima = parallel_map(Search(rows, units, settings.noise_variance, exact, seed, settings.before).optimum, tried)
+    optima = parallel_map(Search(rows, units, settings.noise_variance, exact, seed).optimum, tried)
     draws = np.random.default_rng(held)
     average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
     if average and exact and len(rows) <= FEW_ROWS:

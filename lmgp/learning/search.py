@@ -14,7 +14,7 @@ from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
-from lmgp.learning.record import Learned, Trial
+from lmgp.learning.record import Trial
 from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import OWN_COLUMNS, screened
 from lmgp.learning.space import Space, Units
@@ -89,8 +89,6 @@ class Search:
         Whether the likelihood of the rows is the exact one, or Vecchia's.
     seed : int
         Of the order of the rows.
-    before : Learned, optional
-        From rows that are nearly these: a form that was taken there begins its climb from it.
     """
 
     rows: Rows
@@ -98,13 +96,15 @@ class Search:
     noise_variance: float | None
     exact: bool
     seed: int
-    before: Learned | None = None
 
     def optimum(self, form: Form) -> Optimum:
-        """Maximise the likelihood."""
-        begin = perf_counter()
-        space, start = self._start(Space(form, self.units, self.noise_variance))
-        climb = self._climbed(space, start)
+        """Maximise the likelihood, from the best of some starting points."""
+        begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
+        some = self.rows.take(np.random.default_rng(self.seed).permutation(len(self.rows))[:FIRST_ROWS])
+        starts = with_periods(self._starts(space), space, self.rows)
+        start = max(starts, key=lambda free: _value(some, space, free))
+        space, start = screened(ExactObjective(some, space), start)
+        climb = self._climbed(space, some, start)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
             form.name, form.ard, len(free), objective.name, objective.n_rows, objective.n_neighbors, value,
@@ -113,26 +113,13 @@ class Search:
         )  # fmt: skip
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
 
-    def _start(self, space: Space) -> tuple[Space, Floats]:
-        """Return where the climb begins: at what was learned before, or at the maximum of a likelihood of few rows."""
-        form = space.form
-        if self.before is not None:
-            trial = self.before.learning.chosen
-            if (trial.kernel, trial.ard, trial.n_own) == (form.name, form.ard, 0):
-                return space, space.near(self.before.kernel, self.before.noise_variance)
-        some = self.rows.take(np.random.default_rng(self.seed).permutation(len(self.rows))[:FIRST_ROWS])
-        starts = with_periods(self._starts(space), space, self.rows)
-        space, start = screened(ExactObjective(some, space), max(starts, key=lambda free: _value(some, space, free)))
-        if self.exact or not form.kernel.can("metric"):
-            return space, start
-        # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
-        return space, self._by_exact_likelihood(some, space, start).free
-
-    def _climbed(self, space: Space, start: Floats) -> Climb:
+    def _climbed(self, space: Space, some: Rows, start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
             return Climb(ExactObjective(self.rows, space), start).go_on()
         if self.exact:
             return self._by_exact_likelihood(self.rows, space, start)
+        # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
+        start = self._by_exact_likelihood(some, space, start).free
         n_positions = min(len(self.rows), MOST_POSITIONS)
         likelihood = self._likelihood(self.rows, n_positions, math.isqrt(MOST_SQUARES // n_positions))
         return Climb(VecchiaObjective(likelihood, space), start).go_on(tolerance=GAIN * n_positions)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from sklearn.base import clone
 
 from lmgp.data import Floats, Indices, Rows, column_deviations, column_scales
 from lmgp.errors import InputError
@@ -207,16 +206,6 @@ class Space:
             one = {p.name: float(p.value[0]) for p in kernel.parameters if p.value.ndim and not p.fixed}
             kernel.set_params(**one)
         return kernel
-
-    def near(self, kernel: Kernel, noise_variance: float) -> Floats:
-        """Return the free numbers, within their bounds, of a kernel of the form, and of a noise variance."""
-        shapes = {p.name: p.value.shape for p in self.form.kernel.parameters}
-        values = {p.name: np.broadcast_to(p.value, shapes[p.name]).copy() for p in kernel.parameters if shapes[p.name]}
-        logarithms = clone(kernel).set_params(**values).theta
-        if self.given_noise is None:
-            logarithms = np.append(logarithms, math.log(noise_variance))
-        _, first = np.unique(self.index, return_index=True)
-        return np.clip((logarithms - self._log_units)[first], *self.bounds.T)
 
     def noise_variance(self, free: Floats) -> float:
         """Return the noise variance, in squared units of y."""

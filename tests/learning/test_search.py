@@ -1,7 +1,6 @@
 """The search for the optimum of a form."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning import search as searching
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.record import Learned, Learning
 from lmgp.learning.scoring import Climb
 from lmgp.learning.search import LENGTHSCALES, NOISES, Optimum, Search
 from lmgp.learning.space import MEDIAN_NOISE, Units
@@ -40,25 +38,6 @@ def log_posterior(X: Floats, y: Floats, optimum: Optimum, free: Floats) -> float
     covariance = space.kernel(free)(X) + space.noise_variance(free) * np.eye(len(X))
     density = multivariate_normal(np.zeros(len(X)), covariance).logpdf(y - y.mean())
     return float(density + space.log_prior(free)[0])
-
-
-class TestBefore:
-    @pytest.mark.parametrize(("exact", "n"), [(True, 120), (False, 600)])
-    def test_a_climb_begins_at_what_was_learned(
-        self, exact: bool, n: int, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        X, y = draw_from(SMOOTH, n)
-        first = search(X, y, exact=exact).optimum(make_form("gaussian", True, 2))
-        kernel, noise = first.hyperparameters
-        before = Learned(kernel, noise, 0.0, True, Learning((first.trial._replace(chosen=True),)))
-        monkeypatch.setattr(Search, "_starts", lambda *_: pytest.fail("a start is looked for"))
-        moved = replace(search(X, y + X[:, 0], exact=exact), before=before)
-        found = moved.optimum(make_form("gaussian", True, 2))
-        assert found.converged
-        assert values(found) == pytest.approx(values(first), abs=2.0)
-        assert not np.array_equal(values(found), values(first))
-        with pytest.raises(pytest.fail.Exception, match="a start is looked for"):
-            moved.optimum(make_form("matern52", True, 2))
 
 
 class TestExactLikelihood:

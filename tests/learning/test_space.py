@@ -93,16 +93,6 @@ class TestCoordinates:
         np.testing.assert_allclose(one.kernel(free).theta, logarithms[:-1])
         assert one.noise_variance(free) == pytest.approx(math.exp(logarithms[-1]))
 
-    @pytest.mark.parametrize("ard", [True, False])
-    @pytest.mark.parametrize("given", [{}, {"given_noise": 0.3}])
-    @pytest.mark.parametrize("standardize", [True, False])
-    def test_are_those_of_a_kernel_that_they_make(self, ard: bool, given: dict[str, float], standardize: bool) -> None:
-        one = space("matern12+linear*gaussian", ard, standardize, **given)
-        free = np.random.default_rng(0).normal(size=len(one.bounds))
-        np.testing.assert_allclose(one.near(one.kernel(free), one.noise_variance(free)), free, atol=1e-12)
-        far = one.near(one.kernel(free + 50.0), 1e90)
-        np.testing.assert_allclose(far, one.bounds[:, 1])
-
     def test_zero_is_one_unit(self) -> None:
         one, variance = space("matern32"), rows().Y[:, 0].var()
         kernel = one.kernel(np.zeros(5))
