@@ -11,10 +11,11 @@ import pytest
 from lmgp.cli.interrupts import prompt_interrupts
 
 PROGRAM = """
-import hashlib, threading
+import hashlib, signal, threading
 from lmgp.cli.interrupts import prompt_interrupts
 from lmgp.saving.output import whole_file
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background has not
 with prompt_interrupts(), whole_file("model.lmgp") as stream:
     stream.write(b"half")
     print("working", flush=True)

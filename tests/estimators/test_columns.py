@@ -33,13 +33,13 @@ def table(n: int = 60, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def read(X: Any, **given: Any) -> Columns:
-    found = Columns.of(X, Reading(given or None, "impute"), 1)
+    found = Columns.of(X, Reading(given or None, "impute"))
     assert found is not None
     return found
 
 
 def values(columns: Columns, X: Any) -> np.ndarray:
-    return columns.checked(X, np.asarray, 1)
+    return columns.checked(X, np.asarray)
 
 
 def squared_distances(coordinates: np.ndarray) -> np.ndarray:

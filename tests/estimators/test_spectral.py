@@ -73,7 +73,9 @@ class TestMean:
             assert error.modes <= 1.5 * 0.5 * tolerance**2
             found = divergence(model.predict(X), expected)
             assert found <= 2.0 * error.divergence
-            assert found <= before / 4.0
+            assert found <= max(
+                before / 4.0, error.divergence
+            )  # by chance, the one before may be far nearer than stated
             assert divergence(model.predict(T), expected_new) <= 20.0 * error.divergence
             before = found
 

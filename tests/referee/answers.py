@@ -94,9 +94,10 @@ TOLERANCES = (
     Tolerance(
         "featurized/taylor/draws-at-many-places",
         "draws",
-        1e-2,
+        0.5,
         "The covariance that the map leaves out is singular to rounding at near places, and its root is not unique.",
     ),
+    Tolerance("*/spherical", "*", 5e-2, "A search finds the radial density, and ends elsewhere on another processor."),
     *(
         Tolerance(name, "draws*", 1e-5, "The covariance is nearly singular: its root has half of the digits.")
         for name in (
