@@ -25,12 +25,12 @@ import numpy as np
 import torch
 from common import timed, write
 from nearest_rows import drawn
-from scipy.spatial import KDTree
 
 from lmgp import GPRegressor, MaternKernel, NearestNeighborsGPRegressor, predict_grid
 from lmgp.data import Noise, Rows
 from lmgp.metrics import kl_divergence
 from lmgp.neighbours.cells import Cells
+from lmgp.neighbours.forest import Forest
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.recipes import Nearest
 
@@ -43,7 +43,7 @@ KERNELS = {"Matérn-1/2": (ROUGH,), "Matérn-1/2 + Matérn-5/2": (ROUGH, SMOOTH)
 
 def cell_of(kernel, X, points, k):
     """Return a number for the cell of each point."""
-    cells, alone = Cells(KDTree(kernel.points(X)), k).group(kernel.points(points))
+    cells, alone = Cells(Forest.of(kernel, Rows(X, np.zeros(len(X))), 0.1), k).group(kernel.points(points))
     numbers = np.empty(len(points), dtype=int)
     for number, cell in enumerate(cells):
         numbers[cell.members] = number
