@@ -18,7 +18,7 @@ from lmgp.saving.output import whole_file
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background has not
 with prompt_interrupts(), whole_file("model.lmgp") as stream:
     stream.write(b"half")
-    print("working", flush=True)
+    threading.Timer(0.5, print, ["working"], {"flush": True}).start()  # while the work lasts
     WORK
 """
 COMPILED, INTERPRETED = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**8)", "threading.Event().wait(60)"
