@@ -1,10 +1,15 @@
 """How long a prediction of one row takes while rows come and go 20 times a second, in one process.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/updates.py``. A thread predicts the mean and the standard deviation of one
-row after another. Another one does nothing; adds 10 rows, 20 times a second; adds 10 rows and forgets the 10 oldest
-ones; and adds so many that all rows get a new search tree. Of each it prints and keeps the percentiles of the
-predictions and of the updates in milliseconds, of the processor time of a prediction, which does not count what it
-waited for, and the memory of the process.
+Run: ``OMP_NUM_THREADS=1 python benchmarks/updates.py``. One thread predicts the mean and the standard deviation of one
+row after another. A second thread updates the model in one of four ways:
+
+- It does nothing.
+- It adds 10 rows, 20 times a second.
+- It adds 10 rows and forgets the 10 oldest ones, 20 times a second.
+- It adds an eighth as many rows at once, 125,001, so that a new search tree of all rows is made.
+
+For each way the script prints and keeps, in milliseconds, the percentiles of the time that a prediction takes, of its
+processor time without waiting, and of the time that an update takes; and the peak memory of the process in GiB.
 """
 
 import argparse

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,10 +38,9 @@ def prompt_interrupts(patience: float = PATIENCE) -> Iterator[None]:
         while (signals := os.read(read, 64)) and signal.SIGINT not in signals:
             pass
         if signals and not ended.wait(patience):
-            for path in UNFINISHED:
+            for path in tuple(UNFINISHED):
                 path.unlink(missing_ok=True)
-            after_bar = "\n" if sys.stderr.isatty() else ""
-            os.write(sys.stderr.fileno(), f"{after_bar}lmgp: interrupted\n".encode())
+            os.write(2, b"\nlmgp: interrupted\n" if os.isatty(2) else b"lmgp: interrupted\n")
             os._exit(INTERRUPTED)
 
     watcher = threading.Thread(target=watch, daemon=True)

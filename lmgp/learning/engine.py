@@ -36,9 +36,6 @@ Likelihood = Literal["auto", "exact", "vecchia"]
 
 # Up to this number of rows, what is learned is uncertain enough to be averaged over.
 FEW_ROWS = 1000
-# Of rows of more columns than the second number, this many tell as much of the kernel as any more: the rows nearest to
-# one come hardly nearer.
-MOST_ROWS, FEW_COLUMNS = 2**20, 3
 
 # The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
 N_NOISES = 100
@@ -309,8 +306,6 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
     without = [form.kernel for form in tried if not form.kernel.can("metric")]
     has_metric, most = not without, settings.max_learning_rows
-    if rows.X.shape[1] > FEW_COLUMNS and len(rows) > MOST_ROWS:
-        rows = _sample(rows, MOST_ROWS, rng)
     if settings.likelihood == "vecchia" and without:
         raise unsupported(without[0], "metric", "The Vecchia likelihood")
     exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)

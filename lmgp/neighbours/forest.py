@@ -191,7 +191,7 @@ class Forest:
         (part,) = self.parts
         if isinstance(part.tree, KDTree):
             return replace(self, parts=(Part.of(self.kernel, part.rows.take(~taken)),))
-        some = replace(part, tree=part.tree.without(taken), n_gone=int(np.count_nonzero(taken)))
+        some = replace(part, tree=part.tree.without(taken), there=~taken, n_gone=int(np.count_nonzero(taken)))
         return replace(self, parts=(some,))
 
     def _planted(self, parts: Sequence[Part]) -> Self:

@@ -10,13 +10,14 @@ from typing import Any, Self
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
 from lmgp.kernels.base import Kernel
 from lmgp.kernels.stationary import VAST
+from lmgp.utils.compiled import exact, indices, kept, many_indices, matrices, matrix, real, summed, vector
 from lmgp.utils.lazy import torch
 
 # The names of `RadialPart.profile`, and their numbers in compiled code.
@@ -36,29 +37,8 @@ SHIFT, LEAST = 1.5 * 2.0**52 + 1023.0, -708.0
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 SERIES = tuple(1.0 / math.factorial(degree) for degree in range(13))
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-# In the order of the formulas; and sums in any order.
-exact, summed = (njit(**OPTIONS, fastmath=flags) for flags in ({"contract"}, {"contract", "reassoc", "nsz"}))
-
-real = types.float64
-vector, matrix, matrices, indices, many_indices = (
-    types.Array(kind, n_axes, "C", readonly=True)
-    for kind, n_axes in ((real, 1), (real, 2), (real, 3), (types.intp, 1), (types.intp, 2))
-)
 KERNEL = (indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
-
-
-def kept(*arguments: Any) -> Any:
-    """Compile a function of typed arguments, and keep it on disk where there is a folder for it."""
-
-    def decorated(function: Any) -> Any:
-        try:
-            return njit(types.void(*arguments), cache=True, **OPTIONS)(function)
-        except RuntimeError:  # nothing can be written
-            return njit(types.void(*arguments), **OPTIONS)(function)
-
-    return decorated
 
 
 @intrinsic

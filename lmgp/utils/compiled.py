@@ -13,8 +13,9 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 exact, summed = (njit(**OPTIONS, fastmath=flags) for flags in ({"contract"}, {"contract", "reassoc", "nsz"}))
 
 real, index = types.float64, types.intp
-vector, matrix, indices, many_indices = (
-    types.Array(kind, n_axes, "C", readonly=True) for kind, n_axes in ((real, 1), (real, 2), (index, 1), (index, 2))
+vector, matrix, matrices, indices, many_indices = (
+    types.Array(kind, n_axes, "C", readonly=True)
+    for kind, n_axes in ((real, 1), (real, 2), (real, 3), (index, 1), (index, 2))
 )
 
 
