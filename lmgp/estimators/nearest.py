@@ -43,7 +43,7 @@ class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
         The memory of the matrices of one prediction, in GiB.
     device : str, default="cpu"
         Where batches of matrices are factorised, as torch names it, such as "cuda". On an accelerator each row is
-        predicted from its own `n_neighbors` rows.
+        predicted from its own `n_neighbors` rows, which pays from about a thousand of them on.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
         Draws the rows from which hyper-parameters are learned.
 

@@ -217,7 +217,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         return self.covariance(single, single, self.values(None, single.device))[:, 0, 0].numpy()
 
     def evaluate_at(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:
-        """Evaluate k(x, z) for given values of the parameters, as `covariance`: of many rows block by block.
+        """Evaluate k(x, z) for given values of the parameters, as `covariance`: on the CPU, of many rows block by block.
 
         Parameters
         ----------
@@ -230,7 +230,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         -------
         Tensor of shape (..., n, m)
         """
-        few = X.ndim > 2 or Z.ndim > 2 or 8 * len(X) * len(Z) <= BLOCK_BYTES
+        few = X.ndim > 2 or Z.ndim > 2 or 8 * len(X) * len(Z) <= BLOCK_BYTES or X.device.type != "cpu"
         if few or (torch.is_grad_enabled() and any(one.requires_grad for one in (X, Z, *values.values()))):
             return self.covariance(X, Z, values)
         # Nothing but the result has its size.

@@ -5,7 +5,7 @@ from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.parallel import parallel_map
 
 # Rows of a block: on the CPU what is made of one stays in its cache; an accelerator wants larger ones.
-ROWS, ACCELERATOR_ROWS = 1024, 8192
+ROWS, ACCELERATOR_ROWS = 1024, 4096
 
 # Of single precision: the root mean square of a relative rounding error.
 ROUNDING = 2.0**-25

@@ -136,6 +136,8 @@ class Products:
             self._add_cross(made, right)
             return
         n_rows, n_part = (max(1, size // (8 * len(self._gram))) for size in self._arithmetic.sizes)
+        if self._single is not None:
+            n_rows = min(n_rows, SINGLE_ROWS)
         for start in range(0, len(y), n_rows):
             made = self._rows(min(n_rows, len(y) - start))
             for first in range(0, len(made), n_part):
@@ -221,12 +223,14 @@ def _add_products(into: Tensor, columns: Tensor, factor: float) -> None:
 def check_device(name: str) -> None:
     """Refuse a device that torch does not have here, or that has no float64.
 
+    The factor of one number makes torch load its linear algebra for the device, which threads cannot do at once.
+
     Raises
     ------
     InputError
     """
     try:
-        torch.zeros(1, device=name, dtype=torch.float64).cpu()
+        torch.linalg.cholesky(torch.ones((1, 1), device=name, dtype=torch.float64)).cpu()
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"device={name!r} cannot be used: {reason}. Use 'cpu'.") from error
