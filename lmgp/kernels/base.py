@@ -217,7 +217,7 @@ class Kernel(Described, KnownParameters, BaseEstimator, ABC):
         return self.covariance(single, single, self.values(None, single.device))[:, 0, 0].numpy()
 
     def evaluate_at(self, X: Tensor, Z: Tensor, values: Mapping[str, Tensor]) -> Tensor:
-        """Evaluate k(x, z) for given values of the parameters, as `covariance`: on the CPU, of many rows block by block.
+        """Evaluate k(x, z) for given values of the parameters, as `covariance`: on the CPU, block by block.
 
         Parameters
         ----------
