@@ -12,10 +12,13 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
 from lmgp.utils.compiled import exact, index, indices, kept, matrix, real
+from lmgp.utils.parallel import parallel_map
 
 # Rows of a leaf, and leaves of a branch: the distances to those of one are computed together, and after as many columns
 # as the third number a leaf may be known to be too far.
 LEAF, BRANCH, COLUMNS = 64, 64, 16
+# How many times all rows are halved before several threads part the pieces.
+HALVINGS = 3
 
 
 @exact
@@ -43,16 +46,25 @@ def _select(rows, order, column, start, stop, place):
             return
 
 
-@kept(real[:, ::1], index[::1])
-def _part(rows, order):
-    """Order rows so that those of a leaf are near to each other, and so are the leaves of a branch."""
+@exact
+def _half(n):
+    """Return how many of n rows go to the first one of two pieces: whole branches, or whole leaves."""
+    size = LEAF * BRANCH if n > LEAF * BRANCH else LEAF
+    return size * ((n + 2 * size - 1) // (2 * size))
+
+
+@kept(real[:, ::1], index[::1], index)
+def _part(rows, order, largest):
+    """Order rows so that those of a leaf are near to each other, and so are the leaves of a branch.
+
+    Pieces of rows that are not above the largest size are left as they are.
+    """
     stack = [(0, len(rows))]
     while len(stack):
         start, stop = stack.pop()
-        if stop - start <= LEAF:
+        if stop - start <= largest:
             continue
-        size = LEAF * BRANCH if stop - start > LEAF * BRANCH else LEAF
-        place = start + size * ((stop - start + 2 * size - 1) // (2 * size))
+        place = start + _half(stop - start)
         widest, widest_column = -1.0, 0
         for column in range(rows.shape[1]):
             low = high = rows[start, column]
@@ -63,6 +75,11 @@ def _part(rows, order):
         _select(rows, order, widest_column, start, stop, place)
         stack.append((start, place))
         stack.append((place, stop))
+
+
+def _halves(piece: slice) -> tuple[slice, slice]:
+    place = piece.start + _half(piece.stop - piece.start)
+    return slice(piece.start, place), slice(place, piece.stop)
 
 
 @exact
@@ -161,7 +178,11 @@ class Leaves:
         columns = np.argsort(rows.min(axis=0) - rows.max(axis=0))
         rows, order, n_leaves = np.ascontiguousarray(rows[:, columns]), np.arange(n), math.ceil(n / LEAF)
         n_branches = math.ceil(n_leaves / BRANCH)
-        _part(rows, order)
+        pieces = [slice(0, n)]
+        for _ in range(HALVINGS if n > LEAF * BRANCH << HALVINGS else 0):
+            parallel_map(lambda piece: _part(rows[piece], order[piece], _half(piece.stop - piece.start)), pieces)
+            pieces = [half for piece in pieces for half in _halves(piece)]
+        parallel_map(lambda piece: _part(rows[piece], order[piece], LEAF), pieces)
         leaves = np.full((n_leaves * LEAF, d), np.inf)
         leaves[:n] = rows
         leaves = np.ascontiguousarray(leaves.reshape(n_leaves, LEAF, d).transpose(0, 2, 1))

@@ -7,7 +7,7 @@ from lmgp import GaussianKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
 from lmgp.neighbours.forest import Forest
-from lmgp.neighbours.leaves import BRANCH, LEAF, Leaves
+from lmgp.neighbours.leaves import BRANCH, HALVINGS, LEAF, Leaves
 from lmgp.neighbours.trees import tree_of_rows
 
 
@@ -18,7 +18,9 @@ def by_all(rows, point, k):
 
 
 @pytest.mark.parametrize("d", [1, 4, 40])
-@pytest.mark.parametrize("n", [1, LEAF - 1, LEAF + 1, LEAF * BRANCH, 3 * LEAF * BRANCH + LEAF + 5])
+@pytest.mark.parametrize(
+    "n", [1, LEAF - 1, LEAF + 1, LEAF * BRANCH, 3 * LEAF * BRANCH + LEAF + 5, (LEAF * BRANCH << HALVINGS) + 77]
+)
 def test_the_nearest_rows_are_those_of_a_full_search(n: int, d: int) -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n, d)) * rng.permutation(np.geomspace(1.0, 0.01, d))
