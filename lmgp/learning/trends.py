@@ -100,10 +100,11 @@ def trend_pays(
     rng : numpy.random.Generator
         Draws what is left out, and the rows of the slopes.
     """
-    rows, seed = rows.take(steady_order(rows)), int(rng.integers(2**31))
+    rows, drawn = rows.take(steady_order(rows)), np.random.default_rng(int(rng.integers(2**31)))
     some = rows.take(np.sort(rng.permutation(len(rows))[:MOST_ROWS]))
+    index, held = drawn.permutation(len(rows))[:N_ALONE], HeldOut.several(rows, scales, drawn, N_TIMES)
     processes = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
-    before, after = (one.densities(rows, scales, np.random.default_rng(seed)) for one in processes)
+    before, after = (one.densities(rows, index, held) for one in processes)
     gains = [new - old for old, new in zip(before, after, strict=True) if len(old)]
     means, errors = [of.mean() for of in gains], [of.std() / math.sqrt(len(of)) for of in gains]
     gain, error = float(np.mean(means)), math.hypot(*errors) / len(errors)
@@ -133,20 +134,20 @@ class Process:
         exact = self._exact
         return float((self._with_slopes(exact) if self.trend.estimated else exact).log_density()[0])
 
-    def densities(self, rows: Rows, scales: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Return the log densities of rows, and the mean ones of neighbourhoods, each without itself."""
-        index, noise = rng.permutation(len(rows))[:N_ALONE], self.learned.noise_variance
+    def densities(self, rows: Rows, index: Indices, held: Sequence[HeldOut]) -> tuple[Floats, Floats]:
+        """Return the log densities of some rows, and the mean ones of neighbourhoods, each without itself."""
+        noise = self.learned.noise_variance
         nearest = NearestPosterior(
             self.learned.kernel, self._with_columns(rows), Noise(noise), N_NEIGHBORS, share=False
         )
         posterior = self._trended(nearest)
         alone = log_density(self._less_trend(rows.take(index), posterior), *posterior.leave_one_out(index), noise)
         regions = [np.empty(0)]
-        for held in HeldOut.several(rows, scales, rng, N_TIMES):
-            if len(held.region):
-                posterior = self._trended(nearest.without(held.taken))
-                rest, predicted = self._less_trend(held.regions, posterior), posterior.distribution(held.regions.X)
-                regions.append(held.means(log_density(rest, *predicted, noise)))
+        for each in held:
+            if len(each.region):
+                posterior = self._trended(nearest.without(each.taken))
+                rest, predicted = self._less_trend(each.regions, posterior), posterior.distribution(each.regions.X)
+                regions.append(each.means(log_density(rest, *predicted, noise)))
         return alone, np.concatenate(regions)
 
     def _trended(self, posterior: Posterior) -> Posterior:

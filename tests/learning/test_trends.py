@@ -8,7 +8,9 @@ from scipy.stats import multivariate_normal, norm
 from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
 from lmgp.learning import trends
+from lmgp.learning.choice import N_TIMES
 from lmgp.learning.engine import Settings
+from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned
 from lmgp.learning.trends import Process, likely_trend, trend_pays
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend
@@ -51,12 +53,11 @@ class TestProcess:
 
     def test_predicts_each_row_from_the_others_with_slopes_that_do_not_know_it(self) -> None:
         rows = rows_of(60)
-        alone, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(
-            rows, np.ones(3), np.random.default_rng(3)
-        )
+        index = np.random.default_rng(3).permutation(60)
+        alone, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(rows, index, [])
         assert len(alone) == 60
-        assert not len(regions)  # a tenth of 60 rows are fewer than √60
-        row = int(np.random.default_rng(3).permutation(60)[0])
+        assert not len(regions)
+        row = int(index[0])
         others = np.setdiff1d(np.arange(60), [row])
         slopes, covariance, of_targets = dense(rows, others, [2])
         weights = np.linalg.solve(of_targets, KERNEL(rows.X[others], rows.X[[row]]))[:, 0]
@@ -69,9 +70,8 @@ class TestProcess:
 
     def test_predicts_neighbourhoods(self) -> None:
         rows = rows_of(600)
-        _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(
-            rows, np.ones(3), np.random.default_rng(3)
-        )
+        held = HeldOut.several(rows, np.ones(3), np.random.default_rng(3), N_TIMES)
+        _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(rows, np.arange(5), held)
         assert 4 <= len(regions) <= 40
         assert np.all(np.abs(regions) < 5.0)
 
