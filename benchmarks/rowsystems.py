@@ -5,7 +5,8 @@ a lengthscale for each of 8 columns. Each run of one follows one of the other. B
 those in a second of the processor, two of which pass at a time where nobody else uses the machine.
 
 predictions   Means and variances of 20,000 rows from their nearest 30 and 64 of 20,000 rows, and of 2,000 from their
-              nearest 256, search included. The search alone is told beside them.
+              nearest 256, search included; by compiled loops also in single precision. The search alone is told beside
+              them.
 left out      Training rows, each from the nearest others, search included.
 likelihood    Terms, gradient and information of 4,000 positions with 30 and 64 neighbours before them, and terms alone;
               without the search, which many evaluations share.
@@ -95,7 +96,11 @@ def of_rows(n, repeats):
     for k in (30, 64, 256):
         some = new[: len(new) // (10 if k > 100 else 1)]
         index = np.random.default_rng(1).permutation(len(rows))[: len(some)]
-        posterior, points = NearestPosterior(kernel, rows, NOISE, k, share=False), kernel.in_lengthscales(some)
+        posterior, single = (
+            NearestPosterior(kernel, rows, NOISE, k, share=False, precision=precision)
+            for precision in ("float64", "float32")
+        )
+        points = kernel.in_lengthscales(some)
 
         def search(posterior=posterior, points=points, k=k):
             posterior._forest.parts[0].tree.query(points, k=np.arange(1, k + 1), workers=2)
@@ -103,6 +108,7 @@ def of_rows(n, repeats):
         for what, action, *ways in (
             ("search", search, ("tree",)),
             ("predictions", lambda posterior=posterior, some=some: posterior.predict(some)),
+            ("predictions in single precision", lambda single=single, some=some: single.predict(some), "compiled"),
             ("left out", lambda posterior=posterior, index=index: posterior.leave_one_out(index)),
         ):
             results += measured(f"{what}, {k} neighbours", len(some), action, repeats, *ways)

@@ -37,7 +37,7 @@ from lmgp.sums.gram import WeightSums
 from lmgp.sums.kept import RowSums
 from lmgp.sums.modes import ModeSums
 from lmgp.sums.nearest import NearestSums
-from lmgp.utils.arithmetic import USUAL, Arithmetic
+from lmgp.utils.arithmetic import USUAL, Arithmetic, Precision
 
 if TYPE_CHECKING:
     from lmgp.sums.sample import Sample
@@ -377,6 +377,7 @@ class Nearest(AdditiveRecipe):
     max_memory_gib: float | None = None
     device: str = "cpu"
     share: bool = True
+    precision: Precision = "float64"
 
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
         return of_nearest(self.n_neighbors, n_rows, n_inputs, n_predict, kernel, self.share)
@@ -389,7 +390,13 @@ class Nearest(AdditiveRecipe):
 
     def _over(self, kernel: Kernel, noise_variance: float, rows: Rows) -> NearestSums:
         plan = NearestPlan(
-            kernel, Noise(noise_variance), self.n_neighbors, self.max_memory_gib, self.share, self.device
+            kernel,
+            Noise(noise_variance),
+            self.n_neighbors,
+            self.max_memory_gib,
+            self.share,
+            self.device,
+            self.precision,
         )
         return NearestSums.over(plan, rows)
 

@@ -508,13 +508,14 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         fit = self._state(name)
         if fit.importance is None:
             try:
-                rows = self._posterior().rows
+                posterior = self._posterior()
+                rows = posterior.rows
             except InputError as error:
                 raise AttributeError(
                     f"{type(self).__name__} has no {name}: it takes the training rows, and this model has not kept "
                     "them. Fit it in memory, or let fit learn the kernel, which notes what columns matter."
                 ) from error
-            vars(fit)["importance"] = importances(fit, rows, self._table)  # kept, for it takes long
+            vars(fit)["importance"] = importances(fit, rows, self._table, posterior)  # kept, for it takes long
         if fit.importance is None:
             raise AttributeError(f"{type(self).__name__} has no {name}: it takes {FEWEST} training rows at least.")
         return fit.importance
@@ -644,8 +645,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 }  # fmt: skip
                 self._fitted = with_noise(self, noise, given, of_noise)
             if not self._all_given:  # a small part of the time that learning takes
-                rows = self._posterior().rows
-                noted = importances(self._fitted, rows, self._table)
+                posterior = self._posterior()
+                rows = posterior.rows
+                noted = importances(self._fitted, rows, self._table, posterior)
                 variances = row_variances(self._fitted.kernel, rows.X)
                 self._fitted = replace(self._fitted, importance=noted, variances=variances)
         return self

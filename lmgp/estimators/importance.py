@@ -4,12 +4,13 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lmgp.columns.table import Columns
 from lmgp.data import Floats, Noise, Rows
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.nearest import NearestPosterior, nearest_of
 
 # The number of rows that are left out. Each is predicted once for every column: of many columns, fewer rows make this
 # number of predictions.
@@ -22,7 +23,7 @@ SHARE = 5
 MOST_EXACT, NEIGHBORS = 2000, 64
 
 
-def importances(fit: Any, rows: Rows, columns: Columns) -> Floats | None:
+def importances(fit: Any, rows: Rows, columns: Columns, posterior: Posterior | None = None) -> Floats | None:
     """Measure how much the squared error of rows left out grows where the values of one column are shuffled.
 
     Up to 512 rows are left out, fewer of more than 32 columns, at most one of five at a time. They are predicted from
@@ -36,6 +37,8 @@ def importances(fit: Any, rows: Rows, columns: Columns) -> Floats | None:
         The training rows, with the columns that the kernel sees and targets z.
     columns : Columns
         What the columns of X have become.
+    posterior : Posterior, optional
+        Of these rows: it may have a search tree of them.
 
     Returns
     -------
@@ -53,12 +56,14 @@ def importances(fit: Any, rows: Rows, columns: Columns) -> Floats | None:
     most = min(MOST_LEFT_OUT, max(LEAST_LEFT_OUT, PREDICTIONS // len(columns.names)))
     drawn = rng.choice(len(rows), min(len(rows), most), replace=False)
     for held in np.array_split(drawn, math.ceil(SHARE * len(drawn) / len(rows))):
-        posterior = _posterior(fit, rows, np.setdiff1d(np.arange(len(rows)), held), rng)
+        left_out = np.zeros(len(rows), dtype=bool)
+        left_out[held] = True
+        without = _posterior(fit, rows, left_out, posterior, rng)
         out = rows.take(held)
         y, given = fit.means(out.X, out.Y), columns.values(out.X)
 
-        def squares(X: Floats, posterior: Posterior = posterior, y: Floats = y) -> Floats:
-            means, _ = posterior.predict(X, variance=False)
+        def squares(X: Floats, without: Posterior = without, y: Floats = y) -> Floats:
+            means, _ = without.predict(X, variance=False)
             return np.square(fit.means(X, means) - y)
 
         error, shuffled = squares(out.X), np.roll(given, 1, axis=0)
@@ -70,9 +75,14 @@ def importances(fit: Any, rows: Rows, columns: Columns) -> Floats | None:
     return np.stack((shares.mean(axis=1), errors)).swapaxes(1, 2)
 
 
-def _posterior(fit: Any, rows: Rows, others: Any, rng: np.random.Generator) -> Posterior:
+def _posterior(
+    fit: Any, rows: Rows, left_out: NDArray[np.bool_], posterior: Posterior | None, rng: np.random.Generator
+) -> Posterior:
     """Return the posterior of all rows but those left out, by the likeliest kernel."""
-    noise = Noise(fit.noise_variance)
-    if len(others) > MOST_EXACT and fit.kernel.can("metric"):
-        return NearestPosterior(fit.kernel, rows.take(others), noise, NEIGHBORS, share=False)
-    return ExactPosterior(fit.kernel, rows.take(rng.permutation(others)[:MOST_EXACT]), noise)
+    noise, n_others = Noise(fit.noise_variance), np.count_nonzero(~left_out)
+    if n_others <= MOST_EXACT or not fit.kernel.can("metric"):
+        others = rng.permutation(np.flatnonzero(~left_out))[:MOST_EXACT]
+        return ExactPosterior(fit.kernel, rows.take(others), noise)
+    if posterior is None:
+        return NearestPosterior(fit.kernel, rows.take(~left_out), noise, NEIGHBORS, share=False)
+    return nearest_of(posterior, fit.kernel, noise, NEIGHBORS).without(left_out)

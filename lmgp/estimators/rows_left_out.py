@@ -19,7 +19,7 @@ from lmgp.estimators.robust import robust_fit
 from lmgp.learning.heldout import HeldOut
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.average import averaged
-from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.nearest import nearest_of
 from lmgp.sums.sample import Sample
 from lmgp.utils.progress import silent, stage
 
@@ -120,9 +120,11 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
-        nearest = cache(lambda kernel, noise: NearestPosterior(kernel, rows, Noise(noise), NEIGHBORS, share=False))
+        nearest = cache(lambda kernel, noise: nearest_of(fit.posterior, kernel, Noise(noise), NEIGHBORS))
         for held in HeldOut.several(rows, scales, rng, N_REGIONS):
-            around = averaged(fit.kernels, lambda *of, taken=held.taken: nearest(*of).without(taken))
+            taken = np.zeros(len(rows), dtype=bool)
+            taken[order] = held.taken
+            around = averaged(fit.kernels, lambda *of, taken=taken: nearest(*of).without(taken))
             parts.append((*fit.in_units(held.regions, *around.predict(held.regions.X)), False))
     return parts
 

@@ -168,6 +168,11 @@ class Forest:
         """The number of rows, which the header of a model file states."""
         return len(self)
 
+    @property
+    def is_one_tree(self) -> bool:
+        """Whether all rows were planted together, and none is gone."""
+        return len(self.parts) == 1 and self.parts[0].there is None
+
     def __getstate__(self) -> dict[str, Any]:
         # What was taken out is in no file.
         parts = tuple(one if one.there is None else Part.of(self.kernel, one.remaining) for one in self.parts)

@@ -89,6 +89,11 @@ class Posterior(ABC):
         """The number of targets whose joint density `log_density` is."""
         return self.rows.n_observations
 
+    @property
+    def process(self) -> "Posterior":
+        """The posterior of the targets of `rows`, without what is not known of a trend."""
+        return self
+
     def _changed(self, **values: Any) -> Self:
         """Return this posterior with other attributes, and everything else shared."""
         other = type(self).__new__(type(self))

@@ -1,5 +1,6 @@
 """The posterior of nearest rows: each row is predicted from the training rows nearest to it."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,12 +18,16 @@ from lmgp.neighbours.forest import Forest
 from lmgp.neighbours.trees import tree_points
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import max_rows_within
-from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic
+from lmgp.posteriors.products import ROUNDING
+from lmgp.utils.arithmetic import ACCELERATOR_BYTES, Arithmetic, Precision
+from lmgp.utils.fitted import digest
 from lmgp.utils.lazy import no_grad, torch
 from lmgp.utils.linalg import factorise, solve_lower, solve_upper
 from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map
 
+# In noise standard deviations: what rounding to single precision may change means by.
+SINGLE = 1e-3
 # Bytes of the covariances that are factorised at a time: few enough to stay in a processor's cache.
 BATCH_BYTES = 4 * 2**20
 
@@ -50,6 +55,9 @@ class NearestPosterior(Posterior):
     device : str, default="cpu"
         Where batches of matrices are factorised, as torch names it. An accelerator gets large batches, and rows share
         none.
+    precision : {"float64", "float32"}, default="float64"
+        "float32": on the CPU, systems of 100 rows and more are solved in single precision where that changes means by
+        less than a thousandth of the noise's standard deviation.
     combination : ndarray of shape (s, t), optional
         What makes the targets of those of the rows; these are the targets if not given.
 
@@ -90,6 +98,7 @@ class NearestPosterior(Posterior):
         *,
         share: bool = True,
         device: str = "cpu",
+        precision: Precision = "float64",
         combination: Floats | None = None,
     ) -> None:
         require(kernel, "metric", "A prediction from the nearest rows")
@@ -105,7 +114,7 @@ class NearestPosterior(Posterior):
         )
         n_inputs = forest.none.X.shape[1]
         self._values = kernel.checked(n_inputs).values(None, torch.device("cpu"))
-        self._arithmetic = Arithmetic(device)
+        self._arithmetic = Arithmetic(device, precision)
         share = share and not self._arithmetic.accelerated
         roomy = max_memory_gib is None or max_rows_within(max_memory_gib) >= MOST * self.n_neighbors
         shared = share and roomy and sharing_pays(kernel.points(forest.none.X).shape[1], self.n_neighbors)
@@ -207,19 +216,23 @@ class NearestPosterior(Posterior):
 
     def _predictor(self, variance: bool = True) -> Callable[[Indices, Floats], tuple[Floats, Floats, Floats]]:
         """Return a function that predicts tests as `_of_rows`, where it pays by compiled loops."""
-        from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
+        from lmgp.posteriors.rowsystems import LARGE, MOST, RowSystems  # here, for it loads a compiler
 
         systems, none = None, self._with_targets(self._forest.none)
         by_torch = partial(self._of_rows, variance=variance)
         if not self._arithmetic.accelerated and self.n_neighbors <= MOST:
             systems = RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
+        single = systems is not None and self._arithmetic.precision == "float32"
+        rounding = ROUNDING * self.kernel.prior_variance() if single else math.inf
 
         def predict(near: Indices, tests: Floats) -> tuple[Floats, Floats, Floats]:
             if systems is None or near.shape[-1] > MOST:
                 return by_torch(near, tests)
             rows = self._with_targets(self._forest.take(near.ravel()))
-            of_near = systems.over(rows.X, rows.Y, self.noise.of_weighted_rows(rows).numpy())
-            *found, solved = of_near.predict(np.arange(near.size).reshape(near.shape), tests, variance)
+            noise = self.noise.of_weighted_rows(rows).numpy()
+            enough = rounding * math.sqrt(near.shape[-1]) < SINGLE * float(noise.min(initial=math.inf))
+            of_near, by_place = systems.over(rows.X, rows.Y, noise), np.arange(near.size).reshape(near.shape)
+            *found, solved = of_near.predict(by_place, tests, variance, enough and near.shape[-1] >= LARGE)
             if not solved.all():  # which torch corrects, or refuses
                 some = near if near.ndim == 1 else near[~solved]
                 for into, corrected in zip(found, by_torch(some, tests[~solved]), strict=True):
@@ -267,6 +280,18 @@ class NearestPosterior(Posterior):
         )
 
 
+def nearest_of(posterior: Posterior, kernel: Kernel, noise: Noise, n_neighbors: int) -> NearestPosterior:
+    """Return the posterior of the nearest of another one's rows, by its search tree if it has one in this metric."""
+    process = posterior.process
+    if (
+        isinstance(process, NearestPosterior)
+        and process._forest.is_one_tree
+        and digest(process.kernel) == digest(kernel)
+    ):
+        return process._changed(noise=noise, n_neighbors=min(n_neighbors, process.n_rows), _cells=None)
+    return NearestPosterior(kernel, posterior.rows, noise, n_neighbors, share=False)
+
+
 @dataclass(frozen=True)
 class NearestPlan:
     """How a posterior of nearest rows is made of a forest of them; see `lmgp.sums.nearest.NearestSums`."""
@@ -277,10 +302,11 @@ class NearestPlan:
     max_memory_gib: float | None
     share: bool = True
     device: str = "cpu"
+    precision: Precision = "float64"
 
     def __call__(self, rows: Forest, combination: Floats) -> NearestPosterior:
         """Return the posterior of rows, with a combination of their targets."""
         return NearestPosterior(
             self.kernel, rows, self.noise, self.n_neighbors, self.max_memory_gib, share=self.share, device=self.device,
-            combination=combination,
+            precision=self.precision, combination=combination,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import get_cython_function_address, intrinsic, overload
 from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
@@ -24,74 +24,113 @@ from lmgp.utils.lazy import torch
 PROFILES = ("gaussian", "matern12", "matern32", "matern52", "rational_quadratic")
 GAUSSIAN, MATERN12, MATERN32, MATERN52, RATIONAL_QUADRATIC = range(5)
 
-# Larger systems are solved in less time by BLAS.
+# Of larger systems torch makes the covariances, in threads of its own.
 MOST = 1024
 
 # Pairs of rows that are taken at a time, in a processor's first cache; and rows of a factor, of which four at a time
-# are subtracted from two below them.
-PAIRS, PANEL = 1024, 8
+# are subtracted from two below them. From this number of rows on, LAPACK takes less time.
+PAIRS, PANEL, LARGE = 1024, 8, 100
+
+# The addresses of the factorisation and of the triangular solution of scipy's LAPACK and BLAS, in double and in single
+# precision.
+LAPACK = np.array(
+    [
+        get_cython_function_address(f"scipy.linalg.cython_{library}", f"{kind}{name}")
+        for kind in "ds"
+        for library, name in (("lapack", "potrf"), ("blas", "trsm"))
+    ],
+    dtype=np.intp,
+)
+# What these are told: lower triangle; right side, transposed, with a diagonal.
+LETTERS = np.frombuffer(b"LRTN", dtype=np.uint8)
 
 # e^x = 2^n e^r: n is rounded by adding a number beyond which there are no fractions. That leaves n + 1023, the exponent
-# of 2^n, in the last bits. Below the least x, e^x is zero.
+# of 2^n, in the last bits. Below the least x, e^x is zero. In single precision, the exponent is n + 127.
 SHIFT, LEAST = 1.5 * 2.0**52 + 1023.0, -708.0
 LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
 SERIES = tuple(1.0 / math.factorial(degree) for degree in range(13))
+SINGLE_SHIFT, SINGLE_LEAST, SINGLE_LOG2_E = np.float32(1.5 * 2.0**23 + 127.0), np.float32(-87.0), np.float32(LOG2_E)
+SINGLE_LN2_HIGH, SINGLE_LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+SINGLE_SERIES = tuple(np.float32(term) for term in SERIES[:8])
 
-KERNEL = (indices, many_indices, many_indices, indices, matrix, vector, vector)
+KERNEL = (indices, indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
 
 
 @intrinsic
 def _power_of_two(typing: Any, shifted: Any) -> Any:
-    """Return 2^n of n + SHIFT."""
+    """Return 2^n of n + SHIFT, or of n + SINGLE_SHIFT."""
+    whole, mantissa = (ir.IntType(64), 52) if shifted == types.float64 else (ir.IntType(32), 23)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = ir.IntType(64)
-        exponent = builder.shl(builder.bitcast(arguments[0], whole), ir.Constant(whole, 52))
-        return builder.bitcast(exponent, ir.DoubleType())
+        exponent = builder.shl(builder.bitcast(arguments[0], whole), ir.Constant(whole, mantissa))
+        return builder.bitcast(exponent, arguments[0].type)
 
-    return types.float64(types.float64), generate
+    return shifted(shifted), generate
 
 
-@exact
-def _exp(x: float) -> float:
-    """Return e^x of x ≤ 0, in arithmetic that vectorises: to 2e-16 of it."""
-    shifted = max(x, LEAST) * LOG2_E + SHIFT
-    n = shifted - SHIFT
-    r = (max(x, LEAST) - n * LN2_HIGH) - n * LN2_LOW
-    total = SERIES[12]
-    total = total * r + SERIES[11]
-    total = total * r + SERIES[10]
-    total = total * r + SERIES[9]
-    total = total * r + SERIES[8]
-    total = total * r + SERIES[7]
-    total = total * r + SERIES[6]
-    total = total * r + SERIES[5]
-    total = total * r + SERIES[4]
-    total = total * r + SERIES[3]
-    total = total * r + SERIES[2]
-    total = total * r + 1.0
-    total = total * r + 1.0
-    return total * _power_of_two(shifted) if x > LEAST else 0.0
+def _exp(x):
+    """Return e^x of x ≤ 0, in arithmetic that vectorises: to 2e-16 of it, and of single precision to 1e-7."""
+    return math.exp(x)
+
+
+@overload(_exp, jit_options={"fastmath": {"contract"}, "error_model": "numpy"})
+def _exp_of(x):
+    def double(x):
+        shifted = max(x, LEAST) * LOG2_E + SHIFT
+        n = shifted - SHIFT
+        r = (max(x, LEAST) - n * LN2_HIGH) - n * LN2_LOW
+        total = SERIES[12]
+        total = total * r + SERIES[11]
+        total = total * r + SERIES[10]
+        total = total * r + SERIES[9]
+        total = total * r + SERIES[8]
+        total = total * r + SERIES[7]
+        total = total * r + SERIES[6]
+        total = total * r + SERIES[5]
+        total = total * r + SERIES[4]
+        total = total * r + SERIES[3]
+        total = total * r + SERIES[2]
+        total = total * r + 1.0
+        total = total * r + 1.0
+        return total * _power_of_two(shifted) if x > LEAST else 0.0
+
+    def single(x):
+        shifted = max(x, SINGLE_LEAST) * SINGLE_LOG2_E + SINGLE_SHIFT
+        n = shifted - SINGLE_SHIFT
+        r = (max(x, SINGLE_LEAST) - n * SINGLE_LN2_HIGH) - n * SINGLE_LN2_LOW
+        total = SINGLE_SERIES[7]
+        total = total * r + SINGLE_SERIES[6]
+        total = total * r + SINGLE_SERIES[5]
+        total = total * r + SINGLE_SERIES[4]
+        total = total * r + SINGLE_SERIES[3]
+        total = total * r + SINGLE_SERIES[2]
+        total = total * r + SINGLE_SERIES[1]
+        total = total * r + SINGLE_SERIES[0]
+        return total * _power_of_two(shifted) if x > SINGLE_LEAST else np.float32(0.0)
+
+    return double if x == types.float64 else single
 
 
 @exact
 def _evaluate(profile, alpha, variance, squares, values):
     """Write a part of the kernel at squared distances."""
+    number = values.dtype.type  # what numbers are multiplied with must be of the same precision
+    variance, most, one = number(variance), number(VAST), number(1.0)
     if profile == GAUSSIAN:
         for p in range(len(squares)):
-            values[p] = variance * _exp(-0.5 * squares[p])
+            values[p] = variance * _exp(number(-0.5) * squares[p])
     elif profile == MATERN12:
         for p in range(len(squares)):
-            values[p] = variance * _exp(-math.sqrt(min(squares[p], VAST)))
+            values[p] = variance * _exp(-math.sqrt(min(squares[p], most)))
     elif profile == MATERN32:
         for p in range(len(squares)):
-            r = math.sqrt(min(3.0 * squares[p], VAST))
-            values[p] = variance * (1.0 + r) * _exp(-r)
+            r = math.sqrt(min(number(3.0) * squares[p], most))
+            values[p] = variance * (one + r) * _exp(-r)
     elif profile == MATERN52:
         for p in range(len(squares)):
-            r = math.sqrt(min(5.0 * squares[p], VAST))
-            values[p] = variance * (1.0 + r + r * r * (1.0 / 3.0)) * _exp(-r)
+            r = math.sqrt(min(number(5.0) * squares[p], most))
+            values[p] = variance * (one + r + r * r * number(1.0 / 3.0)) * _exp(-r)
     else:
         for p in range(len(squares)):
             values[p] = variance * math.exp(-alpha * math.log1p(squares[p] / (2.0 * alpha)))
@@ -167,28 +206,56 @@ def _dot(left, right):
 
 
 @exact
-def _covariances(kernel, points, m, n, difference, squares, values):
-    """Write r² and the values of each part of the kernel, of the first m of n points with all that are later."""
+def _covariances(kernel, m, t, n, room):
+    """Add the covariances of the first m of n points with all that are later to the system; keep them where asked to.
+
+    What is kept is r² and the values of each part of the kernel, of all pairs.
+    """
     profiles, _, _, groups, ratios, variances, alphas = kernel
-    first, start = 0, 0
+    system, points, difference, squares, values, keeps, _ = room
+    first, start, number = 0, 0, system.dtype.type
     while first < m:
         last, pairs = _tile(first, n)
-        of_tile = difference[:pairs]
-        squares[:, start : start + pairs] = 0.0
+        of_tile, place = difference[:pairs], slice(start, start + pairs)
+        squares[:, place] = 0.0
         for group in range(len(groups) - 1):
             _differences(points[groups[group] : groups[group + 1]], n, first, last, of_tile)
             for part in range(len(profiles)):
                 if ratios[part, group] > 0.0:  # a part may not see these columns, whose differences may overflow
-                    _add(ratios[part, group], of_tile, squares[part, start : start + pairs])
+                    _add(number(ratios[part, group]), of_tile, squares[part, place])
         for part in range(len(profiles)):
-            r2, into = squares[part, start : start + pairs], values[part, start : start + pairs]
-            _evaluate(profiles[part], alphas[part], variances[part], r2, into)
-        first, start = last, start + pairs
+            into, at = values[part, place], 0
+            _evaluate(profiles[part], alphas[part], variances[part], squares[part, place], into)
+            for i in range(first, min(last, m)):
+                _add(number(1.0), into[at : at + m - i - 1], system[i, i + 1 : m])
+                _add(number(1.0), into[at + m - i - 1 : at + n - i - 1], system[i, m + t : n + t])
+                at += n - i - 1
+        first, start = last, start + pairs if keeps else 0
+
+
+@intrinsic
+def _call(typing: Any, address: Any, arguments: Any) -> Any:
+    """Call a function of C, all of whose arguments are addresses."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        place, (function, given) = ir.IntType(8).as_pointer(), values
+        kind = ir.FunctionType(ir.VoidType(), [place] * arguments.count).as_pointer()
+        places = [builder.inttoptr(builder.extract_value(given, i), place) for i in range(arguments.count)]
+        builder.call(builder.inttoptr(function, kind), places)
+        return context.get_dummy_value()
+
+    return types.void(address, arguments), generate
 
 
 @exact
-def _factorise(system, m, width):
+def _factorise(lapack, room, m, width):
     """Write the Cholesky factor U of the first m columns, and U⁻ᵀ times the others; say whether there is one."""
+    return _by_lapack(lapack, room, m, width) if m >= LARGE else _by_panels(room[0], m, width)
+
+
+@exact
+def _by_panels(system, m, width):
+    number = system.dtype.type
     for start in range(0, m, PANEL):
         stop = min(start + PANEL, m)
         for i in range(start, stop):
@@ -198,7 +265,7 @@ def _factorise(system, m, width):
                 _add(-above[0], above, row)
             if not row[0] > 0.0:
                 return False
-            factor = 1.0 / math.sqrt(row[0])
+            factor = number(1.0) / math.sqrt(row[0])
             for j in range(len(row)):
                 row[j] *= factor
         for i in range(stop, m, 2):
@@ -215,37 +282,58 @@ def _factorise(system, m, width):
 
 
 @exact
-def _room(kernel, n_columns, m, n_tests, t):
-    n, n_parts = m + n_tests, len(kernel[0])
-    system, points, difference = np.zeros((m + 1, n + t)), np.empty((n_columns, n)), np.empty(PAIRS + n)
-    pairs = m * (m - 1) // 2 + m * n_tests + PAIRS  # the last tile may have some pairs of tests
-    return system, points, difference, np.empty((n_parts, pairs)), np.empty((n_parts, pairs))
+def _by_lapack(lapack, room, m, width):
+    # U by rows is the lower factor by columns, as LAPACK has it.
+    system, (letters, sizes, one) = room[0], room[-1]
+    of_single, size = 2 * (system.itemsize == 4), sizes.itemsize
+    sizes[0], sizes[1], sizes[2], sizes[3] = m, width - m, system.shape[1], 0
+    left, lower, n = system.ctypes.data, letters.ctypes.data, sizes.ctypes.data
+    n_right, step, info, right = n + size, n + 2 * size, n + 3 * size, left + m * system.itemsize
+    _call(lapack[of_single], (lower, n, left, step, info))
+    if sizes[3] != 0:
+        return False
+    settings = lower + 1, lower, lower + 2, lower + 3
+    _call(lapack[of_single + 1], (*settings, n_right, n, one.ctypes.data, left, step, right, step))
+    return True
 
 
 @exact
-def _solve(kernel, scale, rows, near, tests, room, solved):
+def _room(like, keeps, kernel, n_columns, m, n_tests, t):
+    """Return room for a system in the precision of an array, and say whether the values of the kernel are kept."""
+    n, n_parts, kind = m + n_tests, len(kernel[0]), like.dtype
+    pairs = PAIRS + (m * (m - 1) // 2 + m * n_tests if keeps else n)  # the last tile may have some pairs of tests
+    squares, values = np.empty((n_parts, pairs), kind), np.empty((n_parts, pairs), kind)
+    told = LETTERS.copy(), np.empty(4, np.int32), np.ones(1, kind)
+    return (
+        np.zeros((m + 1, n + t), kind),
+        np.empty((n_columns, n), kind),
+        np.empty(PAIRS + n, kind),
+        squares,
+        values,
+        keeps,
+        told,
+    )
+
+
+@exact
+def _solve(lapack, kernel, scale, rows, near, tests, room, solved):
     """Solve the system of the m rows near to tests: U, U⁻ᵀy and U⁻ᵀk beside each other; say whether it can be.
 
     Only the first of the tests are `solved`, and k is left of the others.
     """
     X, Y, noise, factor = rows
-    system, points, difference, squares, values = room
-    m, t, prior, start = len(near), Y.shape[1], kernel[5].sum(), 0
-    n = m + len(tests)
+    system, points, m, t, prior = room[0], room[1], len(near), Y.shape[1], kernel[5].sum()
     for column in range(len(points)):
+        origin = X[near[0], column] * scale[column] if m else 0.0  # near it single precision tells points apart
         for i in range(m):
-            points[column, i] = X[near[i], column] * scale[column]
+            points[column, i] = X[near[i], column] * scale[column] - origin
         for j in range(len(tests)):
-            points[column, m + j] = tests[j, column] * scale[column]
-    _covariances(kernel, points, m, n, difference, squares, values)
+            points[column, m + j] = tests[j, column] * scale[column] - origin
     for i in range(m):
         row = system[i]
         row[i], row[i + 1 : m], row[m : m + t], row[m + t :] = prior + factor * noise[near[i]], 0.0, Y[near[i]], 0.0
-        for part in range(len(values)):
-            _add(1.0, values[part, start : start + m - i - 1], row[i + 1 : m])
-            _add(1.0, values[part, start + m - i - 1 : start + n - i - 1], row[m + t : n + t])
-        start += n - i - 1
-    return _factorise(system, m, m + t + solved)
+    _covariances(kernel, m, t, m + len(tests), room)
+    return _factorise(lapack, room, m, m + t + solved)
 
 
 @exact
@@ -255,50 +343,62 @@ def _back(system, m, x):
         x[i] = (x[i] - _dot(system[i, i + 1 : m], x[i + 1 : m])) / system[i, i]
 
 
-@kept(
-    *KERNEL, vector, *ROWS, many_indices, matrices, types.boolean, real[:, :, ::1], real[:, ::1], real[:, ::1],
-    types.boolean[::1],
-)  # fmt: skip
-def _predictions(
-    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, variance,
-    means, reductions, surprises, solved,
-):  # fmt: skip
-    kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
-    n_tests = tests.shape[1]
-    room = _room(kernel, X.shape[1], near.shape[1], n_tests, t)
-    system = room[0]
-    means[:], reductions[:] = 0.0, 0.0
+@exact
+def _predict(like, lapack, kernel, scale, rows, near, tests, variance, means, reductions, surprises, solved):
+    """Write the predictions of sets of tests, by systems in the precision of an array."""
+    t, n_tests = rows[1].shape[1], tests.shape[1]
+    room = _room(like, False, kernel, len(scale), near.shape[1], n_tests, t)
+    system, of_targets = room[0], np.empty(n_tests, like.dtype)
     for number in range(len(near)):
         there = near[number][near[number] >= 0]
         m = len(there)
-        solved[number] = _solve(kernel, scale, rows, there, tests[number], room, n_tests if variance else 0)
+        solved[number] = _solve(lapack, kernel, scale, rows, there, tests[number], room, n_tests if variance else 0)
         for target in range(t):
             weights = system[:m, m + target].copy()
             surprises[number, target] = _dot(weights, weights) / max(m, 1)
             if not variance:
                 _back(system, m, weights)
+            of_targets[:] = 0.0
             for i in range(m):
-                _add(weights[i], system[i, m + t : m + t + n_tests], means[number, target])
+                _add(weights[i], system[i, m + t : m + t + n_tests], of_targets)
+            means[number, target] = of_targets
+        reductions[number] = 0.0
         if variance:
             for i in range(m):
                 for j in range(n_tests):
                     reductions[number, j] += system[i, m + t + j] ** 2
 
 
+@kept(
+    *KERNEL, vector, *ROWS, many_indices, matrices, types.boolean, types.boolean, real[:, :, ::1], real[:, ::1],
+    real[:, ::1], types.boolean[::1],
+)  # fmt: skip
+def _predictions(
+    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, single,
+    variance, means, reductions, surprises, solved,
+):  # fmt: skip
+    kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
+    found = means, reductions, surprises, solved
+    if single:
+        _predict(np.empty(0, np.float32), lapack, kernel, scale, rows, near, tests, variance, *found)
+    else:
+        _predict(np.empty(0), lapack, kernel, scale, rows, near, tests, variance, *found)
+
+
 @kept(*KERNEL, vector, *ROWS, many_indices, indices, real[:, ::1], real[::1])
 def _weights(
-    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, own, weights,
+    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, own, weights,
     of_variance,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
-    room = _room(kernel, X.shape[1], near.shape[1], 1, t)
+    room = _room(of_variance, False, kernel, X.shape[1], near.shape[1], 1, t)
     system = room[0]
     for number in range(len(near)):
         present, row = near[number] >= 0, own[number]
         there, variance = near[number][present], variances.sum() + factor * noise[row]
         m = len(there)
         weights[number] = 0.0
-        if _solve(kernel, scale, rows, there, X[row : row + 1], room, 1):
+        if _solve(lapack, kernel, scale, rows, there, X[row : row + 1], room, 1):
             of_there = system[:m, m + t].copy()
             variance -= _dot(of_there, of_there)
             _back(system, m, of_there)
@@ -310,7 +410,7 @@ def _weights(
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
     profiles, slots, places, groups, ratios, variances, alphas = kernel
-    _, points, difference, squares, values = room
+    _, points, difference, squares, values, _, _ = room
     slope, weights, pulled = work
     first, start, u = 0, 0, directions[0, :n]
     for a in range(len(directions)):
@@ -353,12 +453,12 @@ def _derivatives(kernel, n, room, directions, work, found):
     real[::1], real[:, ::1],
 )  # fmt: skip
 def _conditionals(
-    profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own, shares,
-    signs, of_variance, squared, score, information,
+    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own,
+    shares, signs, of_variance, squared, score, information,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
-    room = _room(kernel, X.shape[1], m, 1, t)
+    room = _room(of_variance, True, kernel, X.shape[1], m, 1, t)
     system, by_noise = room[0], len(score) - 2
     directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
     pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
@@ -366,7 +466,7 @@ def _conditionals(
     for number in range(len(near)):
         there, row, share = near[number][near[number] >= 0], own[number], shares[number]
         m = len(there)
-        solved = _solve(kernel, scale, rows, there, X[row : row + 1], room, 1)
+        solved = _solve(lapack, kernel, scale, rows, there, X[row : row + 1], room, 1)
         directions[:, m] = 0.0
         directions[0, m] = 1.0
         variance = variances.sum() + factor * noise[row]
@@ -536,7 +636,7 @@ class RowSystems:
         return replace(self, rows=(_ordered(X, self.columns), np.ascontiguousarray(Y), noise, 1.0))
 
     def predict(
-        self, near: Indices, tests: Floats, variance: bool = True
+        self, near: Indices, tests: Floats, variance: bool = True, single: bool = False
     ) -> tuple[Floats, Floats, Floats, NDArray[np.bool_]]:
         """Predict tests from the same rows, or each from the rows near to it.
 
@@ -547,6 +647,8 @@ class RowSystems:
         tests : ndarray of shape (n, d)
         variance : bool, default=True
             Whether to compute the reductions: of tests that share their rows, most of the work.
+        single : bool, default=False
+            Whether systems are solved in single precision.
 
         Returns
         -------
@@ -564,7 +666,18 @@ class RowSystems:
         means, reductions, surprises = np.empty((n, t, each)), np.empty((n, each)), np.empty((n, t))
         solved = np.empty(n, dtype=bool)
         _predictions(
-            *self.kernel, self.scale, *self.rows, sets, ordered, variance, means, reductions, surprises, solved
+            LAPACK,
+            *self.kernel,
+            self.scale,
+            *self.rows,
+            sets,
+            ordered,
+            single,
+            variance,
+            means,
+            reductions,
+            surprises,
+            solved,
         )
         of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
         return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
@@ -586,7 +699,7 @@ class RowSystems:
             Of the row given these, with its noise.
         """
         found = np.empty(near.shape), np.empty(len(near))
-        _weights(*self.kernel, self.scale, *self.rows, near, own, *found)
+        _weights(LAPACK, *self.kernel, self.scale, *self.rows, near, own, *found)
         return found
 
     def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
@@ -627,7 +740,7 @@ class RowSystems:
         """
         n, t, size = len(near), self.rows[1].shape[1], self.n_free + 2
         found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
-        _conditionals(*self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, *found)
+        _conditionals(LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, *found)
         return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
 
 

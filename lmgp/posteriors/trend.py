@@ -299,17 +299,17 @@ class Trended(Posterior):
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:
         """Predict Y less its trend, with the uncertainty of the trend."""
         if not variance:
-            return self._targets_alone.predict(X, False)
+            return self.process.predict(X, False)
         means, variances = self._posterior.distribution(X)
         return means[:, : self._t], variances + self._added(self.trend.columns(X) - means[:, self._t :])
 
     @cached_property
-    def _targets_alone(self) -> Posterior:
+    def process(self) -> Posterior:
         """The posterior of Y − Hβ, which takes less time for means than that of the columns beside them."""
         return self._posterior.combined(np.eye(self._t + self.trend.n_columns)[:, : self._t])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_targets_alone"}
+        return {name: value for name, value in vars(self).items() if name != "process"}
 
     def _added(self, left: Floats) -> Floats:
         """Return what not knowing β adds to the variance of rows whose trend differs by `left`, shape (m, p)."""

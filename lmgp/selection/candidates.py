@@ -322,7 +322,7 @@ def _of_rows(allowed: Allowed, problem: Problem) -> list[Candidate]:
         fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
-        found += [problem.candidate(NEAREST_ROWS, k, Nearest(k, gib)) for k in fewer]
+        found += [problem.candidate(NEAREST_ROWS, k, Nearest(k, gib, precision="float32")) for k in fewer]
     if allowed.takes_exact(n):
         found.append(problem.candidate(EXACT, n, Exact(gib)))
     return found

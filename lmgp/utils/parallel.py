@@ -10,9 +10,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
@@ -47,10 +47,14 @@ class _BlasHolders:
                 self._keeper.shutdown()
 
     def _set(self) -> None:
+        self._limit.enter_context(self.limit())
+
+    def limit(self) -> Any:
+        """Return a context in which BLAS has one thread, if threadpoolctl lets the calling thread decide that."""
         # To look for BLAS libraries takes 3 ms, to set them 20 µs. They come with modules: no new module, none of them.
         if self._n_modules != len(sys.modules):
             self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
-        self._limit.enter_context(self._controller.limit(limits=1, user_api="blas"))
+        return self._controller.limit(limits=1, user_api="blas")
 
 
 _BLAS_HOLDERS = _BlasHolders()
@@ -64,10 +68,10 @@ def single_threaded_blas() -> Iterator[None]:
 
     The number of threads of a BLAS belongs to the process, so this holds for all threads meanwhile; their results do
     not depend on it beyond rounding. Uses may be nested and at the same time in several threads: the first sets the
-    limit, the last restores what was there before. Where a thread holds limits of its own through threadpoolctl, those
-    stay.
+    limit, the last restores what was there before. Where another thread holds limits of its own through threadpoolctl,
+    those stay.
     """
-    with _BLAS_HOLDERS:
+    with _BLAS_HOLDERS, _BLAS_HOLDERS.limit():
         yield
 
 
@@ -107,7 +111,8 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
     """
     n_workers = min(torch.get_num_threads(), len(tasks))
     if n_workers <= 1:
-        return [function(task) for task in tasks]
+        with single_threaded_blas() if len(tasks) > 1 else nullcontext():
+            return [function(task) for task in tasks]
     with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
         _start_workers(pool, n_workers)
         contexts = [copy_context() for _ in tasks]

@@ -6,7 +6,7 @@ import torch
 
 import lmgp.posteriors.nearest as nearest
 from lmgp import GaussianKernel, LinearKernel, MaternKernel
-from lmgp.data import Noise
+from lmgp.data import Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError, NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.metrics import kl_divergence
@@ -15,6 +15,7 @@ from lmgp.neighbours.forest import Forest
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.posteriors.trend import Trend, Trended
 from tests.conftest import ARGUMENTS, KERNELS, NOISE, centred, dense_gp, distances, draw, rows_and_noises
 
 
@@ -61,6 +62,46 @@ def test_without_some_rows_and_with_another_noise_it_is_that_of_the_others(d: in
     found = NearestPosterior(kernel, rows, Noise(NOISE), k, share=False).without(taken).with_noise(Noise(0.3))
     for one, of_others in zip(found.predict(T), expected, strict=True):
         np.testing.assert_allclose(one, of_others, rtol=1e-10)
+
+
+class TestTheNearestRowsOfAnotherPosterior:
+    @pytest.mark.parametrize("kernel", [MaternKernel(2.0), GaussianKernel(1.5)])
+    @pytest.mark.parametrize("d", [2, 5])
+    def test_are_those_of_its_rows(self, d: int, kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Found in its tree, where it has one in this metric; a trend is taken off."""
+        rng = np.random.default_rng(0)
+        X, T, taken = rng.normal(size=(90, d)), rng.normal(size=(20, d)), rng.uniform(size=90) < 0.3
+        rows = Rows(X, X.sum(axis=1) + np.sin(3.0 * X[:, 0]))
+        trend = Trend.of(rows, "linear", None)
+        whole = rows.with_targets(np.column_stack((rows.Y, trend.columns(X))))
+        products = ExactPosterior(MaternKernel(2.0), whole, Noise(0.1)).products()
+        others = (
+            NearestPosterior(MaternKernel(2.0), rows, Noise(0.1), 9),
+            ExactPosterior(MaternKernel(2.0), rows, Noise(0.1)),
+            Trended(NearestPosterior(MaternKernel(2.0), whole, Noise(0.1), 9), trend, products),
+        )
+        expected = [NearestPosterior(kernel, one.rows, Noise(0.3), 30, share=False) for one in others]
+        expected = [(one.predict(T), one.without(taken).predict(T)) for one in expected]
+        if isinstance(kernel, MaternKernel):
+            others = others[0], others[2]
+            expected = expected[0], expected[2]
+            monkeypatch.setattr(Forest, "of", None)  # no tree is planted
+        for other, (of_all, of_others) in zip(others, expected, strict=True):
+            found = nearest.nearest_of(other, kernel, Noise(0.3), 30)
+            np.testing.assert_allclose(np.column_stack(found.predict(T)), np.column_stack(of_all), rtol=1e-10)
+            without = found.without(taken).predict(T)
+            np.testing.assert_allclose(np.column_stack(without), np.column_stack(of_others), rtol=1e-10)
+
+    def test_are_planted_anew_where_rows_have_come(self) -> None:
+        rng = np.random.default_rng(1)
+        X, T = rng.normal(size=(90, 5)), rng.normal(size=(20, 5))
+        rows, kernel = Rows(X, X.sum(axis=1)), MaternKernel(2.0)
+        forests = [Forest.of(kernel, rows.take(part), 0.1) for part in (slice(0, 88), slice(88, 90))]
+        posterior = NearestPosterior(kernel, forests[0] + forests[1], Noise(0.1), 9)
+        assert not posterior._forest.is_one_tree
+        found = nearest.nearest_of(posterior, kernel, Noise(0.3), 30).predict(T)
+        expected = NearestPosterior(kernel, posterior.rows, Noise(0.3), 30, share=False).predict(T)
+        np.testing.assert_array_equal(np.column_stack(found), np.column_stack(expected))
 
 
 def of_rows_around(kernel, formula, rows, noise: np.ndarray, T: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -223,8 +223,8 @@ class TestPredictions:
         )
         expected = posterior.predict(X + 0.1)
 
-        def failing(systems: RowSystems, near: NDArray[np.intp], tests: Floats, variance: bool):
-            *found, solved = predict(systems, near, tests, variance)
+        def failing(*arguments):
+            *found, solved = predict(*arguments)
             for one in (*found, solved):
                 one[::3] = False
             return *found, solved
@@ -325,3 +325,31 @@ def test_nearest_rows_before() -> None:
     for position, found in zip(likelihood.positions, near, strict=True):
         nearest = np.argsort(np.square(scaled[:position] - scaled[position]).sum(axis=1))[:5]
         np.testing.assert_array_equal(np.sort(found[found >= 0]), np.sort(nearest))
+
+
+class TestSinglePrecision:
+    @pytest.mark.parametrize("shared", [True, False])
+    @pytest.mark.parametrize("name", RADIAL)
+    def test_changes_predictions_by_less_than_a_thousandth_of_the_noise(self, name: str, shared: bool) -> None:
+        """Also far from the origin, where single precision does not tell rows apart."""
+        X, Y = cube(300, 2)
+        X += 1e5
+        kernel, new = RADIAL[name], X[:50] + 0.1
+        double, single = (
+            NearestPosterior(kernel, Rows(X, Y), Noise(0.05), 120, share=shared, precision=precision)
+            for precision in ("float64", "float32")
+        )
+        (means, variances), (of_means, of_variances) = double.predict(new), single.predict(new)
+        off = np.abs(of_means - means).max() / 0.05**0.5
+        assert 1e-9 < off < 1e-3
+        np.testing.assert_allclose(of_variances, variances, rtol=0, atol=1e-4 * 0.05)
+
+    def test_is_left_where_there_is_too_little_noise(self) -> None:
+        X, Y = cube(300)
+        kernel, new = RADIAL["matern32"], X[:50] + 0.1
+        double, single = (
+            NearestPosterior(kernel, Rows(X, Y), Noise(1e-5), 120, share=False, precision=precision).predict(new)
+            for precision in ("float64", "float32")
+        )
+        for of_single, of_double in zip(single, double, strict=True):
+            np.testing.assert_array_equal(of_single, of_double)

@@ -94,7 +94,10 @@ class TestWhatIsAllowed:
     def test_rows_only(self) -> None:
         found = listed(draw(), replace(OPEN, methods=ROWS_ONLY, max_features=512))
         assert {candidate.method for candidate in found} == set(ROWS_ONLY)
-        assert [candidate.recipe for candidate in found] == [*(Nearest(k, 4.0) for k in (32, 128)), Exact(4.0)]
+        assert [candidate.recipe for candidate in found] == [
+            *(Nearest(k, 4.0, precision="float32") for k in (32, 128)),
+            Exact(4.0),
+        ]
 
     def test_global_models_are_solved_by_features_and_localized_ones_as_is_best(self) -> None:
         for candidate in listed(draw()):
