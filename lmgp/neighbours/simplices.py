@@ -14,8 +14,9 @@ from lmgp.neighbours.placement import cell_keys
 # Sides of cells, in lengthscales, among which one is looked for; and at this number of places along each column of a
 # cell it is seen how far functions are from linear.
 LEAST_SIDE, MOST_SIDE, PLACES = 1e-4, 0.5, 5
-# The side depends on how many rows share a cell, and that on the side: this number of steps finds both.
-STEPS = 4
+# The side depends on how many rows share a cell, and that on the side: this number of steps finds both. Of more rows, a
+# random sample of this number is counted.
+STEPS, COUNTED = 4, 2**20
 # A column of a cell whose variance is below this share of the largest one has none.
 FLAT = 1e-12
 
@@ -98,8 +99,11 @@ def side_for(kernel: Kernel, X: Floats, precisions: Floats, share: float) -> flo
     What functions of the prior are off from linear has a variance in a cell. Times the precision of all rows in it, the
     mean over rows, it is the share.
     """
-    d, scaled, side = X.shape[1], kernel.in_lengthscales(X), MOST_SIDE
-    mean_precision = float(precisions.mean())
+    (n, d), side, mean_precision = X.shape, MOST_SIDE, float(precisions.mean())
+    some = X if n <= COUNTED else X[np.random.default_rng(0).choice(n, COUNTED, replace=False)]
+    scaled = kernel.in_lengthscales(some)
+    # Of two rows of a cell, both are in the sample as often as this says.
+    each = (n - 1) / max(1, len(some) - 1)
 
     def excess(log_side: float, density: float) -> float:
         tried = float(np.exp(log_side))
@@ -110,7 +114,8 @@ def side_for(kernel: Kernel, X: Floats, precisions: Floats, share: float) -> flo
         if keys is None:
             break
         counts = np.unique(keys, return_counts=True)[1]
-        density = mean_precision * float(np.square(counts).sum()) / len(X) / side**d
+        in_cell = 1.0 + each * float((counts * (counts - 1.0)).sum()) / len(some)
+        density = mean_precision * in_cell / side**d
         ends = np.log((LEAST_SIDE, MOST_SIDE))
         if excess(ends[1], density) <= 0.0:
             return MOST_SIDE

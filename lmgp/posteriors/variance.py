@@ -11,7 +11,7 @@ from lmgp.data import Floats, Noise, Rows
 from lmgp.features.taylor import TaylorFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.placement import cover, gathered
-from lmgp.neighbours.simplices import Simplices, side_for
+from lmgp.neighbours.simplices import COUNTED, Simplices, side_for
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.local import LocalPlan, fitted_map, reach_of
@@ -163,5 +163,6 @@ def _where_rows_may_come(kernel: Kernel, rows: Rows, rng: np.random.Generator) -
     outward = some - 0.5 * (low + high)
     by_edge = np.argsort(np.max(np.abs(outward) / np.maximum(high - low, 1e-300), axis=1))
     inner, outer = np.split(by_edge, [3 * len(some) // 4])
-    _, near = KDTree(kernel.in_lengthscales(rows.X)).query(kernel.in_lengthscales(some[inner]), k=[min(5, len(rows))])
-    return np.concatenate((0.5 * (some[inner] + rows.X[near[:, 0]]), some[outer] + OUTWARD * outward[outer]))
+    others = rows.X if len(rows) <= COUNTED else rows.X[rng.choice(len(rows), COUNTED, replace=False)]
+    _, near = KDTree(kernel.in_lengthscales(others)).query(kernel.in_lengthscales(some[inner]), k=[min(5, len(rows))])
+    return np.concatenate((0.5 * (some[inner] + others[near[:, 0]]), some[outer] + OUTWARD * outward[outer]))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lmgp import MaternKernel
+from lmgp.neighbours import simplices
 from lmgp.neighbours.simplices import Simplices, side_for
 
 KERNEL = MaternKernel([0.5, 2.0], 1.5, smoothness=1.5)
@@ -79,3 +80,10 @@ def test_what_cells_leave_out_is_the_share_of_their_noise() -> None:
     projected = np.eye(n_in_cell) - linear @ np.linalg.pinv(linear)
     left_out = np.trace(projected @ KERNEL(cell) @ projected)
     assert 0.5 < left_out / 0.1 < 2.0
+
+
+def test_a_sample_of_rows_tells_the_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(1).normal(size=(40_000, 2))
+    side = side_for(KERNEL, X, np.full(len(X), 100.0), 0.1)
+    monkeypatch.setattr(simplices, "COUNTED", 4000)
+    assert side_for(KERNEL, X, np.full(len(X), 100.0), 0.1) == pytest.approx(side, rel=0.05)
