@@ -108,7 +108,7 @@ def of_rows(n, repeats):
         for what, action, *ways in (
             ("search", search, ("tree",)),
             ("predictions", lambda posterior=posterior, some=some: posterior.predict(some)),
-            ("predictions in single precision", lambda single=single, some=some: single.predict(some), "compiled"),
+            ("predictions in single precision", lambda single=single, some=some: single.predict(some), ("compiled",)),
             ("left out", lambda posterior=posterior, index=index: posterior.leave_one_out(index)),
         ):
             results += measured(f"{what}, {k} neighbours", len(some), action, repeats, *ways)

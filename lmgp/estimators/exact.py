@@ -52,7 +52,7 @@ class ExactGPRegressor(GaussianProcess):
         intercept alone. They are estimated by generalised least squares under a flat prior, and predictions have their
         uncertainty: universal kriging. Hyper-parameters are learned from the residuals of a least-squares fit.
     ard : bool or "auto", default=False
-        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+        Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0

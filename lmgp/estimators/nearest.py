@@ -36,7 +36,7 @@ class NearestNeighborsGPRegressor(AdditiveGaussianProcess):
         The mean function: the mean of y, an intercept and a slope for each column, or for these columns; see
         `ExactGPRegressor`. It is estimated from all rows, or from 4,000 random ones.
     ard : bool or "auto", default=False
-        Whether a learned kernel has one lengthscale a column; "auto" tries both.
+        Whether a learned kernel has one lengthscale a column; "auto" is True.
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised; of more rows, a random sample of this size.
     max_memory_gib : float, default=4.0

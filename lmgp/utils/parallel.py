@@ -10,11 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController, threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from lmgp.utils.lazy import torch
 
@@ -47,14 +47,14 @@ class _BlasHolders:
                 self._keeper.shutdown()
 
     def _set(self) -> None:
-        self._limit.enter_context(self.limit())
+        self._limit.enter_context(self.limit("blas"))
 
-    def limit(self) -> Any:
-        """Return a context in which BLAS has one thread, if threadpoolctl lets the calling thread decide that."""
+    def limit(self, user_api: str) -> Any:
+        """Return a context in which libraries have one thread, if threadpoolctl lets the calling thread decide that."""
         # To look for BLAS libraries takes 3 ms, to set them 20 µs. They come with modules: no new module, none of them.
         if self._n_modules != len(sys.modules):
             self._controller, self._n_modules = ThreadpoolController(), len(sys.modules)
-        return self._controller.limit(limits=1, user_api="blas")
+        return self._controller.limit(limits=1, user_api=user_api)
 
 
 _BLAS_HOLDERS = _BlasHolders()
@@ -71,7 +71,7 @@ def single_threaded_blas() -> Iterator[None]:
     limit, the last restores what was there before. Where another thread holds limits of its own through threadpoolctl,
     those stay.
     """
-    with _BLAS_HOLDERS, _BLAS_HOLDERS.limit():
+    with _BLAS_HOLDERS, _BLAS_HOLDERS.limit("blas"):
         yield
 
 
@@ -82,7 +82,7 @@ def single_threaded() -> Iterator[None]:
     For many operations that are each shorter than a wait for other threads.
     """
     torch.get_num_threads()  # the first use of a thread, which would undo what is set before it
-    with single_threaded_blas(), threadpool_limits(1, user_api="openmp"):
+    with single_threaded_blas(), _BLAS_HOLDERS.limit("openmp"):
         yield
 
 
@@ -111,8 +111,7 @@ def parallel_map(function: Callable[[Task], Result], tasks: Sequence[Task]) -> l
     """
     n_workers = min(torch.get_num_threads(), len(tasks))
     if n_workers <= 1:
-        with single_threaded_blas() if len(tasks) > 1 else nullcontext():
-            return [function(task) for task in tasks]
+        return [function(task) for task in tasks]
     with single_threaded_blas(), ThreadPoolExecutor(n_workers) as pool:
         _start_workers(pool, n_workers)
         contexts = [copy_context() for _ in tasks]

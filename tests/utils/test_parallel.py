@@ -176,3 +176,14 @@ def test_items_are_made_ahead_and_errors_come_in_their_place() -> None:
         next(found)
     assert made == [0, 1, 2]
     assert list(ahead(iter([]))) == []
+
+
+def test_blas_has_one_thread_where_the_caller_holds_a_limit() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with threadpool_limits(2, user_api="blas"):
+            assert parallel_map(lambda _: blas_threads(), range(4)) == [{1}] * 4
+            assert blas_threads() == {2}
+    finally:
+        torch.set_num_threads(before)
