@@ -103,10 +103,10 @@ def of_rows(n, repeats):
         points = kernel.in_lengthscales(some)
 
         def search(posterior=posterior, points=points, k=k):
-            posterior._forest.parts[0].tree.query(points, k=np.arange(1, k + 1), workers=2)
+            posterior._forest.query(points, k)
 
         for what, action, *ways in (
-            ("search", search, ("tree",)),
+            ("search, one thread", search, ("tree",)),
             ("predictions", lambda posterior=posterior, some=some: posterior.predict(some)),
             ("predictions in single precision", lambda single=single, some=some: single.predict(some), ("compiled",)),
             ("left out", lambda posterior=posterior, index=index: posterior.leave_one_out(index)),
