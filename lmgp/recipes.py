@@ -389,16 +389,8 @@ class Nearest(AdditiveRecipe):
         return False
 
     def _over(self, kernel: Kernel, noise_variance: float, rows: Rows) -> NearestSums:
-        plan = NearestPlan(
-            kernel,
-            Noise(noise_variance),
-            self.n_neighbors,
-            self.max_memory_gib,
-            self.share,
-            self.device,
-            self.precision,
-        )
-        return NearestSums.over(plan, rows)
+        settings = self.n_neighbors, self.max_memory_gib, self.share, self.device, self.precision
+        return NearestSums.over(NearestPlan(kernel, Noise(noise_variance), *settings), rows)
 
     def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
         assert sample.rows is not None  # a model is made of some rows

@@ -665,20 +665,8 @@ class RowSystems:
         n, each = ordered.shape[:2]
         means, reductions, surprises = np.empty((n, t, each)), np.empty((n, each)), np.empty((n, t))
         solved = np.empty(n, dtype=bool)
-        _predictions(
-            LAPACK,
-            *self.kernel,
-            self.scale,
-            *self.rows,
-            sets,
-            ordered,
-            single,
-            variance,
-            means,
-            reductions,
-            surprises,
-            solved,
-        )
+        found = means, reductions, surprises, solved
+        _predictions(LAPACK, *self.kernel, self.scale, *self.rows, sets, ordered, single, variance, *found)
         of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
         return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
 

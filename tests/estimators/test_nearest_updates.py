@@ -253,7 +253,7 @@ class TestChosen:
     def fitted(self, first: int = 500) -> tuple[Any, pd.DataFrame, np.ndarray]:
         X, y, _ = rows(600)
         frame = pd.DataFrame({"east": X[:, 0], "north": X[:, 1], "kind": np.where(X[:, 0] < 9.0, "low", "high")})
-        model = GPRegressor(methods=["nearest_rows"], n_predict=10**7, noise="normal", **GIVEN)
+        model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN)
         return model.fit(frame[:first], y[:first]), frame, y
 
     def test_rows_come_and_go_as_the_columns_were_read(self, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ class TestChosen:
         model.forget(keep=580)
         seen = model._coordinates(model._read(frame))
         expected = NearestNeighborsGPRegressor(k, **GIVEN).fit(seen[20:], y[20:])
-        np.testing.assert_allclose(both(model, frame), both(expected, seen), rtol=0, atol=1e-5)  # single precision
+        np.testing.assert_allclose(both(model, frame), both(expected, seen), rtol=0, atol=1e-9)
         model.save(tmp_path / "model")
         loaded = lmgp.load(tmp_path / "model").partial_fit(frame[:20], y[:20])
         np.testing.assert_allclose(
@@ -272,11 +272,13 @@ class TestChosen:
 
     def test_the_model_in_it_takes_rows(self) -> None:
         X, y, T = rows(600)
-        model = GPRegressor(methods=["nearest_rows"], n_predict=10**7, noise="normal", **GIVEN).fit(X[:500], y[:500])
+        model = GPRegressor(methods=["nearest_rows"], max_features=32, n_predict=10**7, noise="normal", **GIVEN).fit(
+            X[:500], y[:500]
+        )
         before = both(model, T)
         expected = NearestNeighborsGPRegressor(model.recipe_.n_neighbors, **GIVEN).fit(X, y)
         of_all = both(model.model_.partial_fit(X[500:], y[500:]), T)
-        np.testing.assert_allclose(of_all, both(expected, T), rtol=0, atol=1e-5)  # single precision
+        np.testing.assert_allclose(of_all, both(expected, T), rtol=0, atol=1e-9)
         np.testing.assert_array_equal(both(model, T), before)
 
     def test_of_a_stream_sums_take_rows(self) -> None:
