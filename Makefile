@@ -1,4 +1,5 @@
-# make compare: the main job on two small data sets.   make test: the whole test suite.   make check: style.
+# make compare: the main job on two small data sets.   make check: style.
+# make test: the tests that are quick.   make test-slow: the others, among them the code of all pages and notebooks.
 # make docs: the documentation site, in build/site/html; a warning or a broken link fails it.
 # make fuzz: thousands of bad files and calls.   make coverage: the tests, and the lines of lmgp that they run.
 # make mutation: changes of the modules that carry the mathematics, and how many of them the tests find.
@@ -8,7 +9,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: compare test check docs fuzz coverage mutation figures gallery notebooks clean
+.PHONY: compare test test-slow check docs fuzz coverage mutation figures gallery notebooks clean
 
 # Benchmarks that draw figures and write tables of the pages from their kept results.
 REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized priors quality sameness seasons sizes sparse_taylor \
@@ -18,7 +19,10 @@ compare: .venv/.installed
 	$(BIN)/lmgp compare sinc diabetes
 
 test: .venv/.installed
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow"
+
+test-slow: .venv/.installed
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal -m slow
 
 check: .venv/.installed
 	$(BIN)/ruff check .

@@ -352,6 +352,7 @@ def test_other_errors_of_the_program_are_not_hidden(folder: Path, monkeypatch: p
         main(["compare", write_csv(folder / "houses.csv"), "--target", "price", *QUICK])
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_modules_are_imported_is_one_line(folder: Path) -> None:
     program = (
         "-c import sys\nclass Finder:\n def find_spec(self, name, *_):\n"

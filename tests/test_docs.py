@@ -72,6 +72,7 @@ def test_the_first_prediction_that_is_shown_is_of_observations(page: Path) -> No
     assert all("of the function, without noise" in line for line in block.splitlines() if "return_std" in line)
 
 
+@pytest.mark.slow
 @each_page
 @pytest.mark.filterwarnings("ignore::lmgp.errors.ValidityWarning")
 def test_code_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,7 @@ def test_torch_evaluates_what_the_map_does(features: FeatureMap) -> None:
     np.testing.assert_allclose(pairs.reshape(40, -1).numpy(), found.numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @each_map
 def test_slopes_are_those_of_finite_differences(features: FeatureMap) -> None:
     X, _, _, _ = rows()
@@ -203,6 +204,7 @@ def test_likelihood_and_slopes_are_dense_ones(ard: int | None) -> None:
     np.testing.assert_allclose(kernel.raw_lengthscale.grad.numpy().ravel(), by_raw, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("features", "kernel"),
     [(NystroemFeatures(25), MaternKernel), (TaylorFeatures(60), GaussianKernel)],

@@ -57,6 +57,7 @@ LOADED: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.slow
 def test_an_import_loads_no_more_than_it_needs() -> None:
     run = subprocess.run(
         [sys.executable, "-c", ONE_AFTER_ANOTHER],

@@ -99,6 +99,7 @@ def test_there_are_notebooks() -> None:
     assert set(NEEDS) <= {path.name for path in NOTEBOOKS}
 
 
+@pytest.mark.slow
 @each_notebook
 def test_runs(path: Path, kernel: AsyncKernelManager, tmp_path: Path) -> None:
     if path.name in NEEDS:

@@ -364,6 +364,7 @@ def big(path: Path, n: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_sales(maker: Maker) -> None:
     def peak(n: int) -> int:
         path = big(maker.folder / f"{n}.csv", n)

@@ -49,6 +49,7 @@ def test_weights_are_repetitions(scorer: DensityScorer) -> None:
     assert scorer(model, X, Y) != pytest.approx(repeated, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scorer", "score"), [(nlpd_scorer, nlpd), (crps_scorer, crps)], ids=["nlpd", "crps"])
 def test_they_serve_in_cross_validations_of_pipelines(scorer: DensityScorer, score: Callable[..., float]) -> None:
     folds, pipeline = KFold(3), make_pipeline(StandardScaler(), ExactGPRegressor(**GIVEN))

@@ -110,6 +110,7 @@ def test_runs_that_differ_in_the_seed_become_their_median(site: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_code_of_the_first_page_runs() -> None:
     X = np.random.default_rng(0).uniform(size=(60, 2))
     namespace: dict[str, Any] = {"X": X, "y": np.sin(3.0 * X[:, 0]), "X_test": X[:5]}

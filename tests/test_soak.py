@@ -91,16 +91,19 @@ def in_a_new_process(growth: Callable[[Path], float], path: Path) -> float:
         return process.submit(growth, path).result()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("growth", [growth_over_fits, growth_over_updates])
 def test_memory_does_not_grow(growth: Callable[[Path], float], tmp_path: Path) -> None:
     grown = in_a_new_process(growth, tmp_path / "model.lmgp")
     assert grown < GROWTH, f"{grown:.1f} MiB more after {ROUNDS - WARM} rounds"
 
 
+@pytest.mark.slow
 def test_what_stays_behind_would_be_seen(tmp_path: Path) -> None:
     assert in_a_new_process(growth_by_what_is_kept, tmp_path / "kept.npz") > GROWTH
 
 
+@pytest.mark.slow
 def test_a_refit_lets_go_of_the_first() -> None:
     problem = Problem.draw(N, 2, 0)
     for case in cases():

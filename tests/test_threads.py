@@ -39,6 +39,7 @@ def predicted(model: Any, problem: Problem) -> Floats:
     return np.array(model.predict(problem.T[:10], return_std=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", list(pairwise(NAMES)), ids="-".join)
 def test_two_models_fitted_and_used_from_eight_threads(names: tuple[str, str]) -> None:
     problem = Problem.draw(120, 2, 0)

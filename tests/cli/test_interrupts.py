@@ -24,6 +24,7 @@ with prompt_interrupts(), whole_file("model.lmgp") as stream:
 COMPILED, INTERPRETED = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**8)", "threading.Event().wait(60)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [COMPILED, INTERPRETED])
 def test_ctrl_c_ends_what_runs_and_what_is_half_written(work: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM.replace("WORK", work)]

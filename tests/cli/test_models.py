@@ -405,6 +405,7 @@ def test_parquet(folder: Path, model: Any) -> None:
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["docs/command_line.md", "README.md"])
 def test_the_commands_of_the_pages_run(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -82,6 +82,7 @@ PREDICTIONS = ["Prediction against truth", "Calibration"]
 FIELDS = {1: ["Mean and band"], 2: ["Map of the mean and the standard deviation"], 3: []}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_a_table_gives_scores_first_and_then_all_figures(d: int, fitted: Callable[[int], None]) -> None:
     fitted(d)

@@ -213,6 +213,7 @@ def test_otherwise_there_is_no_such_warning(name: str, parameters: dict[str, Any
         REGRESSORS[name](random_state=0, **parameters).fit(df.astype(float) * units, y)
 
 
+@pytest.mark.slow
 def test_the_model_to_start_with_takes_them_as_they_come() -> None:
     X, y = housing(300)
     train, test = slice(0, 200), slice(200, 300)

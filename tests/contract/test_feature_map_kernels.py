@@ -64,6 +64,7 @@ def test_no_kernel_means_the_unit_kernel(case: Case) -> None:
     np.testing.assert_array_equal(given.transform(X), fitted.transform(X))
 
 
+@pytest.mark.slow
 @ALL
 def test_the_expected_product_is_the_kernel(case: Case) -> None:
     X = rows(6, seed=2, scale=0.3)  # the variance of Kar and Karnick's map explodes with the norms
@@ -103,6 +104,7 @@ def test_the_square_of_a_row_is_the_prior_variance_less_what_is_missing(case: Ca
     np.testing.assert_array_less(np.abs(sums.mean(axis=0) - 2.5), 5 * standard_error + 1e-12)
 
 
+@pytest.mark.slow
 @EVERY_RANDOM
 def test_the_error_falls_with_the_root_of_the_number_of_columns(case: Case) -> None:
     # 4 inputs: 64 and 1024 frequencies are whole blocks for both orthogonal maps.

@@ -64,6 +64,7 @@ def test_draws_have_the_mean_and_the_covariance(name: str) -> None:
     np.testing.assert_array_equal(model.sample_y(T, 2, random_state=1), model.sample_y(T, 2, random_state=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trend", ["constant", "linear"])
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_draws_of_many_rows(name: str, trend: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -348,6 +348,7 @@ class TestComponents:
 
 
 class TestGPyTorch:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", [name for name in KERNELS if name not in ALONE])
     def test_values_likelihood_and_gradients_agree(self, name: str) -> None:
         kernel = KERNELS[name]

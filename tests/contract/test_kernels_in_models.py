@@ -95,6 +95,7 @@ class TestAgainstDenseAlgebra:
         exact = make("exact", name).fit(X, y).predict(T[-2:], return_std=True)[1]
         assert np.all(std < 0.2 * exact)
 
+    @pytest.mark.slow
     def test_more_frequencies_come_nearer(self, name: str) -> None:
         X, y, T = draw(N, outside=False)
         mean, std = make("exact", name).fit(X, y).predict(T, return_std=True)

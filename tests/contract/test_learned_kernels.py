@@ -56,6 +56,7 @@ def test_auto_is_one_sum_of_three_parts() -> None:
 
 @every_model
 class TestKernel:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", ["gaussian", "matern12", "matern32", "matern52", "rational_quadratic"])
     def test_a_name_is_its_kernel(self, name: str, kernel: str) -> None:
         model = fitted(name, kernel=kernel, ard=False)

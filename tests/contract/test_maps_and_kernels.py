@@ -77,6 +77,7 @@ def target(fitted: KernelMap, kernel: Kernel, X: Floats) -> Floats:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kernel"), UNBIASED)
 def test_a_random_map_is_unbiased(name: str, kernel: str) -> None:
     case, k = CASES[name], KERNELS[kernel]

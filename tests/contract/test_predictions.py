@@ -63,6 +63,7 @@ def test_pickle_and_copy(name: str) -> None:
         np.testing.assert_array_equal(predictions(twin, X), expected)
 
 
+@pytest.mark.slow
 @every_regressor
 def test_any_dense_container_and_layout(name: str) -> None:
     X, y = draw()
@@ -108,6 +109,7 @@ def test_global_state_is_left_alone(name: str) -> None:
     assert torch.get_default_dtype() == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

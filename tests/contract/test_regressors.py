@@ -80,6 +80,7 @@ GRIDS: dict[str, dict[str, list]] = dict.fromkeys(REGRESSORS, SCALES) | {
 }
 
 
+@pytest.mark.slow
 @every_regressor
 def test_grid_search_reaches_kernel_and_map(name: str) -> None:
     X, y = draw(60)

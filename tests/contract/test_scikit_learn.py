@@ -135,6 +135,7 @@ def exceptions(estimator: Any) -> dict[str, str]:
     return {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=named)
 def test_every_check_of_scikit_learn(estimator: Any) -> None:
     impossible = exceptions(estimator)
@@ -175,6 +176,7 @@ def test_every_public_estimator_is_checked() -> None:
     assert estimators <= {type(one) for one in ESTIMATORS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [ExactGPRegressor(), FeaturizedGPRegressor(), LocalizedGPRegressor(), NearestNeighborsGPRegressor(), GPRegressor()],

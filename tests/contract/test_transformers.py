@@ -58,6 +58,7 @@ def test_columns_are_finite_and_have_names(features: Any, n_features: int) -> No
     assert len(set(names)) == len(names) == made
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("d", [1, 2, 17])
 def test_any_number_of_inputs_will_do(features: Any, d: int) -> None:

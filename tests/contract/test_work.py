@@ -76,6 +76,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_rows_are_checked_once(model: Any, checked: list[int]) -> None:
     X, y, T = problem()

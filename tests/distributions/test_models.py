@@ -137,6 +137,7 @@ def test_a_band_of_observations_and_their_calibration_are_those_of_the_distribut
     np.testing.assert_array_equal(shares.lines[1].get_ydata(), expected)
 
 
+@pytest.mark.slow
 def test_several_targets_have_distributions_of_their_own() -> None:
     logarithm = TransformedTargetGPRegressor(STUDENT)
     targets = np.exp(np.column_stack((Y, -0.5 * Y)))

@@ -26,6 +26,7 @@ def varying(n: int, degrees: float, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     return X, log_scale, np.exp(log_scale) * rng.standard_t(degrees, n)
 
 
+@pytest.mark.slow
 def test_normal_errors_stay_normal_on_average() -> None:
     lost = []
     for seed in range(10):
@@ -57,6 +58,7 @@ def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
     assert "800 rows left out" in str(noise)
 
 
+@pytest.mark.slow
 def test_a_scale_that_varies_is_found() -> None:
     X, _log_scale, errors = varying(3000, 4.0)
     noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
@@ -82,6 +84,7 @@ def test_the_scale_of_a_row_does_not_know_its_own_error() -> None:
     assert field.log_scale(*columns)[7] > of_changed[7]
 
 
+@pytest.mark.slow
 def test_far_away_the_scale_is_that_of_all_rows() -> None:
     X, _, errors = varying(800, 4.0)
     noise, _ = ObservationNoise.fitted("varying", rows_of(errors, X), np.random.default_rng(0))

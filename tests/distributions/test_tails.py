@@ -59,6 +59,7 @@ def density(rows: Rows, noise_variance: float, index: Any) -> Any:
     return Student.fitted(errors).log_density(errors) - log_std
 
 
+@pytest.mark.slow
 def test_near_copies_that_agree_ask_for_a_smaller_noise() -> None:
     rows, start = rows_of(0.5), 0.04
     before = learned_of(start)
@@ -90,6 +91,7 @@ def test_where_it_does_not_pay_all_stays_as_it_is() -> None:
     assert with_heavy_tails(rows_of(0.5), no_distances, np.random.default_rng(1)) is no_distances
 
 
+@pytest.mark.slow
 def test_the_regressor_takes_it_where_it_may() -> None:
     rows = rows_of(0.5, share=0.1)
     options: Any = {"kernel": "matern52", "methods": ["nearest_rows"], "random_state": 0}

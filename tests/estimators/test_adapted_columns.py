@@ -72,6 +72,7 @@ def skewed(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
     return X, np.sin(2.0 * np.log(X["income"])) + np.cos(X["age"]).to_numpy()
 
 
+@pytest.mark.slow
 def test_a_logarithm_is_found_and_told_and_kept_in_files(tmp_path: Any) -> None:
     X, f = skewed()
     y = f + 0.1 * np.random.default_rng(2).normal(size=len(X))
@@ -100,6 +101,7 @@ def test_a_scale_that_is_asked_for_is_that_of_the_column() -> None:
         GPRegressor(columns={"age": "log"}, **GIVEN).fit(X.assign(age=X["age"] - 1.0), y)
 
 
+@pytest.mark.slow
 def test_a_spoilt_row_ruins_no_column() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 2))
@@ -127,6 +129,7 @@ def test_gaps_are_filled_on_the_scale() -> None:
     assert filled[1] == pytest.approx(0.3, rel=0.2)
 
 
+@pytest.mark.slow
 def test_columns_with_a_slope_that_was_asked_for_stay_straight() -> None:
     X, _ = skewed()
     y = X["income"] + np.sin(2.0 * np.log(X["income"])) + 0.1 * RNG.normal(size=len(X))
@@ -146,6 +149,7 @@ def gappy(share: float, n_columns: int, seed: int = 0) -> tuple[np.ndarray, np.n
     return np.where(rng.random(X.shape) < share, np.nan, X), y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "n_columns", "marked"), [(0.1, 2, True), (0.6, 6, False)])
 def test_gaps_are_marked_where_that_is_likelier(share: float, n_columns: int, marked: bool) -> None:
     X, y = gappy(share, n_columns)
@@ -177,6 +181,7 @@ def tides(period: float | None, n: int = 500) -> tuple[pd.DataFrame, np.ndarray]
     return pd.DataFrame({"when": pd.Timestamp("2020-01-01") + pd.to_timedelta(days, unit="D")}), y
 
 
+@pytest.mark.slow
 def test_a_period_that_is_none_of_the_calendar_is_found_in_dates() -> None:
     X, mean = tides(29.53)
     y = mean + 0.2 * np.random.default_rng(0).normal(size=len(X))
@@ -188,6 +193,7 @@ def test_a_period_that_is_none_of_the_calendar_is_found_in_dates() -> None:
     assert np.sqrt(np.mean(np.square(model.predict(X[400:]) - mean[400:]))) < 0.35  # of amplitude 1
 
 
+@pytest.mark.slow
 def test_no_period_is_found_where_there_is_none() -> None:
     X, mean = tides(None)
     y = mean + 0.2 * np.random.default_rng(0).normal(size=len(X))
@@ -209,6 +215,7 @@ def field(angle: float, n: int = 700) -> tuple[np.ndarray, np.ndarray]:
     return places, np.linalg.cholesky(covariance + 1e-8 * np.eye(n)) @ rng.normal(size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("angle", [20.0, 150.0])
 def test_the_direction_of_the_longer_lengthscale_is_found(angle: float) -> None:
     X, f = field(angle)
@@ -222,6 +229,7 @@ def test_the_direction_of_the_longer_lengthscale_is_found(angle: float) -> None:
     assert errors[0] < 0.8 * errors[1]
 
 
+@pytest.mark.slow
 def test_turned_axes_stand_beside_other_columns() -> None:
     X, f = field(20.0)
     table = pd.DataFrame({"day": RNG.uniform(0.0, 3.0, len(X)), "east": X[:, 0], "north": X[:, 1]})

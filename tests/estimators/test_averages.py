@@ -50,6 +50,7 @@ def test_predictions_are_those_of_the_mixture(few: tuple[GPRegressor, Any, Any])
     assert model.noise_variance_ == pytest.approx(weights @ [one.noise_variance for one in model.kernels_])
 
 
+@pytest.mark.slow
 def test_what_few_rows_leave_uncertain_is_part_of_the_variance() -> None:
     # Of one column, and targets from a known process: intervals of one optimum hold too few of them.
     inside: dict[bool | str, list[bool]] = {False: [], "auto": []}
@@ -78,6 +79,7 @@ def test_draws_are_of_few_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_array_equal(model.kernel_.theta, alone.kernel_.theta)
 
 
+@pytest.mark.slow
 def test_above_few_rows_weights_are_those_of_rows_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "FEW_ROWS", 100)
     X, y = rows(400)
@@ -89,6 +91,7 @@ def test_above_few_rows_weights_are_those_of_rows_left_out(monkeypatch: pytest.M
     assert all(np.isfinite([one.alone, one.regions]).all() for one in model.learning_)
 
 
+@pytest.mark.slow
 def test_many_rows_where_the_user_allows_it() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(0.0, 4.0, (2200, 2))

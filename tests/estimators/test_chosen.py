@@ -36,6 +36,7 @@ from tests.estimators.conftest import FEATURES, NOISE, ROWS, VARIANCE, assert_no
 
 
 class TestNearTheExactProcess:
+    @pytest.mark.slow
     @pytest.mark.parametrize("tolerance", [1e-1, 1e-2, 1e-4])
     @pytest.mark.parametrize("methods", [None, FEATURES, ROWS])
     @pytest.mark.parametrize(
@@ -49,6 +50,7 @@ class TestNearTheExactProcess:
         assert divergence(model, X, y, T) < 3.0 * tolerance
         assert model.selection_.chosen.kl <= tolerance
 
+    @pytest.mark.slow
     def test_many_predictions_of_a_rough_function_are_localized(self) -> None:
         X, y, T = draw(800, extent=16.0)
         model = assert_no_warning(auto(n_predict=10**8, tolerance=1e-2), X, y)
@@ -56,6 +58,7 @@ class TestNearTheExactProcess:
         assert len(model.model_.centroids_) > 10
         assert divergence(model, X, y, T) < 3e-2
 
+    @pytest.mark.slow
     def test_many_predictions_of_a_smooth_function_are_of_one_model(self) -> None:
         X, y, T = draw(800)
         model = assert_no_warning(auto(8.0, n_predict=10**8), X, y)
@@ -63,6 +66,7 @@ class TestNearTheExactProcess:
         assert isinstance(model.model_, FeaturizedGPRegressor)
         assert divergence(model, X, y, T) < 3e-3
 
+    @pytest.mark.slow
     def test_few_predictions_are_not_worth_a_fit(self) -> None:
         """One prediction of a rough function is from its nearest rows, or from all."""
         X, y, _ = draw(1200, extent=20.0)
@@ -71,6 +75,7 @@ class TestNearTheExactProcess:
         assert model.selection_.n_predict == 1
         assert auto().fit(X[:100], y[:100]).selection_.n_predict == 100
 
+    @pytest.mark.slow
     def test_few_rows_are_not_worth_a_search(self) -> None:
         X, y, T = draw(600, extent=20.0)
         model = assert_no_warning(auto(), X, y)
@@ -78,6 +83,7 @@ class TestNearTheExactProcess:
         assert type(model.model_) is ExactGPRegressor
         assert divergence(model, X, y, T) < 1e-12
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_predict", [None, 10**6])
     def test_more_than_a_few_rows_of_a_smooth_function(
         self, n_predict: int | None, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +95,7 @@ class TestNearTheExactProcess:
         assert model.selection_.reference_rows < 2000
         assert divergence(model, X, y, T) < 3e-3
 
+    @pytest.mark.slow
     def test_what_no_model_reaches_is_of_256_nearest_rows(self) -> None:
         """As near as is affordable, which one line says."""
         X, y, _ = draw(5000, d=8)
@@ -99,6 +106,7 @@ class TestNearTheExactProcess:
         assert isinstance(model.model_, NearestNeighborsGPRegressor)
         assert model.model_.n_neighbors == 256
 
+    @pytest.mark.slow
     def test_by_probes_around_some_places_of_many_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(probes, "MOST_ROWS", 1000)
         X, y, T = draw(1500, extent=20.0)
@@ -155,6 +163,7 @@ class TestNearTheExactProcess:
         X, y = np.repeat(X, 4, axis=0), np.repeat(y, 4) + 0.1 * np.random.default_rng(1).normal(size=480)
         assert divergence(assert_no_warning(auto(), X, y), X, y, T) < 3e-3
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("lengthscale", [1.0, 3.0])
     def test_far_away_it_is_the_prior(self, lengthscale: float) -> None:
         X, y, _ = draw()
@@ -173,6 +182,7 @@ class TestNearTheExactProcess:
 
 
 class TestKernels:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kernel",
         [
@@ -208,6 +218,7 @@ class TestKernels:
 
 
 class TestTheChosenModel:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("methods", "kind"),
         [
@@ -247,6 +258,7 @@ class TestTheChosenModel:
         with pytest.raises(InputError, match="something else"):
             model.predict(T, return_error=True)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["nearest_rows", "residual", "orf", "nystroem"])
     def test_otherwise_says_what_was_measured(self, method: str) -> None:
         X, y, T = draw(600)
@@ -293,6 +305,7 @@ class TestWhatIsOpen:
         assert features <= set(FEATURES)
         assert rows <= set(ROWS)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("largest", [8, 50])
     def test_max_features(self, largest: int) -> None:
         X, y, _ = draw(200)

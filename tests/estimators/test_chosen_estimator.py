@@ -13,6 +13,7 @@ from tests.estimators.conftest import FEATURES, ROWS, auto, divergence, draw
 
 
 class TestWarning:
+    @pytest.mark.slow
     def test_says_how_far_off_the_nearest_is(self) -> None:
         X, y, T = draw(600, extent=20.0)
         with pytest.warns(ToleranceWarning) as caught:
@@ -34,6 +35,7 @@ class TestWarning:
             auto(max_features=8, methods=FEATURES).fit(*draw(200)[:2])
         assert [one.filename for one in caught] == [__file__]
 
+    @pytest.mark.slow
     def test_what_nobody_asked_for_is_no_warning(self) -> None:
         """Of a rough function of eight columns no model is within the tolerance that is the default."""
         rng = np.random.default_rng(0)
@@ -49,6 +51,7 @@ class TestWarning:
 
 
 class TestEstimator:
+    @pytest.mark.slow
     def test_the_same_seed_gives_the_same_predictions(self) -> None:
         X, y, T = draw()
         for parameters in ({}, {"tolerance": 0.3, "methods": FEATURES}):

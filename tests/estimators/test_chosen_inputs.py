@@ -45,6 +45,7 @@ PLACES = {"date line": rotation(2, 180.0), "pole": rotation(1, 90.0), "between":
 
 
 class TestSphere:
+    @pytest.mark.slow
     @pytest.mark.parametrize("place", PLACES)
     @pytest.mark.parametrize("learned", [False, True])
     def test_predictions_do_not_depend_on_where_on_the_sphere(self, place: str, learned: bool) -> None:
@@ -148,6 +149,7 @@ class TestUnits:
         np.testing.assert_allclose(in_deviations, in_deviations[0], rtol=1e-10)
         assert model.score(X, y) > 0.9
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("ard", [False, "auto"])
     def test_none_is_a_gaussian(self, ard: Literal["auto"] | bool) -> None:
         X, y = self.table()
@@ -179,6 +181,7 @@ class TestUnits:
         )
         np.testing.assert_allclose(model.predict(more), expected.predict(X), rtol=1e-10)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", ["gaussian", "matern52"])
     def test_a_constant_column_is_no_obstacle_to_learning(self, kernel: str) -> None:
         X, y = self.table()
@@ -192,6 +195,7 @@ class TestUnits:
             assert np.all(np.isfinite(model.kernel_.theta))
             np.testing.assert_allclose(model.predict(more), expected.predict(X), atol=near * y.std())
 
+    @pytest.mark.slow
     def test_a_constant_column_costs_no_likelihood(self) -> None:
         X, y = self.table()
         more = np.column_stack((X, np.full(len(y), 1e9)))

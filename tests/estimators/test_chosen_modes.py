@@ -15,6 +15,7 @@ from tests.estimators.conftest import NOISE, VARIANCE, assert_no_warning, auto, 
 
 
 class TestGlobalSolve:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", [GaussianKernel(1.0, VARIANCE), MaternKernel([1.0, 2.0], VARIANCE)])
     @pytest.mark.parametrize("tolerance", [1e-2, 1e-3, 1e-5])
     def test_is_taken_at_once_and_states_its_error(self, kernel: Kernel, tolerance: float) -> None:
@@ -30,6 +31,7 @@ class TestGlobalSolve:
         assert "needs no search" in str(model.selection_)
         assert f"the variance {model.model_.variance_by_}." in str(model.selection_)
 
+    @pytest.mark.slow
     def test_has_a_trend(self) -> None:
         X, y, T = draw(600)
         y += 3.0 * X[:, 0]
@@ -39,6 +41,7 @@ class TestGlobalSolve:
         np.testing.assert_allclose(model.predict(T), exact.predict(T), atol=0.02 * NOISE**0.5)
         np.testing.assert_allclose(model.trend_.coef, exact.trend_.coef, atol=0.05 * exact.trend_.coef_error.min())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("kernel", "d", "noise"),
         [

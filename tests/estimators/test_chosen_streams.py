@@ -39,6 +39,7 @@ def divergence(model: Any, exact: Any, T: np.ndarray) -> float:
     return float(np.mean(kl_divergence(mean, std**2 + noise, right, of_right**2 + noise)))
 
 
+@pytest.mark.slow
 def test_what_is_learned_and_chosen_is_that_of_the_same_rows_in_memory() -> None:
     X, y, T = drawn()
     model = GPRegressor(random_state=0).fit(chunks(X, y, 700))
@@ -56,6 +57,7 @@ def test_what_is_learned_and_chosen_is_that_of_the_same_rows_in_memory() -> None
     assert "3,000 rows" in str(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [1, 700])
 def test_predictions_are_near_the_exact_process_of_all_rows(chunk_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "Sample", partial(Sample, size=400))
@@ -69,6 +71,7 @@ def test_predictions_are_near_the_exact_process_of_all_rows(chunk_rows: int, mon
     assert divergence(model, exact, T) < model.tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [None, "sphere"])
 def test_a_map_is_that_of_rows_in_memory(metric: Any) -> None:
     X, y, T = drawn(N, 4)
@@ -90,6 +93,7 @@ def test_a_map_is_that_of_rows_in_memory(metric: Any) -> None:
     np.testing.assert_allclose(both(model, T), both(whole, T), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_localized_model_is_near_the_exact_process() -> None:
     X, y, T = drawn()
     model = GPRegressor(
@@ -100,6 +104,7 @@ def test_a_localized_model_is_near_the_exact_process() -> None:
     assert divergence(model, exact, T) < 3e-3
 
 
+@pytest.mark.slow
 def test_a_trend_leaves_models_around_centroids_out() -> None:
     X, y, T = drawn()
     model = GPRegressor(
@@ -111,6 +116,7 @@ def test_a_trend_leaves_models_around_centroids_out() -> None:
     assert divergence(model, exact, T) < 1e-3
 
 
+@pytest.mark.slow
 def test_a_rough_kernel_says_how_far_off_its_model_is() -> None:
     X, y, _ = drawn(800)
     model = GPRegressor(kernel=MaternKernel(1.0, smoothness=0.5), noise_variance=0.01, max_features=64, random_state=0)
@@ -120,6 +126,7 @@ def test_a_rough_kernel_says_how_far_off_its_model_is() -> None:
     assert model.selection_.chosen.kl > 1e-3
 
 
+@pytest.mark.slow
 def test_files_dask_and_iterators(tmp_path: Path) -> None:
     X, y, T = drawn()
     of_chunks = clone(MODEL).fit(chunks(X, y, 700))
@@ -141,6 +148,7 @@ def test_files_dask_and_iterators(tmp_path: Path) -> None:
     assert list(of_dask.feature_names_in_) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_a_memory_map_is_rows_in_memory_unless_chunks_are_asked_for(tmp_path: Path) -> None:
     X = np.memmap(tmp_path / "X", np.float64, "w+", shape=(1100, 512))
     X[:] = np.random.default_rng(0).normal(size=X.shape)
@@ -150,6 +158,7 @@ def test_a_memory_map_is_rows_in_memory_unless_chunks_are_asked_for(tmp_path: Pa
     assert isinstance(clone(model).set_params(methods=["nystroem"]).fit(X, y, chunk_rows=500).recipe_, Weights)
 
 
+@pytest.mark.slow
 def test_it_is_saved_and_goes_on_as_the_chosen_model(tmp_path: Path) -> None:
     X, y, T = drawn()
     model = clone(MODEL).fit(chunks(X, y, 700))
@@ -163,6 +172,7 @@ def test_it_is_saved_and_goes_on_as_the_chosen_model(tmp_path: Path) -> None:
     np.testing.assert_allclose(both(more, T), found, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_stopped_fit_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     X, y, T = drawn()
     made, path = chunks(X, y, 500), tmp_path / "state"
@@ -174,6 +184,7 @@ def test_a_stopped_fit_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_a_fit_to_a_stream_follows_one_to_a_table_with_text() -> None:
     X, y, T = drawn()
     words = pd.DataFrame({"a": X[:300, 0], "kind": np.where(X[:300, 1] > 4.0, "low", "high")})
@@ -190,6 +201,7 @@ def test_a_fit_to_a_stream_follows_one_to_a_table_with_text() -> None:
     np.testing.assert_array_equal(model.predict(T), clone(model).fit(chunks(*drawn()[:2], 700)).predict(T))
 
 
+@pytest.mark.slow
 def test_bad_chunks_are_refused_by_their_number() -> None:
     X, y, T = drawn()
     model = clone(MODEL).fit(chunks(X, y, 700))

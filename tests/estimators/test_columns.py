@@ -111,6 +111,7 @@ def test_a_number_is_one_category_of_whatever_type_its_column_is(kind: str) -> N
     np.testing.assert_array_equal(again.predict(df), model.predict(df))
 
 
+@pytest.mark.slow
 def test_learned_categories_share_one_lengthscale_and_predict_rows_to_come() -> None:
     X, y = table(260)
     model = GPRegressor(random_state=0, noise="normal").fit(X[:200], y[:200])
@@ -148,6 +149,7 @@ def test_files_and_clones_read_columns_as_the_model_does(tmp_path: Path) -> None
     np.testing.assert_allclose(clone(model).fit(X, y).predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 def test_robust_fits_and_folds_keep_the_columns_of_all_rows() -> None:
     X, y = table(150)
     X.loc[0, "color"] = "black"  # which is in one fold alone
@@ -209,6 +211,7 @@ def test_the_effect_of_a_training_row_does_not_know_its_target() -> None:
     assert N_FOLDS > 1
 
 
+@pytest.mark.slow
 def test_thousands_of_categories_are_predicted_nearly_as_well_as_their_rows_allow() -> None:
     rng = np.random.default_rng(0)
     codes, _, effect = grouped(2400, 400, 1)
@@ -270,6 +273,7 @@ def test_dates_of_every_type_are_those_of_times(kind: str) -> None:
     np.testing.assert_allclose(GPRegressor(**GIVEN).fit(other, y).predict(other), expected)
 
 
+@pytest.mark.slow
 def test_a_season_of_dates_goes_on_after_the_last_one() -> None:
     when = pd.DataFrame({"when": pd.date_range("2010-01-01", periods=140, freq="MS")})
     rng = np.random.default_rng(0)
@@ -343,6 +347,7 @@ def test_a_missing_number_is_as_far_as_it_is_on_the_average() -> None:
     np.testing.assert_allclose(distances, expected, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_rows_with_gaps_are_learned_and_less_certain() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))

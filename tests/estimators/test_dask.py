@@ -51,6 +51,7 @@ def _threads() -> Any:
 
 
 class TestFit:
+    @pytest.mark.slow
     @pytest.mark.parametrize("arguments", [(), ARGUMENTS[-1]])
     @pytest.mark.parametrize("name", ["featurized_trend", "localized", "spectral"])
     def test_the_frozen_model_is_that_of_rows_in_memory(self, name: str, arguments: tuple[str, ...]) -> None:
@@ -68,6 +69,7 @@ class TestFit:
         np.testing.assert_allclose(both(frozen, T), both(expected, T), rtol=0, atol=1e-8)
         assert model.center_ == pytest.approx(expected.center_, rel=1e-12)
 
+    @pytest.mark.slow
     @every_model
     def test_a_fit_is_that_of_a_stream(self, name: str) -> None:
         X, y, T = drawn()
@@ -102,6 +104,7 @@ class TestFit:
         np.testing.assert_array_equal(np.sort(found.centroids_, axis=0), np.sort(whole.centroids_, axis=0))
         np.testing.assert_allclose(both(found, X[:20]), both(whole, X[:20]), rtol=0, atol=1e-8)
 
+    @pytest.mark.slow
     def test_data_frames_of_unknown_lengths_with_empty_partitions(self) -> None:
         rows, lazy = frame()
         lazy = lazy[(lazy["a"] < 2.0) | (lazy["a"] > 4.0)]

@@ -19,6 +19,7 @@ MODEL = FeaturizedGPRegressor(TaylorFeatures(40), kernel=GaussianKernel(2.0), no
 N_BLOCKS = 10
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_two_workers(tmp_path: Path) -> None:
     """One test, of one cluster: processes take seconds to start."""

@@ -120,6 +120,7 @@ def test_nearest_rows_are_those_without_the_row_itself() -> None:
         np.testing.assert_allclose(found.std[row], np.sqrt(variance[0] + 0.1), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_of_iterations_it_is_nearly_the_exact_one() -> None:
     X, y, _ = rows(300)
     given = {"kernel": MaternKernel(2.0, 1.5), "noise_variance": 0.1}

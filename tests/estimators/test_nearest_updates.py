@@ -216,6 +216,7 @@ class TestRefused:
         np.testing.assert_array_equal(both(model, frame[:9]), before)
 
 
+@pytest.mark.slow
 def test_a_prediction_sees_a_model_before_an_update_or_after_it() -> None:
     """The mean of y jumps by 1,000 with each update, and the rows near the new one with it: none is seen alone."""
     X, y, T = drawn()

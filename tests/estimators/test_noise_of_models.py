@@ -46,6 +46,7 @@ MODELS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_predicted_is_of_one_distribution(name: str) -> None:
     model = clone(MODELS[name]).set_params(noise="varying").fit(X, Y)
@@ -90,6 +91,7 @@ def test_it_predicts_better_and_is_calibrated_at_all_levels() -> None:
     np.testing.assert_allclose(model.loo_.mean, plain.loo_.mean)
 
 
+@pytest.mark.slow
 def test_the_truth_is_found_from_5000_rows() -> None:
     rows, y = made(5000, 2)
     model = NearestNeighborsGPRegressor(60, noise="auto", **GIVEN).fit(rows, y)
@@ -164,6 +166,7 @@ def test_weights_count() -> None:
     assert model.noise_.degrees == pytest.approx(other.noise_.degrees, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_rows_that_were_kept_back_tell_it_too() -> None:
     model = FeaturizedGPRegressor(NystroemFeatures(60), **GIVEN).fit(X, Y)
     before = model.predict(NEW[:9], return_std=True)

@@ -62,6 +62,7 @@ def predicted(model: Any, X, y, T, weights=None) -> tuple[np.ndarray, list[str]]
     return mean, [str(one.message) for one in caught if issubclass(one.category, ImplausibleMeanWarning)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("share", [1e-9, 1e-5, 1.0])

@@ -95,6 +95,7 @@ def test_weights_are_repetitions_beside_a_given_noise() -> None:
     np.testing.assert_allclose(*means, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [
@@ -130,6 +131,7 @@ def test_rows_left_out_decide() -> None:
     np.testing.assert_array_equal(model.predict(X_NEW), ExactGPRegressor(random_state=0).fit(X, y).predict(X_NEW))
 
 
+@pytest.mark.slow
 def test_new_observations_have_the_distribution_that_made_the_rows() -> None:
     rng = np.random.default_rng(0)
     X, new = rng.uniform(0.0, 10.0, (500, 1)), rng.uniform(0.0, 10.0, (20_000, 1))
@@ -172,6 +174,7 @@ def test_few_rows_are_fitted_as_ever() -> None:
     np.testing.assert_array_equal(model.predict(X_NEW), ExactGPRegressor(KERNEL).fit(X, y).predict(X_NEW))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("duplicates", ["keep", "average", "drop"])
 @pytest.mark.parametrize("noise", ["auto", "robust"])
 def test_copies_may_be_averaged_or_dropped(noise: str, duplicates: str) -> None:

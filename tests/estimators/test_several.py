@@ -79,6 +79,7 @@ ROWS: dict[str, dict[str, Any]] = {
 ALL = {"return_std": True, "return_cov": True, "include_noise": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "trend"), [("noises", "constant"), ("weights", "linear")])
 @pytest.mark.parametrize("name", GIVEN)
 def test_columns_have_the_predictions_of_a_model_of_each(name: str, trend: str, rows: str) -> None:
@@ -123,6 +124,7 @@ def test_the_divergence_is_that_of_each_target(name: str) -> None:
         np.testing.assert_allclose(error[:, j], expected, rtol=1e-6, atol=slack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNED)
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weights"])
 def test_a_shared_kernel_is_that_of_each_target_times_its_scale(name: str, weights: Any) -> None:

@@ -57,6 +57,7 @@ def both(X: np.ndarray, y: np.ndarray, tolerance: float = 1e-3, given: Any = SMO
 
 
 class TestMean:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", CASES)
     def test_it_is_as_near_to_the_exact_one_as_its_error_says(self, name: str) -> None:
         d, kernel = CASES[name]

@@ -37,6 +37,7 @@ def assert_same(found: Any, expected: Any, T: np.ndarray, atol: float = 1e-8) ->
 
 
 class TestUpdate:
+    @pytest.mark.slow
     @pytest.mark.parametrize("arguments", [(), ("sample_weight",), ("sample_weight", "noise_variances")])
     @pytest.mark.parametrize("trend", ["constant", "linear"])
     def test_it_is_one_fit_to_all_rows(self, trend: str, arguments: Any) -> None:

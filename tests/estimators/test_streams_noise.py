@@ -36,6 +36,7 @@ def same(one: Any, other: Any) -> None:
     np.testing.assert_array_equal(one.noise_.distances, other.noise_.distances)
 
 
+@pytest.mark.slow
 @every_model
 def test_each_row_is_predicted_by_a_model_without_it(name: str) -> None:
     X, y = heavy(40)
@@ -52,6 +53,7 @@ def test_each_row_is_predicted_by_a_model_without_it(name: str) -> None:
         assert found[np.argmin(np.abs(found - expected))] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", ["student", "varying", "auto"])
 @every_model
 def test_the_process_is_that_of_normal_noise(name: str, noise: str) -> None:
@@ -76,6 +78,7 @@ def test_it_is_told_as_by_rows_in_memory(name: str, arguments: tuple[str, ...]) 
     np.testing.assert_allclose(model.noise_.distances, whole.noise_.distances, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_truth_is_found_from_a_sample_of_many_rows() -> None:
     X, y = heavy(20_000)
     model = FeaturizedGPRegressor(NystroemFeatures(60), **GIVEN, noise="auto", random_state=0).fit(chunks(X, y, 1500))
@@ -110,6 +113,7 @@ class Stopping(RowSource):
             yield Chunk(*chunk)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [1, 4, 9])
 @pytest.mark.parametrize("name", ["featurized_nystroem", "localized", "spectral"])
 def test_a_stopped_fit_goes_on_to_the_same_noise(
@@ -165,6 +169,7 @@ def test_few_rows_and_robust_fits_are_refused_or_said() -> None:
         of("featurized", "robust").fit(chunks(X, y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["featurized_nystroem", "localized", "spectral_trend"])
 def test_dask_collections_tell_it_too(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("dask")

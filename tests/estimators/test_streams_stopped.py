@@ -77,6 +77,7 @@ class TestCheckpoints:
         np.testing.assert_array_equal(both(model, T), of_chunks(name))
         assert not path.exists()
 
+    @pytest.mark.slow
     def test_a_killed_process_goes_on_to_the_same_model(self, tmp_path: Path) -> None:
         X, y, T = drawn()
         path = str(tmp_path / "state")
@@ -114,6 +115,7 @@ class TestCheckpoints:
             clone(MODELS[name]).fit(Stopping(chunks(X, y), 4), checkpoint=path)
         return MODELS[name], chunks(X, y)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("at", [0, 1, 3])
     @pytest.mark.parametrize("part", [0, 1])
     @pytest.mark.parametrize("name", ["featurized_nystroem", "localized", "spectral"])
@@ -217,6 +219,7 @@ class TestBadChunks:
         again = clone(MODELS[name]).fit(chunks(X, y), checkpoint=path)
         np.testing.assert_array_equal(both(again, T), of_chunks(name))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("chunk", "told"),
         [

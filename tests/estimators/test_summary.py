@@ -77,6 +77,7 @@ def model(houses: tuple[pd.DataFrame, pd.Series]) -> GPRegressor:
     return found.fit(*houses)
 
 
+@pytest.mark.slow
 def test_lines_speak_of_the_columns_of_the_table_in_their_units(model: GPRegressor) -> None:
     found, kernel, names = table_of(model), model.kernel_, list(model._table.coordinate_names)
     assert set(found) == {

@@ -123,6 +123,7 @@ NEAR: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEAR)
 def test_near_to_the_exact_model(name: str) -> None:
     """Within the data, between them, and as far outside as a fifth of their extent."""

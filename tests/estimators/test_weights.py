@@ -63,6 +63,7 @@ def test_the_slope_of_a_vecchia_likelihood_is_that_of_its_value() -> None:
     assert slope[-1] == pytest.approx(expected[0], rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ExactGPRegressor(random_state=0), GPRegressor(random_state=0)], ids=repr)
 def test_weights_that_are_no_counts_collapse_no_noise(model: Any) -> None:
     X, y, weights = draw()
@@ -79,6 +80,7 @@ def test_weights_that_are_no_counts_collapse_no_noise(model: Any) -> None:
     np.testing.assert_allclose(rmse, rmse[0], rtol=0.25)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [ExactGPRegressor(random_state=0), GPRegressor(random_state=0)], ids=repr)
 def test_weights_of_one_change_nothing_and_the_unit_of_others_only_that_of_the_noise(model: Any) -> None:
     X, y, weights = draw(120)

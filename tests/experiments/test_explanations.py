@@ -56,6 +56,7 @@ def kl_sums(name: str, data: Prepared, models: list[Any]) -> list[float]:
     return [float(kl_divergence(*other, *exact).sum()) for other in others]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sketch", "n_features"), [("rademacher", 1024), ("tensor_srht", 1024), ("tensor_srht", 512)])
 def test_yacht_was_published_with_degrees_up_to_10(sketch: str, n_features: int) -> None:
     """The published divergences of large localized maps are those of maps without the degrees above 10."""

@@ -235,6 +235,7 @@ def test_a_killed_run_resumes(tmp_path: Path, section: Section, monkeypatch: pyt
     assert len(fitted) == 3 + 3
 
 
+@pytest.mark.slow
 def test_other_settings_are_other_predictions(section: Section, cache: Path, tmp_path: Path, fits: list[str]) -> None:
     cache = Path(copytree(cache, tmp_path / "cache"))
     again(cache, n_features=20)

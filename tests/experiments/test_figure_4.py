@@ -320,6 +320,7 @@ def panels(section: Section) -> list[Axes]:
     return section.figure.axes
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_known")
 def test_the_panels_over_clusters_draw_the_divergences_of_one_size(measured: Compare) -> None:
     comparisons = [measured("yacht"), measured("kin8nm")]

@@ -272,6 +272,7 @@ def test_errors_are_dots_of_the_largest_size_the_least_on_top(drawn_rows: Callab
     np.testing.assert_allclose(line.get_xdata(), 0.205)  # the exact GP
 
 
+@pytest.mark.slow
 def test_no_names_overlap_with_all_methods(drawn_rows: Callable[..., Comparison]) -> None:
     fig: Figure = report.figure(drawn_rows(DEFAULT_METHODS))
     fig.canvas.draw()

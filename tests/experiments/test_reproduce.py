@@ -28,7 +28,7 @@ from lmgp.metrics import kl_divergence
 from lmgp.selection.methods import EXACT, METHODS
 from tests.experiments.conftest import ROWS, made_of_paper, with_made_data, without_data
 
-pytestmark = pytest.mark.usefixtures("folder")
+pytestmark = [pytest.mark.usefixtures("folder"), pytest.mark.slow]
 QUICK = ["reproduce", "--quick", "--out", "out"]
 N_CELLS = 1 + 2 * (6 + 3 * 3)  # of --quick: the reference, and two sizes of six global and of three local models
 N_BESIDE = {"yacht": 2, "uk_flats_2020-12": 3}  # other models; one is for up to three columns

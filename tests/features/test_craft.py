@@ -37,6 +37,7 @@ def test_the_fast_transform_is_the_product_with_the_hadamard_matrix(order: int) 
     np.testing.assert_array_equal(X, given)
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.parametrize("n_features", [1, 7, 20])
 def test_the_expected_product_is_that_of_the_larger_map(projection: str, n_features: int) -> None:

@@ -256,6 +256,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("kind", [RandomFourierFeatures, OrthogonalFourierFeatures])
 def test_features_are_unbiased_for_every_stationary_kernel(kind: Any, name: str) -> None:

@@ -46,6 +46,7 @@ def optimized(sketch: Sketch = "tensor_srht", **parameters: object) -> Optimized
 # --------------------------------------------------------------------------------------------------------- the variance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_the_variance_of_a_kernel_value_is_the_sum_over_degrees(sketch: Sketch) -> None:
     lengthscale, variance, n_draws = np.array([0.8, 1.2, 2.0]), 2.5, 500
@@ -170,6 +171,7 @@ def test_features_are_finite_on_the_way_out(make: object) -> None:
     assert np.any(kept < 1e-281)
 
 
+@pytest.mark.slow
 def test_high_degrees_of_long_rows_do_not_overflow() -> None:
     # x⁴⁰⁰ is 1e520 at 20, 400! is 1e868 and e^(−x²/2) is 1e−87; the feature itself is 0.14.
     x = np.linspace(-20.0, 20.0, 41)[:, None]

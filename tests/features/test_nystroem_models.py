@@ -68,6 +68,7 @@ def test_with_all_rows_as_landmarks_the_model_is_exact(landmarks: str, approxima
             assert np.all(std**2 < exact[1] ** 2 + 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("approximation", "correction"), [("fitc", True), ("sor", False)])
 def test_equals_gpytorchs_inducing_points(approximation: str, correction: bool) -> None:
     # When it predicts, GPyTorch adds k − Q to the diagonal, of training and test rows alike: FITC. With its diagonal

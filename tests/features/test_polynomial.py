@@ -23,6 +23,7 @@ def make(n_features: Any = 40, **parameters: Any) -> PolynomialMaclaurinFeatures
     return PolynomialMaclaurinFeatures(n_features, **{"random_state": 0, **parameters})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("degree", "gamma", "coef0", "d"),
     [(1, 1.0, 1.0, 3), (3, 0.5, 2.0, 3), (3, 0.5, 2.0, 1), (2, 1.5, 0.0, 4), (4, 0.125, 0.875, 8)],

@@ -111,6 +111,7 @@ def test_the_loss_of_the_single_gaussian_comes_to_the_papers_bound() -> None:
 # -------------------------------------------------------------------------------------------------------------- the fit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("degree", "a", "d", "ratio"),
     [(3, 4.0, 64, 1.1), (10, 4.0, 64, 1.2), (10, 2.0, 256, 1.1), (20, 4.0, 256, 1.1), (7, 3.0, 2000, 1.05)],

@@ -199,6 +199,7 @@ def test_sketches_of_independent_columns_have_their_mean_and_variance(sketch: Sk
         check_moments(products(weights, x, z), x, z, sketch, degree, m)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [1, 2, 3])
 @pytest.mark.parametrize(
     ("d", "m"),

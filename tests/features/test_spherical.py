@@ -43,6 +43,7 @@ def test_the_exact_kernel_is_that_of_the_distance(a: float) -> None:
     np.testing.assert_allclose(scaled.exact_kernel(3 * X, 0.2 * Z), fitted.exact_kernel(X, Z), rtol=1e-10, atol=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orthogonal", [False, True])
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_the_expected_product_is_the_radial_kernel(d: int, orthogonal: bool) -> None:

@@ -76,6 +76,7 @@ def test_other_kernels_are_refused_by_name(cls, kernel) -> None:
         cls(30, kernel=kernel).fit(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "features", [RandomFourierFeatures(10**9), TaylorFeatures(10**9), OptimizedMaclaurinFeatures(10**10)]
 )

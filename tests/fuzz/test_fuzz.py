@@ -195,6 +195,7 @@ def numbers() -> list[range]:
     return [range(start, start + BATCH) for start in range(0, CASES, BATCH)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no alarm on this system")
 @pytest.mark.parametrize("cases", numbers(), ids=lambda cases: f"from {cases.start}")
 def test_bad_files_and_calls_end_in_words(

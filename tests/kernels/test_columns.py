@@ -79,6 +79,7 @@ def test_a_column_that_no_part_sees_changes_nothing() -> None:
         np.testing.assert_array_equal(model.inverse_lengthscales_[:3], 0.0)
 
 
+@pytest.mark.slow
 def test_bounds_are_learned_in_the_units_of_the_columns() -> None:
     X, y = table(300)
     y = y + np.sin(3.0 * X.lat.to_numpy())

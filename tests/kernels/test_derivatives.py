@@ -94,6 +94,7 @@ class TestWithPullback:
                 gradient.of_matrix(torch.from_numpy(weights)).numpy(), expected, rtol=1e-6, atol=1e-7
             )
 
+    @pytest.mark.slow
     def test_in_batches_each_set_has_its_own(self, name: str, kind: str) -> None:
         kernel = KERNELS[name]
         if name == "modulated":
@@ -126,6 +127,7 @@ class TestProducts:
             expected = differences(kernel, X.numpy(), (0.5 * (product + product.T)).numpy())
             np.testing.assert_allclose(slopes.numpy(), expected, rtol=1e-6, atol=1e-7)
 
+    @pytest.mark.slow
     def test_in_batches_each_set_has_its_own(self, name: str, kind: str) -> None:
         kernel, rng = KERNELS[name], np.random.default_rng(3)
         if name == "modulated":

@@ -132,6 +132,7 @@ class TestRows:
 
 @pytest.mark.usefixtures("small")
 class TestTargets:
+    @pytest.mark.slow
     @pytest.mark.parametrize("max_learning_rows", [100, 2000])
     def test_with_heavy_tails(self, max_learning_rows: int) -> None:
         X, y = plane(250)

@@ -58,6 +58,7 @@ def test_what_predicts_best_is_taken(draw_from: Draw) -> None:
         np.testing.assert_array_equal(one.free, before.free)
 
 
+@pytest.mark.slow
 def test_lines_have_the_densities_of_rows_and_of_neighbourhoods(
     draw_from: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypat
     assert weights[0] == pytest.approx(best, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_thousand_rows_are_left_out_and_neighbourhoods_four_times(
     draw_from: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:

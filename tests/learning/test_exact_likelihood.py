@@ -89,6 +89,7 @@ class TestLikelihood:
 
 
 class TestLearning:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "ard"), [("sinc", False), ("diabetes", False), ("friedman", False), ("friedman", True)]
     )
@@ -239,6 +240,7 @@ FORMS = {
 
 
 class TestForms:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", FORMS)
     def test_free_parameters_reach_a_maximum_and_the_others_stay(self, name: str) -> None:
         """A maximum but for the priors: those of any one parameter lose half a nat for a factor of 20."""
@@ -289,6 +291,7 @@ def test_none_is_a_gaussian() -> None:
         assert found.log_marginal_likelihood == named.log_marginal_likelihood
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [False, True])
 def test_the_information_of_all_rows_is_that_of_the_likelihood(weights: bool) -> None:
     """The mean of the outer product of the gradient, over targets drawn from the kernel."""

@@ -71,6 +71,7 @@ def test_value_and_gradient_are_the_exact_ones(d: int, kernel: Kernel, tolerance
     np.testing.assert_allclose(gradient[:n_free], slopes[:n_free], rtol=1e-3, atol=close)
 
 
+@pytest.mark.slow
 @every_kernel
 def test_the_maximum_is_the_exact_one(d: int, kernel: Kernel, tolerance: float) -> None:
     rows = drawn(d, kernel)

@@ -33,6 +33,7 @@ class TestLikelyPeriods:
         # Within half of what tells two frequencies apart, one cycle in the extent.
         assert np.abs(119.0 / found - 119.0 / 12.0).min() < 0.5
 
+    @pytest.mark.slow
     def test_of_rows_at_any_times_in_any_unit_and_order(self) -> None:
         rng = np.random.default_rng(1)
         t = np.sort(rng.uniform(0.0, 1e4, 3000))
@@ -84,6 +85,7 @@ class TestLearned:
         periods = [float(one.value) for one in learned.kernel.parameters if one.kind == "period"]
         assert periods == pytest.approx([1.0], rel=0.02)
 
+    @pytest.mark.slow
     def test_finds_it_by_the_vecchia_likelihood(self) -> None:
         t, y = months(800)
         learned = learn(t[:, None], y, kernel="gaussian*periodic", likelihood="vecchia", random_state=0)
@@ -95,6 +97,7 @@ class TestLearned:
         learned = learn(t[:, None], y, kernel=["gaussian", "periodic"], max_learning_rows=100, random_state=0)
         assert {trial.likelihood for trial in learned.learning} == {"exact"}
 
+    @pytest.mark.slow
     def test_two_seasons_are_two_periods(self) -> None:
         rng = np.random.default_rng(3)
         t = np.arange(300.0)
@@ -103,6 +106,7 @@ class TestLearned:
         periods = sorted(float(one.value) for one in learned.kernel.parameters if one.kind == "period")
         assert periods == pytest.approx([7.0, 30.0], rel=0.02)
 
+    @pytest.mark.slow
     def test_extrapolates_as_the_true_kernel_does(self) -> None:
         t, y = months(160)
         model = GPRegressor(kernel="linear+matern32*periodic", noise="normal", random_state=0)

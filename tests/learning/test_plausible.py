@@ -48,6 +48,7 @@ def posterior_on_a_grid(rows: Rows, one: Optimum) -> tuple[Floats, Floats]:
     return np.array([*mean, *spread]), np.array(evidence)
 
 
+@pytest.mark.slow
 def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plausible, "DRAWS", 2000)
     monkeypatch.setattr(plausible, "LEAST", 0.0)
@@ -94,6 +95,7 @@ def test_the_first_is_the_optimum_of_the_best_form_and_others_follow_by_weight(
         assert np.all(np.diff([one.weight for one in kernels[1:]]) <= 0.0)
 
 
+@pytest.mark.slow
 def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plausible, "DRAWS", 4000)
     monkeypatch.setattr(plausible, "LEAST", 0.0)

@@ -71,6 +71,7 @@ class TestSpace:
         assert len(set(ties.tolist())) == OWN_COLUMNS + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [150, 2100])
 def test_learns_from_few_of_many_columns(n: int) -> None:
     """The root mean square error of 80 columns, of which three say something."""

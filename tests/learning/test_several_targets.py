@@ -110,6 +110,7 @@ def test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours() -> N
     np.testing.assert_allclose(likelihood.squares(KERNEL, FREE), expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_what_is_learned_is_the_optimum_of_the_dense_sum() -> None:
     rows = problem()
     found = learn_rows(rows, Settings(kernel="gaussian", ard=False, standardize=False), np.random.default_rng(0))

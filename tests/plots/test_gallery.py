@@ -29,6 +29,7 @@ def test_an_image_is_small_and_not_empty(name: str) -> None:
     assert 0.3 < pixels.mean() < 0.99
 
 
+@pytest.mark.slow
 def test_the_script_draws_them_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = runpy.run_path(str(DOCS / "gallery.py"))
     assert sorted(script["IMAGES"]) == sorted(plots.__all__)

@@ -48,6 +48,7 @@ def test_the_pit_of_exact_data_is_uniform_and_of_others_is_not() -> None:
     assert hill.patches[0].get_height() < 0.5 < 1.5 < hill.patches[4].get_height()
 
 
+@pytest.mark.slow
 def test_the_range_of_chance_holds_exact_data() -> None:
     rng = np.random.default_rng(2)
     inside = []

@@ -148,6 +148,7 @@ def test_one_target_is_a_column_of_three(name: str) -> None:
     np.testing.assert_allclose(variances, three.variances(NEW), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_covariances_have_the_variances_and_draws_have_the_covariances(name: str) -> None:
     posterior, T = made(name, rows_of("plain")[0]), NEW[:4]

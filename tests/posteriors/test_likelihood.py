@@ -91,6 +91,7 @@ def test_value_and_gradient_equal_dense_algebra_and_finite_differences(name: str
         assert gradient[-1] == 0.0
 
 
+@pytest.mark.slow
 @each_kernel
 def test_equals_gpytorch(name: str) -> None:
     class Exact(gpytorch.models.ExactGP):

@@ -91,6 +91,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, posterior: type) -> list[Any]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MAPS)
 @pytest.mark.parametrize("approximation", APPROXIMATIONS)
 @pytest.mark.parametrize("centroids", [None, GIVEN, OWN], ids=["cover", "given", "own"])
@@ -185,6 +186,7 @@ class TestReach:
             expected = 0.0 if approximation == "sor" and not own else VARIANCE
             np.testing.assert_allclose(variances, expected, rtol=1e-12, atol=1e-12)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", TRUNCATED)
     @pytest.mark.parametrize("prune", [1e-6, PRUNE, 0.5])
     @pytest.mark.parametrize(("d", "noise"), [(1, 1.0), (2, 1e-3), (3, 1e-6)])

@@ -25,6 +25,7 @@ def of_one(posterior: Posterior, T: np.ndarray, variance: bool = True) -> tuple[
     return means[:, 0], variances
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 @pytest.mark.parametrize("k", [1, 7, 80, 1000])
@@ -124,6 +125,7 @@ def wide(n: int = 600, n_new: int = 120):
 
 
 class TestRowsThatShareACell:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", KERNELS)
     @pytest.mark.parametrize("arguments", ["plain", "both"])
     def test_are_predicted_by_the_exact_process_of_the_rows_around_it(self, name: str, arguments: str) -> None:

@@ -48,6 +48,7 @@ def test_means_are_the_exact_ones_to_the_tolerance(own_noise: bool, weights: boo
     assert 0 < posterior.accuracy.n_iterations < 40
 
 
+@pytest.mark.slow
 def test_the_stated_error_is_a_bound_of_the_energy_of_the_error() -> None:
     rows, _ = drawn()
     plan = replace(solved(rows).plan, transform_tolerance=1e-12)
@@ -65,6 +66,7 @@ def test_the_stated_error_is_a_bound_of_the_energy_of_the_error() -> None:
         assert np.all(loose._solution.remaining <= tolerance**2 * len(rows) * NOISE)
 
 
+@pytest.mark.slow
 def test_they_are_those_of_the_solve_over_the_modes_in_fewer_iterations() -> None:
     rows, new = drawn()
     over_rows, over_modes = (solved(rows, over_rows=way) for way in (True, False))
@@ -73,6 +75,7 @@ def test_they_are_those_of_the_solve_over_the_modes_in_fewer_iterations() -> Non
     assert 3 * over_rows.accuracy.n_iterations < over_modes.accuracy.n_iterations
 
 
+@pytest.mark.slow
 def test_draws_have_the_covariance_of_the_errors() -> None:
     rows, new = drawn(200)
     draws = solved(rows).sample(new[:8].clip(0.0, 1.0), 400, np.random.default_rng(1))
@@ -105,6 +108,7 @@ def test_the_way_with_fewer_operations_is_taken(kernel: Kernel, noise: float, ke
     assert (solve.cost.seconds <= other.cost.seconds) == (keeps_rows or not other.over_rows)
 
 
+@pytest.mark.slow
 def test_a_regressor_takes_rows_that_come_later() -> None:
     rows, new = drawn(800)
     model = SpectralGPRegressor(kernel=ROUGH, noise_variance=NOISE, tolerance=1e-2, random_state=0)

@@ -71,6 +71,7 @@ def _most(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.usefixtures("_most")
 class TestMeans:
+    @pytest.mark.slow
     @every_case
     @pytest.mark.parametrize("arguments", ["plain", "both"])
     @pytest.mark.parametrize("approximation", ["dtc", "fitc"])
@@ -261,6 +262,7 @@ class TestVariance:
         assert nearest.variance_by.startswith("from the nearest")
         assert kl_divergence(0.0, nearest.variances(T) + 0.1, 0.0, expected + 0.1).mean() < 3e-4
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_inputs", [1, 2])
     @pytest.mark.parametrize(("smoothness", "noise_variance"), [(1.5, 1.0), (2.5, 0.1), (0.5, 0.1)])
     def test_what_is_stated_is_the_error_of_the_standard_deviation(

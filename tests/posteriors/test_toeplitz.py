@@ -95,6 +95,7 @@ class TestSolve:
             np.testing.assert_allclose(found.vectors[i], alone.vectors[0], rtol=0, atol=1e-10)
             assert found.left[i] == pytest.approx(alone.left[0], rel=1e-6)
 
+    @pytest.mark.slow
     def test_what_is_left_is_bounded_after_every_number_of_iterations(self, d: int) -> None:
         system = System(d)
         scale = system.squared_errors(np.zeros_like(system.half))

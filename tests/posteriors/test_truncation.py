@@ -99,6 +99,7 @@ class TestSmallerMaps:
 
 
 class TestValues:
+    @pytest.mark.slow
     @pytest.mark.parametrize("approximation", MISSING)
     @pytest.mark.parametrize("index_set", ["total_degree", "energy"])
     @pytest.mark.parametrize("size", [1, 2, 3, 20])

@@ -76,6 +76,7 @@ def test_every_kind_of_map_has_properties() -> None:
 # --- what changes nothing ---
 
 
+@pytest.mark.slow
 @every()
 @FEW
 @given(n=st.integers(20, 120), d=st.integers(1, 5), seed=SEEDS)
@@ -87,6 +88,7 @@ def test_the_order_of_rows_changes_nothing(name: str, n: int, d: int, seed: int)
     assert_same(case, problem, problem.rows(np.random.default_rng(seed).permutation(n)))
 
 
+@pytest.mark.slow
 @every("invariant")
 @FEW
 @given(
@@ -108,6 +110,7 @@ def test_shifts_and_units_change_nothing(
     assert_same(case, problem, other, 10.0**of_y, start * 10.0**of_y)
 
 
+@pytest.mark.slow
 @every()
 @FEW
 @given(n=st.integers(20, 45), d=st.integers(1, 5), seed=SEEDS)
@@ -134,6 +137,7 @@ def at_all_corners(test: Any) -> Any:
     return test
 
 
+@pytest.mark.slow
 @every()
 @at_all_corners
 @FEW
@@ -232,6 +236,7 @@ def spoil(problem: Problem, how: str) -> Problem:
 WITH_A_TREND = ["exact", "orthogonal", "taylor", "nystroem", "localized", "nearest", "residual", "spectral", "chosen"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_A_TREND)
 @FEW
 @given(n=st.integers(20, 100), d=st.integers(1, 3), seed=SEEDS, reach=REACHES, noise=NOISES)

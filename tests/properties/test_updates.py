@@ -62,6 +62,7 @@ def test_chunks_that_come_later_in_any_order_are_one_fit(name: str, n: int, d: i
     assert_same(model, whole, problem)
 
 
+@pytest.mark.slow
 @every_case
 @FEW
 @given(n=st.integers(20, 90), d=st.integers(1, 3), seed=SEEDS)

@@ -180,6 +180,7 @@ MALFORMED: dict[str, tuple[str, str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", MALFORMED)
 def test_a_malformed_file_is_refused_with_its_line(bad: str, tmp_path: Path) -> None:
     old, new, message = MALFORMED[bad]

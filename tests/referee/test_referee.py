@@ -18,6 +18,7 @@ def test_the_file_has_every_configuration() -> None:
     assert list(expected()) == list(CONFIGURATIONS), "write the file anew: python tests/referee/answers.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_answers_are_those_of_the_file(name: str) -> None:
     found, changes = answered(name), []

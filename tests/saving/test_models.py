@@ -169,6 +169,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, dic
     return folder, expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", UNFITTED)
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_loaded_elsewhere_answers_the_same_to_the_last_bit(name: str, saved: Any) -> None:

@@ -177,6 +177,7 @@ class TestSeconds:
         assert found[64] == pytest.approx(expected.seconds, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_choice_does_not_depend_on_the_clock_or_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which once decided how many maps were tried, and which model was the cheapest."""
     rng = np.random.default_rng(0)

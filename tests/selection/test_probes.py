@@ -202,6 +202,7 @@ class TestErrors:
         assert (mean, error) == (pytest.approx(values.mean()), pytest.approx(values.std() / np.sqrt(10)))
 
 
+@pytest.mark.slow
 def test_a_map_of_all_rows_is_not_judged_by_the_few_places_that_probes_have() -> None:
     """In 30 × 30 lengthscales 512 Fourier features are far too few, and enough for eight places."""
     rng = np.random.default_rng(0)

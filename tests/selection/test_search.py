@@ -108,6 +108,7 @@ def test_the_record_says_what_was_asked_for() -> None:
     assert 0.0 <= trial.trial_seconds < 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::lmgp.errors.ToleranceWarning")
 @pytest.mark.parametrize(("lengthscale", "noise", "max_features"), [(1.0, 0.05, 256), (0.4, 0.5, 64), (3.0, 1e-3, 64)])
 def test_of_real_models_what_is_written_is_true(

@@ -44,6 +44,7 @@ FINITE = ModulatedKernel((LinearKernel() + LinearKernel() * LinearKernel()) * Li
 # ------------------------------------------------------------------------------------------ six ways, the same function
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "regularization"),
     [(schedule, size) for schedule in SCHEDULES for size in (0.0, 1e-3, 0.5) if (schedule, size) != ("pegasos", 0.0)],
@@ -66,6 +67,7 @@ def test_strategies_of_one_model_end_in_the_same_function(schedule: str, regular
                 np.testing.assert_allclose(other, first, rtol=1e-8, atol=1e-8 * np.abs(first).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["constant", "inverse_sqrt", "pegasos"])
 @pytest.mark.parametrize("n_steps", [1, 60, 61, 300])
 def test_regressors_of_one_model_end_in_the_same_function(schedule: str, n_steps: int) -> None:
@@ -133,6 +135,7 @@ def test_steps_are_those_of_the_formula(schedule: str) -> None:
     assert sorted(model.support_) == sorted(np.flatnonzero(u))
 
 
+@pytest.mark.slow
 def test_classes_against_the_rest_share_their_order() -> None:
     together = KernelSGDClassifier(FINITE, strategy="kernel", random_state=3).fit(X, LABELS)
     decision = together.decision_function(NEW)
@@ -167,6 +170,7 @@ def objective(w: Floats, phi: Floats, y: Floats, lam: float, loss: str) -> float
     return float(losses[loss].mean() + 0.5 * lam * w @ w)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_pegasos_comes_to_the_minimum_of_a_linear_solver(loss: str) -> None:
     lam, labels = 0.05, LABELS == "high"
@@ -277,6 +281,7 @@ SPARSE = random_array((50, 8), density=0.3, format="csr", rng=np.random.default_
 TARGET = SPARSE.toarray()[:, 0] - 2.0 * SPARSE.toarray()[:, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", STRATEGIES[4:])
 @pytest.mark.parametrize(
     "features",

@@ -57,6 +57,7 @@ def centring(sums: CubeSums) -> np.ndarray:
     return np.vstack((np.eye(len(means) - 1), -means[:-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("approximation", ["fitc", "sor"])
 @pytest.mark.parametrize("index_set", ["total_degree", "energy"])
@@ -90,6 +91,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("own", [False, True])
 def test_posteriors_are_those_of_rows_in_memory(case: str, own: bool) -> None:
@@ -123,6 +125,7 @@ def test_posteriors_are_those_of_rows_in_memory(case: str, own: bool) -> None:
         posterior.leave_one_out()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_taken_out_or_merged_is_as_if_summed_alone(case: str) -> None:
     d, options = CASES[case]

@@ -124,6 +124,7 @@ def test_statistics_are_of_double_precision_and_saved(tmp_path) -> None:
 
 
 class TestDevices:
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["nowhere", "meta", ""])
     @pytest.mark.parametrize("model", [FeaturizedGPRegressor, NearestNeighborsGPRegressor, ExactGPRegressor])
     def test_an_unknown_device_is_refused(self, name: str, model: type) -> None:

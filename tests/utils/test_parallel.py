@@ -129,6 +129,7 @@ def test_a_call_within_a_task_stays_in_its_thread(n_threads: int) -> None:
         assert inner == [outer] * 4
 
 
+@pytest.mark.slow
 def test_models_do_not_depend_on_threads(n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmgp.utils.memory.CHUNK_BYTES", 64 * 8 * 50)  # many chunks of 50 rows
     rng = np.random.default_rng(0)

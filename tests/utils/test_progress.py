@@ -55,6 +55,7 @@ def test_each_model_that_is_tried_is_a_line(capsys: pytest.CaptureFixture[str]) 
     assert set(told) == {f"{one.method} of size {one.n_features:,}" for one in model.selection_}
 
 
+@pytest.mark.slow
 def test_without_a_terminal_each_stage_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     X, Y, _ = draw(300)
     model = GPRegressor(kernel="matern32", random_state=21).fit(X, Y, verbose=True)
