@@ -23,7 +23,7 @@ from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Search
 from lmgp.learning.space import RANGES, Units, deviation
-from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies
+from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, steady_order
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
@@ -36,6 +36,10 @@ Likelihood = Literal["auto", "exact", "vecchia"]
 
 # Up to this number of rows, what is learned is uncertain enough to be averaged over.
 FEW_ROWS = 1000
+
+# Of more rows, a random sample of this number is learned from: rows that are yet closer together say little more about
+# the parameters, and would be looked for among all.
+MOST_LEARNED = 2**20
 
 # The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
 N_NOISES = 100
@@ -147,7 +151,7 @@ def learn(
     kernel has one. Of more than 20 columns, those keep lengthscales of their own of which the likelihood asks most, by
     its slope there, for a shorter one; all others share one. Of more than `max_learning_rows` rows, the likelihood is
     Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
-    where there are fewer rows: 141 of 2,000.
+    where there are fewer rows: 141 of 2,000. A random sample of 1,048,576 rows stands for more of them.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
@@ -202,7 +206,7 @@ def learn(
 
 def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
     """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
-    n_rows, rows = len(rows), merged_copies(rows)
+    n_rows, rows = len(rows), merged_copies(most_of(rows, rng))
     data = rows.X, rows.Y, rows.weights, rows.noise_variances
     key = digest((data, settings, str(rng.bit_generator.state)))
     with _LOCK:
@@ -231,6 +235,13 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
             while len(REMEMBERED) > MOST_REMEMBERED:
                 del REMEMBERED[next(iter(REMEMBERED))]
     return learned
+
+
+def most_of(rows: Rows, rng: np.random.Generator) -> Rows:
+    """Return all rows, or of more than `MOST_LEARNED` a random sample, which does not depend on their order."""
+    if len(rows) <= MOST_LEARNED:
+        return rows
+    return rows.take(steady_order(rows)[np.sort(rng.permutation(len(rows))[:MOST_LEARNED])])
 
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:

@@ -5,11 +5,11 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.utils.parallel import parallel_map
 
 # The share of the rows that is left out, at most.
 SHARE = 0.1
@@ -42,13 +42,7 @@ class HeldOut:
     region: Indices
 
     @classmethod
-    def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator, n_times: int) -> "list[Self]":
-        """Leave out neighbourhoods several times, see `of`."""
-        tree = KDTree(rows.X / scales, balanced_tree=False, compact_nodes=False)
-        return [cls.of(rows, scales, rng, tree) for _ in range(n_times)]
-
-    @classmethod
-    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, tree: KDTree | None = None) -> Self:
+    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> Self:
         """Leave out neighbourhoods: none where a tenth of the rows are fewer than √n.
 
         Parameters
@@ -57,17 +51,12 @@ class HeldOut:
         scales : ndarray of shape (d,)
             The unit of each column, in which a neighbourhood is measured.
         rng : numpy.random.Generator
-        tree : KDTree, optional
-            Of the rows in these units.
         """
-        if tree is None:
-            return cls.several(rows, scales, rng, 1)[0]
-        n, sizes = len(rows), sizes_of_regions(len(rows))
+        n, sizes, columns = len(rows), sizes_of_regions(len(rows)), np.ascontiguousarray((rows.X / scales).T)
         centres = rng.permutation(n)[: len(sizes)]
         taken = np.zeros(n, dtype=bool)
         predicted = [np.empty(0, dtype=np.intp)]
-        for centre, size in zip(centres, sizes, strict=True):
-            near = tree.query(tree.data[centre], k=np.arange(1, size + 1))[1]
+        for near in parallel_map(lambda of: _nearest(columns, *of), list(zip(centres, sizes, strict=True))):
             predicted.append(rng.permutation(near[~taken[near]])[:N_IN_REGION])
             taken[near] = True
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
@@ -103,6 +92,16 @@ class HeldOut:
         """Return the mean of each neighbourhood of a number of each row."""
         counts = np.bincount(self.region)
         return np.bincount(self.region, densities)[counts > 0] / counts[counts > 0]
+
+
+def _nearest(columns: Floats, centre: int, size: int) -> Indices:
+    """Return the rows nearest to one of them, the nearest first."""
+    squares = np.zeros(columns.shape[1])
+    for column in columns:
+        squares += np.square(column - column[centre])
+    near = np.argpartition(squares, size - 1)[:size]
+    order: Indices = near[np.argsort(squares[near])]
+    return order
 
 
 def sizes_of_regions(n: int) -> Indices:

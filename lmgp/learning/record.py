@@ -72,7 +72,8 @@ class Learning(Trials[Trial]):
     n_rows : int
         The number of training rows.
     n_copies : int
-        The number of rows that are exact copies of others, with equal X and equal y.
+        The number of rows that are exact copies of others, with equal X and equal y, among the rows of which the
+        likelihood was taken.
     seconds : float
         Of all of it.
     """

@@ -11,7 +11,7 @@ import numpy as np
 from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.errors import InputError
 from lmgp.learning.choice import N_ALONE, N_TIMES
-from lmgp.learning.engine import Settings, learn_rows
+from lmgp.learning.engine import Settings, learn_rows, most_of
 from lmgp.learning.heldout import N_NEIGHBORS, HeldOut, log_density
 from lmgp.learning.record import Learned
 from lmgp.neighbours.duplicates import steady_order
@@ -100,9 +100,10 @@ def trend_pays(
     rng : numpy.random.Generator
         Draws what is left out, and the rows of the slopes.
     """
-    rows, drawn = rows.take(steady_order(rows)), np.random.default_rng(int(rng.integers(2**31)))
+    rows, drawn = most_of(rows, rng), np.random.default_rng(int(rng.integers(2**31)))
+    rows = rows.take(steady_order(rows))
     some = rows.take(np.sort(rng.permutation(len(rows))[:MOST_ROWS]))
-    index, held = drawn.permutation(len(rows))[:N_ALONE], HeldOut.several(rows, scales, drawn, N_TIMES)
+    index, held = drawn.permutation(len(rows))[:N_ALONE], [HeldOut.of(rows, scales, drawn) for _ in range(N_TIMES)]
     processes = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
     before, after = (one.densities(rows, index, held) for one in processes)
     gains = [new - old for old, new in zip(before, after, strict=True) if len(old)]

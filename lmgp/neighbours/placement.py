@@ -158,6 +158,23 @@ def cell_keys(points: Floats, side: float) -> Indices | None:
     return np.ravel_multi_index(tuple(cells.astype(np.int64).T), tuple(shape.astype(np.int64)))
 
 
+def numbered(keys: Indices) -> tuple[Indices, Indices]:
+    """Return the number of each key among the distinct ones, ascending, and how often each of these comes.
+
+    Parameters
+    ----------
+    keys : ndarray of int of shape (n,)
+        Not negative.
+    """
+    if keys.max(initial=0) > 4 * len(keys) + 2**16:
+        _, numbers, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        return numbers, counts
+    # Few possible keys: without sorting.
+    counts = np.bincount(keys)
+    held = counts > 0
+    return (np.cumsum(held) - 1)[keys], counts[held]
+
+
 def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
     """Gather the rows of each cell in their weighted mean, with the sum of their precisions.
 
@@ -184,8 +201,8 @@ def gathered(kernel: Kernel, rows: Rows, noise: Noise, side: float) -> Rows:
     keys = cell_keys(kernel.in_lengthscales(rows.X), side)
     if keys is None:
         return as_they_are
-    kept, cell = np.unique(keys, return_inverse=True)
-    if len(kept) > WORTH * len(keys):
+    cell, counts = numbered(keys)
+    if len(counts) > WORTH * len(keys):
         return as_they_are
     precision = noise.variance / noise.of_weighted_rows(rows).numpy()
     sums: Floats = np.bincount(cell, precision).astype(np.float64)

@@ -1,7 +1,8 @@
 """Rows of small cells as the corners of simplices: few that stand for many, where functions are nearly linear."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import sparse
@@ -9,7 +10,7 @@ from scipy.optimize import brentq
 
 from lmgp.data import Floats, Indices
 from lmgp.kernels.base import Kernel
-from lmgp.neighbours.placement import cell_keys
+from lmgp.neighbours.placement import cell_keys, numbered
 
 # Sides of cells, in lengthscales, among which one is looked for; and at this number of places along each column of a
 # cell it is seen how far functions are from linear.
@@ -33,13 +34,18 @@ class Simplices:
     X : ndarray of shape (m, d)
         The corners.
     precisions : ndarray of shape (m,)
-    shares : sparse array of shape (n, m)
-        A; each of its rows has a sum of 1.
+    shares_of_rows : callable
+        Returns `shares`: who needs the corners alone does not wait for it.
     """
 
     X: Floats
     precisions: Floats
-    shares: sparse.csr_array
+    shares_of_rows: Callable[[], sparse.csr_array]
+
+    @cached_property
+    def shares(self) -> sparse.csr_array:
+        """A, of shape (n, m); each of its rows has a sum of 1."""
+        return self.shares_of_rows()
 
     @classmethod
     def of(cls, kernel: Kernel, X: Floats, precisions: Floats, side: float) -> "Simplices":
@@ -59,8 +65,8 @@ class Simplices:
         metric = np.where(np.isfinite(kernel.metric(d)), kernel.metric(d), 0.0)
         keys = cell_keys(kernel.in_lengthscales(X), side)
         if keys is None:
-            return cls(X, precisions, sparse.eye_array(n, format="csr"))
-        _, cell, counts = np.unique(keys, return_inverse=True, return_counts=True)
+            return cls(X, precisions, partial(sparse.eye_array, n, format="csr"))
+        cell, counts = numbered(keys)
         shared = counts > d + 1
         number = np.cumsum(shared) - 1
         (gathered,), (alone,) = np.nonzero(shared[cell]), np.nonzero(~shared[cell])
@@ -78,18 +84,22 @@ class Simplices:
         inverse = np.divide(axes, np.sqrt(values)[:, None], out=np.zeros_like(axes), where=values[:, None] > 0.0)
         vertices = _vertices(d)
         corners = (means + centre)[:, None] + metric * np.einsum("cij,kj->cki", roots, vertices)
-        slopes = np.einsum("cij,kj->cki", inverse, vertices)
-        shares, columns = np.zeros((n, d + 1)), np.zeros((n, d + 1), dtype=np.intp)
-        shares[gathered] = (1.0 + np.einsum("nki,ni->nk", slopes[cell], offsets)) / (d + 1)
-        columns[gathered] = cell[:, None] * (d + 1) + np.arange(d + 1)
-        shares[alone, 0], columns[alone] = 1.0, (len(means) * (d + 1) + np.arange(len(alone)))[:, None]
+
+        def shares_of_rows() -> sparse.csr_array:
+            slopes = np.einsum("cij,kj->cki", inverse, vertices)
+            shares, columns = np.zeros((n, d + 1)), np.zeros((n, d + 1), dtype=np.intp)
+            shares[gathered] = (1.0 + np.einsum("nki,ni->nk", slopes[cell], offsets)) / (d + 1)
+            columns[gathered] = cell[:, None] * (d + 1) + np.arange(d + 1)
+            shares[alone, 0], columns[alone] = 1.0, (len(means) * (d + 1) + np.arange(len(alone)))[:, None]
+            return sparse.csr_array(
+                (shares.ravel(), columns.ravel(), np.arange(n + 1) * (d + 1)),
+                shape=(n, len(means) * (d + 1) + len(alone)),
+            )
+
         return cls(
             np.concatenate((corners.reshape(-1, d), X[alone])),
             np.concatenate((np.repeat(totals / (d + 1), d + 1), precisions[alone])),
-            sparse.csr_array(
-                (shares.ravel(), columns.ravel(), np.arange(n + 1) * (d + 1)),
-                shape=(n, len(means) * (d + 1) + len(alone)),
-            ),
+            shares_of_rows,
         )
 
 
@@ -113,7 +123,7 @@ def side_for(kernel: Kernel, X: Floats, precisions: Floats, share: float) -> flo
         keys = cell_keys(scaled, side)
         if keys is None:
             break
-        counts = np.unique(keys, return_counts=True)[1]
+        counts = numbered(keys)[1]
         in_cell = 1.0 + each * float((counts * (counts - 1.0)).sum()) / len(some)
         density = mean_precision * in_cell / side**d
         ends = np.log((LEAST_SIDE, MOST_SIDE))

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from lmgp import (
     RationalQuadraticKernel,
     learn,
 )
+from lmgp.data import Rows
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.kernels.base import Kernel
+from lmgp.learning import engine
 from lmgp.learning.forms import AUTO, SEASONAL
 from lmgp.learning.record import Learned
 from lmgp.learning.search import Search
@@ -68,6 +71,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 class TestParameters:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("name", "truth"),
         [("gaussian", SMOOTH), ("matern12", ROUGH), ("matern32", MaternKernel([0.7, 2.0], 2.0))],
@@ -132,6 +136,7 @@ class TestParameters:
         found = learn(*draw_from(SMOOTH, 60), random_state=0)
         assert [(one.kernel, one.ard) for one in found.learning] == [(AUTO, True)]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("amplitude", "seasonal"), [(1.0, True), (0.0, False)])
     def test_auto_finds_a_season_where_there_is_one(self, amplitude: float, seasonal: bool) -> None:
         rng, x = np.random.default_rng(0), np.arange(150.0)
@@ -314,3 +319,24 @@ def test_memory_is_checked_before_anything_is_allocated() -> None:
     X, y = rng.normal(size=(30_000, 2)), rng.normal(size=30_000)
     with pytest.raises(MemoryLimitError, match="Lower max_learning_rows"):
         learn(X, y, max_learning_rows=30_000, max_memory_gib=1.0)
+
+
+def test_of_very_many_rows_a_sample_is_learned_from_in_whatever_order_they_come(
+    monkeypatch: pytest.MonkeyPatch, small: None, draw_from: Draw
+) -> None:
+    monkeypatch.setattr(engine, "MOST_LEARNED", 250)
+    X, y = draw_from(SMOOTH, 400)
+    order = np.random.default_rng(1).permutation(400)
+    options: Any = {"kernel": "gaussian", "ard": True, "likelihood": "vecchia", "random_state": 0}
+    found, other = (learn(X[index], y[index], **options) for index in (slice(None), order))
+    np.testing.assert_allclose(found.kernel.theta, other.kernel.theta, rtol=1e-9)
+    assert found.learning.n_rows == 400
+    assert "for 400 rows" in str(found.learning)
+    drawn = engine.most_of(Rows(X, y), np.random.default_rng(0))
+    assert len(np.unique(drawn.X, axis=0)) == 250
+    assert np.isin(drawn.X, X).all()
+    few = Rows(X[:250], y[:250])
+    assert engine.most_of(few, np.random.default_rng(0)) is few
+    # Parameters are as uncertain as those of a sample are, and no more.
+    errors = np.sqrt(np.diag(np.linalg.inv(fisher(drawn.X, found))))
+    assert np.all(np.abs(logarithms(found) - np.log([0.7, 2.0, 1.0, 0.05])) < 4.0 * errors)

@@ -70,7 +70,8 @@ class TestProcess:
 
     def test_predicts_neighbourhoods(self) -> None:
         rows = rows_of(600)
-        held = HeldOut.several(rows, np.ones(3), np.random.default_rng(3), N_TIMES)
+        rng = np.random.default_rng(3)
+        held = [HeldOut.of(rows, np.ones(3), rng) for _ in range(N_TIMES)]
         _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(rows, np.arange(5), held)
         assert 4 <= len(regions) <= 40
         assert np.all(np.abs(regions) < 5.0)
@@ -120,6 +121,7 @@ def test_a_trend_pays_where_rows_left_out_say_so() -> None:
 
 
 class TestGPRegressor:
+    @pytest.mark.slow
     def test_finds_the_column_and_predicts_beyond_it(self) -> None:
         rows = rows_of(300)
         far = rows_of(200, seed=1)
@@ -148,6 +150,7 @@ class TestGPRegressor:
         assert auto.model_.trend == "constant"
         np.testing.assert_array_equal(auto.predict(rows.X), constant.predict(rows.X))
 
+    @pytest.mark.slow
     def test_has_the_trend_of_a_robust_fit(self) -> None:
         rows = rows_of(300)
         y = rows.Y[:, 0] + np.where(np.random.default_rng(2).uniform(size=300) < 0.05, 3.0, 0.0)

@@ -56,6 +56,7 @@ def distances_to_nearest(X: np.ndarray, centroids: np.ndarray) -> np.ndarray:
     return cKDTree(centroids).query(X)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 8, 9, 20])
 @pytest.mark.parametrize("quantile", [0.05, 0.3, 0.9])
 def test_equals_the_plain_algorithm_on_random_rows(d: int, quantile: float) -> None:
@@ -109,6 +110,7 @@ ROWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("kind", ROWS)
 def test_blocks_change_no_centroid(kind: str, d: int, monkeypatch: pytest.MonkeyPatch) -> None:

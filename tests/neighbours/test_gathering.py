@@ -6,7 +6,7 @@ import pytest
 from lmgp import GaussianKernel
 from lmgp.data import Noise, Rows
 from lmgp.metrics import kl_divergence
-from lmgp.neighbours.placement import gathered
+from lmgp.neighbours.placement import gathered, numbered
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.variance import cell_side
 
@@ -40,6 +40,7 @@ def test_each_cell_is_the_weighted_mean_and_the_sum_of_its_rows(own: bool) -> No
     assert not found.Y.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_inputs", "extent"), [(1, 20.0), (2, 4.0), (3, 1.5)])
 @pytest.mark.parametrize("noise_variance", [0.3, 0.01])
 @pytest.mark.parametrize("own", [False, True])
@@ -64,3 +65,11 @@ def test_rows_that_share_no_cells_stay(side: float) -> None:
     found = gathered(KERNEL, rows, NOISE, side)
     for name in ("X", "weights", "noise_variances"):
         np.testing.assert_array_equal(getattr(found, name), getattr(rows, name))
+
+
+@pytest.mark.parametrize("keys", [[7, 3, 7, 0], [2**61, 5, 2**61, 2**40], []])
+def test_keys_are_numbered_in_their_order_and_counted(keys: list[int]) -> None:
+    numbers, counts = numbered(np.array(keys, dtype=np.int64))
+    _, expected, expected_counts = np.unique(np.array(keys, dtype=np.int64), return_inverse=True, return_counts=True)
+    np.testing.assert_array_equal(numbers, expected)
+    np.testing.assert_array_equal(counts, expected_counts)
