@@ -155,7 +155,8 @@ def rough(args):
             model, (mean, variance), seconds = fitted_and_predicted(
                 SpectralGPRegressor(args.tolerance), problem, X[:10_000]
             )
-        result = {"n_rows": n_rows, "way": way, **dict(zip(SECONDS, seconds, strict=True)), **vars(model.error_)}
+        result = {"n_rows": n_rows, "way": way, "tolerance": args.tolerance}
+        result |= {**dict(zip(SECONDS, seconds, strict=True)), **vars(model.error_)}
         squares = np.square(mean - function[:10_000])
         result |= {"rmse": float(np.sqrt(squares.mean())), "std": float(np.sqrt(np.mean(variance - 0.01)))}
         result |= {"variance_by": model.variance_by_}
