@@ -26,6 +26,9 @@ from lmgp.utils.progress import tried_kernel
 # A climb starts at the best of these points, by the exact likelihood of this number of rows: a lengthscale for all
 # columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
+# Where there are many columns, those that have lengthscales of their own are chosen again by at most this number of
+# further rows.
+SCREENING_ROWS = 1000
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 
 
@@ -100,10 +103,16 @@ class Search:
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
         begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
-        some = self.rows.take(np.random.default_rng(self.seed).permutation(len(self.rows))[:FIRST_ROWS])
+        some, further = self._drawn(0, FIRST_ROWS), self._drawn(FIRST_ROWS, SCREENING_ROWS)
         starts = with_periods(self._starts(space), space, self.rows)
         start = max(starts, key=lambda free: _value(some, space, free))
-        space, start = screened(ExactObjective(some, space), start)
+        screening = screened(ExactObjective(some, space), start)
+        if screening.space is not space and len(further) >= len(some) and space.form.kernel.can("metric"):
+            # What a column adds to others shows beside these alone, and to rows that have not been climbed by.
+            ended = self._by_exact_likelihood(some, screening.space, screening.start).free
+            stay = screening.shorter_half(ended, space)
+            screening = screened(ExactObjective(further, space), ended[screening.places], stay)
+        space, start = screening.space, screening.start
         climb = self._climbed(space, some, start)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
@@ -112,6 +121,11 @@ class Search:
             n_own=0 if space.form is form else OWN_COLUMNS,
         )  # fmt: skip
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
+
+    def _drawn(self, first: int, number: int) -> Rows:
+        """Return rows that follow each other in a random order, at most a number of them."""
+        order = np.random.default_rng(self.seed).permutation(len(self.rows))
+        return self.rows.take(order[first : first + number])
 
     def _climbed(self, space: Space, some: Rows, start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
