@@ -149,7 +149,8 @@ def learn(
     Each kernel is learned by itself: its parameters are the maximum of the likelihood of all rows times a weak prior,
     which Fisher scoring finds from the best of ten starting points, each with the likely periods of the rows where the
     kernel has one. Of more than 20 columns, those keep lengthscales of their own of which the likelihood asks most, by
-    its slope there, for a shorter one; all others share one. Of more than `max_learning_rows` rows, the likelihood is
+    its slope there, for a shorter one; all others share one. From 1,000 rows on, half of them are chosen again by the
+    slope that other rows have at the optimum of 500. Of more than `max_learning_rows` rows, the likelihood is
     Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
     where there are fewer rows: 141 of 2,000. A random sample of 1,048,576 rows stands for more of them.
 
