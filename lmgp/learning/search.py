@@ -26,10 +26,10 @@ from lmgp.utils.progress import tried_kernel
 # A climb starts at the best of these points, by the exact likelihood of this number of rows: a lengthscale for all
 # columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
+LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 # Where there are many columns, those that have lengthscales of their own are chosen again by at most this number of
 # further rows.
 SCREENING_ROWS = 1000
-LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
 
 
 # Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one.
