@@ -12,7 +12,7 @@ from lmgp.distributions.noise import mean_gain
 from lmgp.distributions.student import Student
 from lmgp.learning.record import Learned
 from lmgp.learning.space import LEAST_NOISE
-from lmgp.neighbours.duplicates import steady_order
+from lmgp.neighbours.duplicates import steady_sample
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import tried_kernel
 
@@ -43,7 +43,7 @@ def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> 
     """
     if len(rows) < FEWEST_ROWS or not learned.kernel.can("metric"):
         return learned
-    index = steady_order(rows)[np.sort(rng.permutation(len(rows))[:N_ROWS])]
+    index = steady_sample(rows, N_ROWS, rng)
     some, least = rows.take(index), LEAST_NOISE * float(np.var(rows.Y))
 
     nearest = NearestPosterior(learned.kernel, rows, Noise(learned.noise_variance), N_NEIGHBORS, share=False)

@@ -23,8 +23,9 @@ from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning, Trial
 from lmgp.learning.search import Search
 from lmgp.learning.space import RANGES, Units, deviation
-from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, steady_order
+from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, steady_sample
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
+from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
@@ -37,8 +38,8 @@ Likelihood = Literal["auto", "exact", "vecchia"]
 # Up to this number of rows, what is learned is uncertain enough to be averaged over.
 FEW_ROWS = 1000
 
-# Of more rows, a random sample of this number is learned from: rows that are yet closer together say little more about
-# the parameters, and would be looked for among all.
+# Of more rows of many columns, a random sample of this number is learned from: ten times the rows are hardly nearer to
+# each other there, and to find neighbours among all of them takes most of the time.
 MOST_LEARNED = 2**20
 
 # The noise beside a given kernel is the best of a grid of this number of points, refined between its neighbours.
@@ -152,7 +153,8 @@ def learn(
     its slope there, for a shorter one; all others share one. From 1,000 rows on, half of them are chosen again by the
     slope that other rows have at the optimum of 500. Of more than `max_learning_rows` rows, the likelihood is
     Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
-    where there are fewer rows: 141 of 2,000. A random sample of 1,048,576 rows stands for more of them.
+    where there are fewer rows: 141 of 2,000. Of eight and more columns, a random sample of 1,048,576 rows stands for
+    more of them.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
@@ -239,10 +241,10 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
 
 
 def most_of(rows: Rows, rng: np.random.Generator) -> Rows:
-    """Return all rows, or of more than `MOST_LEARNED` a random sample, which does not depend on their order."""
-    if len(rows) <= MOST_LEARNED:
+    """Return all rows, or of very many, of many columns, a random sample, which does not depend on their order."""
+    if len(rows) <= MOST_LEARNED or rows.X.shape[1] < MANY_COLUMNS:
         return rows
-    return rows.take(steady_order(rows)[np.sort(rng.permutation(len(rows))[:MOST_LEARNED])])
+    return rows.take(steady_sample(rows, MOST_LEARNED, rng))
 
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:

@@ -73,7 +73,7 @@ class Learning(Trials[Trial]):
         The number of training rows.
     n_copies : int
         The number of rows that are exact copies of others, with equal X and equal y, among the rows of which the
-        likelihood was taken.
+        likelihood was taken: of very many rows of many columns, a sample.
     seconds : float
         Of all of it.
     """

@@ -59,7 +59,7 @@ def screened(objective: ExactObjective, start: Floats, stay: Indices | None = No
     Returns
     -------
     Screening
-        With the same point to start from.
+        With the same point to start from, but that columns which share a lengthscale have that of the first of them.
     """
     space = objective.space
     scales, columns = _lengthscales(space)

@@ -103,7 +103,8 @@ class Search:
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
         begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
-        some, further = self._drawn(0, FIRST_ROWS), self._drawn(FIRST_ROWS, SCREENING_ROWS)
+        order = np.random.default_rng(self.seed).permutation(len(self.rows))[: FIRST_ROWS + SCREENING_ROWS]
+        some, further = self.rows.take(order[:FIRST_ROWS]), self.rows.take(order[FIRST_ROWS:])
         starts = with_periods(self._starts(space), space, self.rows)
         start = max(starts, key=lambda free: _value(some, space, free))
         screening = screened(ExactObjective(some, space), start)
@@ -121,11 +122,6 @@ class Search:
             n_own=0 if space.form is form else OWN_COLUMNS,
         )  # fmt: skip
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
-
-    def _drawn(self, first: int, number: int) -> Rows:
-        """Return rows that follow each other in a random order, at most a number of them."""
-        order = np.random.default_rng(self.seed).permutation(len(self.rows))
-        return self.rows.take(order[first : first + number])
 
     def _climbed(self, space: Space, some: Rows, start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):

@@ -14,7 +14,7 @@ from lmgp.learning.choice import N_ALONE, N_TIMES
 from lmgp.learning.engine import Settings, learn_rows, most_of
 from lmgp.learning.heldout import N_NEIGHBORS, HeldOut, log_density
 from lmgp.learning.record import Learned
-from lmgp.neighbours.duplicates import steady_order
+from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
@@ -54,7 +54,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
         Columns of `rows`; None means that no trend is likely.
     """
     columns = np.concatenate(list(places))
-    some = rows.take(steady_order(rows)[np.sort(rng.permutation(len(rows))[:SAMPLE])])
+    some = rows.take(steady_sample(rows, SAMPLE, rng))
     if len(some) < max(FEWEST, ROWS_OF_EACH * (len(columns) + 1)):
         return None
     stage("trend", "looking for a linear trend in %s rows", f"{len(some):,}")

@@ -54,6 +54,11 @@ def steady_order(rows: Rows) -> Indices:
     return np.lexsort((*weights, place_keys(rows.X), *own, *rows.Y.T))
 
 
+def steady_sample(rows: Rows, number: int, rng: np.random.Generator) -> Indices:
+    """Return a random sample of rows, in `steady_order`: the same ones in whatever order they come."""
+    return steady_order(rows)[np.sort(rng.permutation(len(rows))[:number])]
+
+
 def count_copies(merged: Rows) -> int:
     """Count the rows that repeat X and y of an earlier one; weights that are whole numbers count equal rows.
 

@@ -32,7 +32,7 @@ MANY = 100
 
 # From this number of columns on, one tree of all rows is searched; before the first positions, up to this share of the
 # rows, each row is looked at.
-COLUMNS, FIRST = 8, 0.125
+MANY_COLUMNS, FIRST = 8, 0.125
 # Positions whose earlier rows are looked at together.
 PART = 64
 
@@ -145,7 +145,7 @@ class VecchiaLikelihood:
         self._known = relative, circles
         scaled, positions = np.hstack((self._rows.X / metric, circles)), self.positions
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
-        if scaled.shape[1] >= COLUMNS:
+        if scaled.shape[1] >= MANY_COLUMNS:
             first = positions <= max(self.n_neighbors, FIRST * len(scaled))
             self._near[first] = self._by_each(scaled, positions[first])
             self._near[~first] = self._among_all(scaled, positions[~first])

@@ -321,11 +321,13 @@ def test_memory_is_checked_before_anything_is_allocated() -> None:
         learn(X, y, max_learning_rows=30_000, max_memory_gib=1.0)
 
 
-def test_of_very_many_rows_a_sample_is_learned_from_in_whatever_order_they_come(
+def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_order_they_come(
     monkeypatch: pytest.MonkeyPatch, small: None, draw_from: Draw
 ) -> None:
     monkeypatch.setattr(engine, "MOST_LEARNED", 250)
     X, y = draw_from(SMOOTH, 400)
+    assert len(engine.most_of(Rows(X, y), np.random.default_rng(0))) == 400  # there, ten times the rows are far nearer
+    monkeypatch.setattr(engine, "MANY_COLUMNS", 2)
     order = np.random.default_rng(1).permutation(400)
     options: Any = {"kernel": "gaussian", "ard": True, "likelihood": "vecchia", "random_state": 0}
     found, other = (learn(X[index], y[index], **options) for index in (slice(None), order))
