@@ -8,6 +8,7 @@
 # results are is measured by the command that each page names: some take minutes, quality.py takes three hours.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: compare test test-slow check docs fuzz coverage mutation figures gallery notebooks clean
 
@@ -15,7 +16,7 @@ BIN := .venv/bin
 REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized priors quality sameness seasons sizes sparse_taylor \
 	spherical tables trends
 
-compare: .venv/.installed
+compare: .venv/.package
 	$(BIN)/lmgp compare sinc diabetes
 
 test: .venv/.installed
@@ -52,12 +53,17 @@ coverage: .venv/.installed
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --cov --cov-report term
 
 mutation: .venv/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[mutation]"
+	$(INSTALL) --editable ".[mutation]"
 	$(BIN)/python benchmarks/mutation.py
 
-.venv/.installed: pyproject.toml constraints.txt
+# The package alone, which is all that `compare` takes: modules are compiled when they are first imported.
+.venv/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev,docs]"
+	$(INSTALL) --no-compile --editable .
+	touch $@
+
+.venv/.installed: .venv/.package
+	$(INSTALL) --editable ".[dev,docs]"
 	touch $@
 
 clean:
