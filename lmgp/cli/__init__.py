@@ -5,6 +5,7 @@ output, such as ``head``, has stopped.
 """
 
 # Whatever takes longer to import than to press Ctrl-C is imported within `main`, which answers it in one line.
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,10 @@ from lmgp.cli.interrupts import INTERRUPTED, prompt_interrupts
 from lmgp.cli.messages import messages, using
 from lmgp.cli.parsing import Parser, parser
 from lmgp.errors import LmgpError
+
+# Garbage is looked for after this number of allocations: imports allocate most of what a short command does, and throw
+# nothing away.
+ALLOCATIONS = 100_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -29,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit status.
     """
+    gc.set_threshold(ALLOCATIONS)
     try:
         try:
             arguments = _parser().parse_args(argv)

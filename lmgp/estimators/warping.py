@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from numbers import Real
 from typing import Any
 
@@ -81,9 +82,10 @@ class Scale(ABC):
         """Return the continuous ranked probability score: twice the integral of the quantile loss."""
 
         def losses(one: Floats, m: Floats, s: Floats) -> Floats:
-            at = PROBABILITIES if self.increasing else 1.0 - PROBABILITIES
+            probabilities, shares = quantile_rule()
+            at = probabilities if self.increasing else 1.0 - probabilities
             error = one[:, None] - self._finite(m[:, None] + s[:, None] * ndtri(at))
-            return 2.0 * np.maximum(PROBABILITIES * error, (PROBABILITIES - 1.0) * error) @ SHARES
+            return 2.0 * np.maximum(probabilities * error, (probabilities - 1.0) * error) @ shares
 
         return self._by_rows(losses, y, mean, std)
 
@@ -240,11 +242,15 @@ def _deviations(values: Floats) -> Floats:
 
 NODES, _weights = np.polynomial.hermite_e.hermegauss(N_NODES)
 WEIGHTS: Floats = _weights / _weights.sum()
-_points, _shares = np.polynomial.legendre.leggauss(N_QUANTILES)
-# p = t²(3 − 2t): points are dense where quantiles are steep.
-_unit = 0.5 * (_points + 1.0)
-PROBABILITIES: Floats = _unit**2 * (3.0 - 2.0 * _unit)
-SHARES: Floats = 0.5 * _shares * 6.0 * _unit * (1.0 - _unit)
+
+
+@cache
+def quantile_rule() -> tuple[Floats, Floats]:
+    """Return probabilities, and the share of each in the integral of a function of them from 0 to 1."""
+    points, shares = np.polynomial.legendre.leggauss(N_QUANTILES)
+    # p = t²(3 − 2t): points are dense where quantiles are steep.
+    unit = 0.5 * (points + 1.0)
+    return unit**2 * (3.0 - 2.0 * unit), 0.5 * shares * 6.0 * unit * (1.0 - unit)
 
 
 @dataclass(frozen=True)

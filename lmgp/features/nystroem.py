@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg.lapack import dpstrf
-from sklearn.cluster import kmeans_plusplus
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array
 
@@ -151,6 +150,8 @@ class NystroemFeatures(KernelMap):
             if given.shape[1] != X.shape[1]:
                 raise InputError(f"landmarks must have as many columns as X, {X.shape[1]}; got shape {given.shape}.")
             return given
+        from sklearn.cluster import kmeans_plusplus  # here: it takes long to import, and predictions do without it
+
         X, _ = distinct_places(X)
         if len(X) <= self.n_features:
             return X

@@ -164,7 +164,7 @@ def test_of_many_rows_a_random_part_is_looked_at(monkeypatch: pytest.MonkeyPatch
         seen.append(len(X))
         return X[:n_clusters], np.arange(n_clusters)
 
-    monkeypatch.setattr(nystroem, "kmeans_plusplus", spy)
+    monkeypatch.setattr("sklearn.cluster.kmeans_plusplus", spy)
     monkeypatch.setattr(nystroem, "LEAST_ROWS", 100)
     drawn = [NystroemFeatures(size, random_state=seed).fit(X).landmarks_ for size, seed in ((5, 0), (5, 1), (20, 0))]
     NystroemFeatures(80, random_state=0).fit(X)
