@@ -1,12 +1,13 @@
 """How long a prediction of one row takes while rows come and go 20 times a second, in one process.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/updates.py``. One thread predicts the mean and the standard deviation of one
-row after another. A second thread updates the model in one of four ways:
+Run: ``OMP_NUM_THREADS=1 python benchmarks/updates.py [--models nearest residual]``. The models are those of nearest rows
+and, of a tenth as many rows of eight columns, of a map and residuals. One thread predicts the mean and the standard
+deviation of one row after another. A second thread updates the model in one of four ways:
 
 - It does nothing.
 - It adds 10 rows, 20 times a second.
 - It adds 10 rows and forgets the 10 oldest ones, 20 times a second.
-- It adds an eighth as many rows at once, 125,001, so that a new search tree of all rows is made.
+- It adds an eighth as many rows at once, 125,001 of 1,000,000, so that a new search tree of all rows is made.
 
 For each way the script prints and keeps, in milliseconds, the percentiles of the time that a prediction takes, of its
 processor time without waiting, and of the time that an update takes; and the peak memory of the process in GiB.
@@ -24,8 +25,9 @@ from typing import Any
 import numpy as np
 import torch
 from common import write, write_table
+from sklearn.base import clone
 
-from lmgp import MaternKernel, NearestNeighborsGPRegressor
+from lmgp import MaternKernel, NearestNeighborsGPRegressor, NystroemFeatures, ResidualGPRegressor
 from lmgp.neighbours.forest import RATIO
 
 # The side of the box of the rows by the number of columns, in lengthscales.
@@ -81,10 +83,9 @@ def reading(model: Any, T: np.ndarray, write_rows: Callable[[Event], list[float]
     return {**found, "seconds": round(seconds, 2), "gib_before": held, "gib_after": resident(), "gib_peak": peak}
 
 
-def measured(n: int, d: int, seconds: float) -> list[dict[str, Any]]:
+def measured(model: Any, n: int, d: int, seconds: float) -> list[dict[str, Any]]:
     rng = np.random.default_rng(0)
     T = drawn(1000, d, rng)[0]
-    model = NearestNeighborsGPRegressor(kernel=MaternKernel(1.0, smoothness=1.5), noise_variance=0.01)
     start = perf_counter()
     model.fit(*drawn(n, d, rng))
     fitted = perf_counter() - start
@@ -158,14 +159,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--models", nargs="+", choices=("nearest", "residual"), default=("nearest", "residual"))
     parser.add_argument("--quick", action="store_true", help="few rows, to see that it works; keeps nothing")
     args = parser.parse_args()
     torch.set_num_threads(1)
     n, seconds = (20_000, 2.0) if args.quick else (args.rows, args.seconds)
-    results = [one for d in EXTENT for one in measured(n, d, seconds)]
-    if not args.quick:
-        write("updates", {"latencies": results})
-        write_table("nearest_rows.md", "latencies", lines(results))
+    given = {"kernel": MaternKernel(1.0, smoothness=1.5), "noise_variance": 0.01}
+    residual = ResidualGPRegressor(NystroemFeatures(256), 32, **given, random_state=0)
+    models = {
+        "nearest": (NearestNeighborsGPRegressor(**given), n, tuple(EXTENT), "latencies", "nearest_rows.md"),
+        "residual": (residual, n // 10, (8,), "latencies_of_residuals", "residual.md"),
+    }
+    for name in args.models:
+        model, n_rows, columns, table, page = models[name]
+        results = [one for d in columns for one in measured(clone(model), n_rows, d, seconds)]
+        if not args.quick:
+            write("updates", {table: results})
+            write_table(page, "latencies", lines(results))
 
 
 if __name__ == "__main__":

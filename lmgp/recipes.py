@@ -26,8 +26,8 @@ from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.iterative import IterativePosterior
 from lmgp.posteriors.local import LocalPlan, Solver, fitted_map, reach_of
 from lmgp.posteriors.modes import ModePlan
-from lmgp.posteriors.nearest import NearestPlan, NearestPosterior
-from lmgp.posteriors.residual import ResidualPosterior
+from lmgp.posteriors.nearest import NearestPlan
+from lmgp.posteriors.residual import ResidualPlan
 from lmgp.posteriors.rounding import some_rows
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.weights import WeightPosterior, fitted_global_map
@@ -398,13 +398,13 @@ class Nearest(AdditiveRecipe):
 
     def condition(  # noqa: D102
         self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
-    ) -> tuple[NearestSums, NearestPosterior]:
+    ) -> tuple[NearestSums, Posterior]:
         sums = self._over(kernel, noise_variance, rows)
         return sums, sums.posterior(combination)
 
 
 @dataclass(frozen=True)
-class Residual(Recipe):
+class Residual(AdditiveRecipe):
     """A map for the long part of the kernel, and the nearest rows for what it leaves out."""
 
     features: Any = None
@@ -415,12 +415,24 @@ class Residual(Recipe):
     by_distances = "A model of residuals of near rows"
 
     def cost(self, n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> Cost:  # noqa: D102
-        work = work_of(NystroemFeatures(LANDMARKS) if self.features is None else self.features, n_inputs)
+        work = work_of(self._features, n_inputs)
         return of_residual(work, self.n_neighbors, self.block_size, n_rows, n_inputs, n_predict, kernel)
 
-    def posterior(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPosterior:  # noqa: D102
-        features = NystroemFeatures(LANDMARKS) if self.features is None else self.features
-        return ResidualPosterior(
-            kernel, rows, Noise(noise_variance), features, rng, self.n_neighbors, self.block_size,
-            self.max_memory_gib,
-        )  # fmt: skip
+    @property
+    def _features(self) -> Any:
+        """The map, or the default one; not fitted."""
+        return NystroemFeatures(LANDMARKS) if self.features is None else self.features
+
+    def _plan(self, kernel: Kernel, noise_variance: float, rows: Rows, rng: Generator) -> ResidualPlan:
+        sizes = self.n_neighbors, self.block_size, self.max_memory_gib
+        return ResidualPlan.fitted(kernel, rows, Noise(noise_variance), self._features, rng, *sizes)
+
+    def sums(self, kernel: Kernel, noise_variance: float, sample: "Sample", rng: Generator, n_trend: int = 0) -> Sums:  # noqa: D102
+        assert sample.rows is not None  # a model is made of some rows
+        return NearestSums.over(self._plan(kernel, noise_variance, sample.rows, rng), sample.rows.take(slice(0)))
+
+    def condition(  # noqa: D102
+        self, kernel: Kernel, noise_variance: float, rows: Rows, combination: Floats, rng: Generator, n_trend: int = 0
+    ) -> tuple[NearestSums, Posterior]:
+        sums = NearestSums.over(self._plan(kernel, noise_variance, rows, rng), rows)
+        return sums, sums.posterior(combination)

@@ -173,8 +173,8 @@ class GPRegressor(AdditiveGaussianProcess):
     cheapest whose divergence is at most 1.1 times as large; where `tolerance`, `max_features` or `methods` was given, a
     `ToleranceWarning` says so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
-    Where nearest rows were chosen, or sums over chunks, the model has the methods `partial_fit`, `forget`, `with_rows`
-    and `merge` of `NearestNeighborsGPRegressor`.
+    Where nearest rows were chosen, with a map or without, or sums over chunks, the model has the methods `partial_fit`,
+    `forget`, `with_rows` and `merge` of `NearestNeighborsGPRegressor`.
 
     Of chunks and dask collections, all this is done with a random sample of up to 20,000 rows, for as many rows as
     there are, and with those models alone that are sums over rows: the global solve and the maps. Divergences of maps

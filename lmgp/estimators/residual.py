@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 from sklearn.base import TransformerMixin
 from sklearn.utils._param_validation import Interval
 
-from lmgp.estimators.base import GaussianProcess, untrended
+from lmgp.estimators.base import untrended
+from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.residual import ResidualPosterior
@@ -15,7 +16,7 @@ from lmgp.recipes import Residual
 
 
 @dataclass(eq=False, repr=False)
-class ResidualGPRegressor(GaussianProcess):
+class ResidualGPRegressor(AdditiveGaussianProcess):
     """A Gaussian process of a global map and local residuals: for smooth and rough functions of many columns.
 
     The map carries the long part of the kernel; what it leaves out of the covariance is predicted from the rows nearest
@@ -62,6 +63,10 @@ class ResidualGPRegressor(GaussianProcess):
     With f = φᵀw + g, g has the covariance r = k − φᵀφ, which is positive semi-definite for Nyström maps. Maps whose
     columns are random, or that add up to more than the kernel, have no such residual: give Nyström or Taylor maps.
 
+    Rows that come later, by `partial_fit`, get blocks of their own, and the map stays as it is: the model is one of the
+    same kind, and not that of all rows at once, which have other blocks and landmarks. An update takes the time of its
+    rows and of a Cholesky factor of D columns. A trend stays as `fit` has estimated it.
+
     A row with a `sample_weight` of w takes one place among near rows, and w copies of it take w: predictions are from
     fewer different rows then.
 
@@ -85,10 +90,12 @@ class ResidualGPRegressor(GaussianProcess):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **GaussianProcess._parameter_constraints,
+        **AdditiveGaussianProcess._parameter_constraints,
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "block_size": [Interval(Integral, 1, None, closed="left")],
     }
+
+    _maps_are_streams = False  # rows in memory have blocks of the nearest of all
 
     features: TransformerMixin | None = None
     n_neighbors: int = 64

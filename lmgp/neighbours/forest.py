@@ -157,8 +157,15 @@ class Forest:
     @classmethod
     def of(cls, kernel: Kernel, rows: Rows, noise_variance: float) -> Self:
         """Plant one tree of all rows."""
-        parts = (Part.of(kernel, rows),) if len(rows) else ()
-        return cls(kernel, noise_variance, rows.take(slice(0)), parts)
+        return cls(kernel, noise_variance, rows.take(slice(0)), ()).of_rows(rows)
+
+    def of_rows(self, rows: Rows) -> Self:
+        """Return a forest like this one, with one tree of other rows."""
+        return replace(self, parts=(self._plant(rows),) if len(rows) else ())
+
+    def _plant(self, rows: Rows) -> Part:
+        """Plant the tree of at least one row."""
+        return Part.of(self.kernel, rows)
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
@@ -175,7 +182,7 @@ class Forest:
 
     def __getstate__(self) -> dict[str, Any]:
         # What was taken out is in no file.
-        parts = tuple(one if one.there is None else Part.of(self.kernel, one.remaining) for one in self.parts)
+        parts = tuple(one if one.there is None else self._plant(one.remaining) for one in self.parts)
         return {one.name: getattr(self, one.name) for one in fields(self)} | {"parts": parts}
 
     def __add__(self, other: Self) -> Self:
@@ -195,7 +202,7 @@ class Forest:
         """
         (part,) = self.parts
         if isinstance(part.tree, KDTree):
-            return replace(self, parts=(Part.of(self.kernel, part.rows.take(~taken)),))
+            return replace(self, parts=(self._plant(part.rows.take(~taken)),))
         some = replace(part, tree=part.tree.without(taken), there=~taken, n_gone=int(np.count_nonzero(taken)))
         return replace(self, parts=(some,))
 
@@ -211,7 +218,7 @@ class Forest:
 
     def _one(self, group: Sequence[Part]) -> Part:
         whole = RATIO * len(group[0]) > (RATIO - 1) * len(group[0].rows)
-        return group[0] if len(group) == 1 and whole else Part.of(self.kernel, self._joined(group))
+        return group[0] if len(group) == 1 and whole else self._plant(self._joined(group))
 
     def _joined(self, parts: Sequence[Part]) -> Rows:
         return reduce(lambda rows, more: rows.joined(more, self.noise_variance), (one.remaining for one in parts))

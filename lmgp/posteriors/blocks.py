@@ -1,36 +1,206 @@
-"""The covariance of all rows, as a map sees it between blocks and as it is within them: its inverse times vectors."""
+"""Rows in blocks: the covariance of all rows, as a map sees it between blocks and as it is within them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Self
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
 
-from lmgp.data import Indices
+import numpy as np
+
+from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
+from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.forest import Forest, Part
+from lmgp.neighbours.trees import blocks_of
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import cholesky, factorise, solve_lower, solve_upper
+from lmgp.utils.linalg import factorise, solve_lower, solve_upper
+from lmgp.utils.memory import check_memory, chunks
 from lmgp.utils.parallel import parallel_map, single_threaded
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPlan:
+    """What a map leaves out of the covariance of rows, and how many of them at most make a block.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        With a metric.
+    noise : Noise
+    features : KernelMap
+        Fitted.
+    centre : ndarray of shape (d,)
+        Of the map.
+    size : int
+        The most rows in a block.
+    max_memory_gib : float or None
+        For the features of all rows and the covariances within their blocks; the machine's memory if None.
+    """
+
+    kernel: Kernel
+    noise: Noise
+    features: KernelMap
+    centre: Floats
+    size: int
+    max_memory_gib: float | None
+
+    def mapped(self, X: Floats) -> Tensor:
+        """Return the features of rows, shape (n, D)."""
+        found = torch.empty((len(X), self.features.n_features_out_), dtype=torch.float64)
+        for part in chunks(len(X), found.shape[1]):
+            found[part] = self.features.evaluate(as_tensor(X[part] - self.centre))
+        return found
+
+    def check_memory(self, n: int) -> None:
+        """Refuse more rows than there is memory for."""
+        width = self.features.n_features_out_
+        check_memory(
+            8.0 * n * (width + min(self.size, n)),
+            f"The {width:,} features of {n:,} rows, and the covariances within their blocks,",
+            "Use fewer features, smaller blocks, or a higher max_memory_gib.",
+            self.max_memory_gib,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks(Part):
+    """Rows with one search tree, in blocks of near rows, with what a map leaves out of their covariance.
+
+    Attributes
+    ----------
+    plan : BlockPlan
+    blocks : tuple of ndarray of int
+        Each row that is there is in one block.
+    """
+
+    plan: BlockPlan
+    blocks: tuple[Indices, ...]
+
+    @classmethod
+    def planted(cls, plan: BlockPlan, rows: Rows) -> Self:
+        """Part rows into blocks, and plant their tree."""
+        part = Part.of(plan.kernel, rows)
+        blocks = blocks_of(part.points(plan.kernel, slice(None)), plan.size)
+        return cls(**{one.name: getattr(part, one.name) for one in fields(part)}, plan=plan, blocks=tuple(blocks))
+
+    @cached_property
+    def inputs(self) -> Tensor:
+        """The rows, shape (n, d)."""
+        return as_tensor(self.rows.X)
+
+    @cached_property
+    def targets(self) -> Tensor:
+        """Their targets, shape (n, t)."""
+        return as_tensor(self.rows.Y)
+
+    @cached_property
+    def noise(self) -> Tensor:
+        """Their noise variances, shape (n,)."""
+        return self.plan.noise.of_weighted_rows(self.rows)
+
+    @cached_property
+    def mapped(self) -> Tensor:
+        """Their features Φ, shape (n, D)."""
+        return self.plan.mapped(self.rows.X)
+
+    @cached_property
+    def factors(self) -> tuple[Tensor, ...]:
+        """The Cholesky factors of B = K − ΦΦᵀ + Σ within each block."""
+        return tuple(parallel_map(self._factor, self.blocks))
+
+    @cached_property
+    def products(self) -> Tensor:
+        """The sums [Φ | Y]ᵀB⁻¹[Φ | Y] over blocks, shape (D + t, D + t)."""
+        n_sums = max(1, min(len(self.blocks), torch.get_num_threads()))
+        pairs = list(zip(self.blocks, self.factors, strict=True))
+        first, *others = parallel_map(self._products, [pairs[i::n_sums] for i in range(n_sums)])
+        return sum(others, first)
+
+    @no_grad
+    def _factor(self, block: Indices) -> Tensor:
+        rows, columns, kernel = self.inputs[block], self.mapped[block], self.plan.kernel
+        left_out = kernel.evaluate_at(rows, rows, kernel.values(None, rows.device))
+        left_out.addmm_(columns, columns.T, alpha=-1.0)
+        return factorise(left_out, self.noise[block])
+
+    @no_grad
+    def _products(self, pairs: Sequence[tuple[Indices, Tensor]]) -> Tensor:
+        width = self.mapped.shape[1] + self.targets.shape[1]
+        found = torch.zeros((width, width), dtype=torch.float64)
+        for block, factor in pairs:
+            whitened = solve_lower(factor, torch.cat((self.mapped[block], self.targets[block]), dim=1))
+            found.addmm_(whitened.T, whitened)
+        return found
+
+    def without(self, kernel: Kernel, index: Indices) -> Self:
+        """Return the rows without some: of the blocks that these were in, new sums take the place of the old ones."""
+        if not len(index):
+            return self
+        gone, pairs = super().without(kernel, index), list(zip(self.blocks, self.factors, strict=True))
+        changed = [bool(np.isin(block, index).any()) for block in self.blocks]
+        old = [pair for pair, of_index in zip(pairs, changed, strict=True) if of_index]
+        blocks = [block[~np.isin(block, index)] for block, _ in old]
+        new = [(block, self._factor(block)) for block in blocks if len(block)]
+        kept = [pair for pair, of_index in zip(pairs, changed, strict=True) if not of_index]
+        products = self.products - self._products(old) + self._products(new)
+        of_all = [*kept, *new]
+        vars(gone).update(
+            blocks=tuple(block for block, _ in of_all), factors=tuple(factor for _, factor in of_all),
+            products=products, mapped=self.mapped,
+        )  # fmt: skip
+        return gone
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what is n × D and n × the rows of a block: it is made again where it is needed.
+        return {one.name: getattr(self, one.name) for one in fields(self)} | {"products": self.products}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockForest(Forest):
+    """Rows in search trees, and in blocks: rows that were planted together share blocks.
+
+    Attributes
+    ----------
+    plan : BlockPlan
+    """
+
+    plan: BlockPlan
+
+    def _plant(self, rows: Rows) -> Blocks:
+        self.plan.check_memory(len(rows))
+        return Blocks.planted(self.plan, rows)
+
+    @property
+    def of_parts(self) -> tuple[Blocks, ...]:
+        """The parts."""
+        return self.parts  # type: ignore[return-value]
+
+    def gathered(self, name: str, places: Indices) -> Tensor:
+        """Return what an attribute of the parts has of the rows at some places, of the shape of these and more axes."""
+        of_parts: list[Tensor] = [getattr(part, name) for part in self.parts]
+        if len(of_parts) == 1:
+            return of_parts[0][torch.from_numpy(places)]
+        flat, axes = places.ravel(), of_parts[0].shape[1:]
+        found = torch.empty((len(flat), *axes), dtype=torch.float64)
+        for of_part, (_, start, mine) in zip(of_parts, self._by_part(flat), strict=True):
+            found[torch.from_numpy(mine)] = of_part[torch.from_numpy(flat[mine] - start)]
+        return found.reshape(*places.shape, *axes)
 
 
 class BlockCovariance:
     """C = ΦΦᵀ + B: the covariance of rows as a map sees it, and, within blocks, what the map leaves out, and the noise.
 
     With B = diag over blocks of K − ΦΦᵀ + Σ, C is the covariance of the partially independent conditional (PIC), and
-    C⁻¹ = B⁻¹ − B⁻¹Φ A⁻¹ ΦᵀB⁻¹ with A = I + ΦᵀB⁻¹Φ.
+    C⁻¹ = B⁻¹ − B⁻¹Φ A⁻¹ ΦᵀB⁻¹ with A = I + ΦᵀB⁻¹Φ. Vectors have a number for each place of the forest; those of rows
+    that are gone count for nothing.
 
     Parameters
     ----------
-    kernel : Kernel
-    X : Tensor of shape (n, d)
-    mapped : Tensor of shape (n, D)
-        Φ. It is kept, not copied.
-    noise : Tensor of shape (n,)
-    noise_variance : float
-        Of most rows.
-    blocks : list of ndarray of int
-        Each row is in one block.
-
-    Attributes
-    ----------
+    forest : BlockForest
     factor : Tensor of shape (D, D)
         The Cholesky factor of A.
 
@@ -39,100 +209,86 @@ class BlockCovariance:
     E. Snelson and Z. Ghahramani, *Local and Global Sparse Gaussian Process Approximations*, AISTATS 2007.
     """
 
-    @no_grad
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: Tensor,
-        mapped: Tensor,
-        noise: Tensor,
-        noise_variance: float,
-        blocks: list[Indices],
-    ) -> None:
-        self._mapped, size = mapped, mapped.shape[1]
-        values = kernel.values(None, X.device)
-
-        @no_grad
-        def sums(some: list[Indices]) -> tuple[Tensor, list[Tensor]]:
-            gram, factors = torch.zeros((size, size), dtype=torch.float64), []
-            for block in some:
-                rows, columns = X[block], mapped[block]
-                left_out = kernel.evaluate_at(rows, rows, values).addmm_(columns, columns.T, alpha=-1.0)
-                factors.append(factorise(left_out, noise[block]))
-                whitened = solve_lower(factors[-1], columns)
-                gram.addmm_(whitened.T, whitened)
-            return gram, factors
-
-        n_sums = max(1, min(len(blocks), torch.get_num_threads()))
-        # In the order of the factors.
-        self._blocks = [torch.from_numpy(block) for i in range(n_sums) for block in blocks[i::n_sums]]
-        parts = parallel_map(sums, [blocks[i::n_sums] for i in range(n_sums)])
-        self._factors = [factor for _, factors in parts for factor in factors]
-        precision = sum((gram for gram, _ in parts[1:]), parts[0][0])
-        precision.diagonal().add_(1.0)
-        self.factor = cholesky(precision, noise_variance, diagonal_share=1.0)
+    def __init__(self, forest: BlockForest, factor: Tensor) -> None:
+        self.factor = factor
+        self._mapped = [part.mapped for part in forest.of_parts]
+        ends = np.cumsum([len(mapped) for mapped in self._mapped])
+        self._slices = [slice(end - len(mapped), end) for end, mapped in zip(ends.tolist(), self._mapped, strict=True)]
+        # The number of its part, its places, and its factor.
+        self._blocks = [
+            (number, torch.from_numpy(block + places.start), of_block)
+            for number, (places, part) in enumerate(zip(self._slices, forest.of_parts, strict=True))
+            for block, of_block in zip(part.blocks, part.factors, strict=True)
+        ]
 
     def weights(self, V: Tensor) -> Tensor:
         """Return ΦᵀC⁻¹V = A⁻¹ΦᵀB⁻¹V, shape (D, t): the weights of columns that the targets V give."""
-        seen = self._mapped.T @ self._within_blocks(V)
-        with single_threaded():  # for a few columns, threads would wait for each other longer than one takes
-            return _solve(self.factor, seen)
+        within = self._within_blocks(V)
+        seen = [mapped.T @ within[places] for mapped, places in zip(self._mapped, self._slices, strict=True)]
+        return solve_few(self.factor, sum(seen[1:], seen[0]))
 
     def solve(self, V: Tensor) -> Tensor:
         """Return C⁻¹V, for V of shape (n, t)."""
-        return self._within_blocks(V - self._mapped @ self.weights(V))
+        weights = self.weights(V)
+        return self._within_blocks(V - torch.cat([mapped @ weights for mapped in self._mapped]))
 
     @property
     def log_determinant(self) -> float:
         """Log det C."""
-        halves = [float(factor.diagonal().log().sum()) for factor in (self.factor, *self._factors)]
+        halves = [float(factor.diagonal().log().sum()) for factor in (self.factor, *(one[2] for one in self._blocks))]
         return 2.0 * sum(halves)
 
-    def of_rows(self, index: Indices, take: Callable[[Indices, Tensor, Tensor], None]) -> None:
+    def of_rows(self, places: Indices, take: Callable[[Indices, Tensor, Tensor], None]) -> None:
         """Give a function, for each block, those of its rows that are wanted, their diagonal of C⁻¹, and their ΦᵀC⁻¹.
 
         Parameters
         ----------
-        index : ndarray of int
-            The rows that are wanted.
+        places : ndarray of int
+            Of the rows that are wanted.
         take : callable
-            Takes the wanted rows of a block, shape (m,), their diagonal, (m,), and columns of shape (D, m): of several
-            blocks at a time.
+            Takes the places of the wanted rows of a block, shape (m,), their diagonal, (m,), and columns of shape
+            (D, m): of several blocks at a time.
         """
-        wanted = torch.zeros(len(self._mapped), dtype=torch.bool)
-        wanted[torch.from_numpy(index)] = True
+        wanted = torch.zeros(self._slices[-1].stop, dtype=torch.bool)
+        wanted[torch.from_numpy(places)] = True
 
         @no_grad
-        def of_block(number: int) -> None:
-            block, factor = self._blocks[number], self._factors[number]
+        def of_block(one: tuple[int, Tensor, Tensor]) -> None:
+            number, block, factor = one
             some = wanted[block]
-            inverse = _solve(factor, torch.eye(len(block), dtype=torch.float64)[:, some])
-            seen = self._mapped[block].T @ inverse
-            pulls = _solve(self.factor, seen)
+            inverse = solve_with(factor, torch.eye(len(block), dtype=torch.float64)[:, some])
+            seen = self._mapped[number][block - self._slices[number].start].T @ inverse
+            pulls = solve_with(self.factor, seen)
             take(block[some].numpy(), inverse[some].diagonal() - (seen * pulls).sum(dim=0), pulls)
 
-        parallel_map(of_block, [number for number, block in enumerate(self._blocks) if wanted[block].any()])
+        parallel_map(of_block, [one for one in self._blocks if wanted[one[1]].any()])
 
     def _within_blocks(self, V: Tensor) -> Tensor:
         """Return B⁻¹V."""
-        solved = torch.empty_like(V)
+        solved = torch.zeros_like(V)
 
         @no_grad
-        def solve(index: int) -> None:
-            block = self._blocks[index]
-            solved[block] = _solve(self._factors[index], V[block])
+        def solve(one: tuple[int, Tensor, Tensor]) -> None:
+            _, block, factor = one
+            solved[block] = solve_with(factor, V[block])
 
-        parallel_map(solve, range(len(self._blocks)))
+        parallel_map(solve, self._blocks)
         return solved
 
     def to(self, device: "torch.device") -> Self:
         """Return this covariance with its matrices on a device."""
         moved = copy(self)
-        moved._mapped, moved.factor = self._mapped.to(device), self.factor.to(device)
-        moved._factors = [factor.to(device) for factor in self._factors]
+        moved.factor, moved._mapped = self.factor.to(device), [mapped.to(device) for mapped in self._mapped]
+        moved._blocks = [(number, block, factor.to(device)) for number, block, factor in self._blocks]
         return moved
 
 
-def _solve(factor: Tensor, V: Tensor) -> Tensor:
+def solve_with(factor: Tensor, V: Tensor) -> Tensor:
     """Return (L Lᵀ)⁻¹V."""
     return solve_upper(factor.mT, solve_lower(factor, V))
+
+
+def solve_few(factor: Tensor, V: Tensor) -> Tensor:
+    """Return (L Lᵀ)⁻¹V of a few columns, for which threads would wait for each other longer than one takes."""
+    with single_threaded():
+        return solve_with(factor, V)

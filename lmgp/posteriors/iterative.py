@@ -14,7 +14,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.posteriors.base import Posterior, combine
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
-from lmgp.posteriors.residual import ResidualPosterior
+from lmgp.posteriors.residual import ResidualPlan
 from lmgp.utils.arithmetic import place_of
 from lmgp.utils.lazy import Tensor, torch
 from lmgp.utils.linalg import conjugate_gradients
@@ -166,9 +166,9 @@ class IterativePosterior(Posterior):
         self.kernel, self.noise, self._rows, self.n_rows = kernel, noise, rows, n
         self._device = torch.device(device)
         size, block_size = _sizes(n, limit)
-        self._near = ResidualPosterior(
-            kernel, rows, noise, NystroemFeatures(size), rng, NEIGHBORS, block_size, max_memory_gib
-        )
+        sizes = NEIGHBORS, block_size, max_memory_gib
+        plan = ResidualPlan.fitted(kernel, rows, noise, NystroemFeatures(size), rng, *sizes)
+        self._near = plan(plan.forest(rows), np.eye(rows.n_targets))
         variances, X = noise.of_weighted_rows(rows), as_tensor(rows.X)
         products = KernelProducts(
             kernel,

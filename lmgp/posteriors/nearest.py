@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +56,8 @@ class NearestPosterior(Posterior):
         Where batches of matrices are factorised, as torch names it. An accelerator gets large batches, and rows share
         none.
     precision : {"float64", "float32"}, default="float64"
-        "float32": on the CPU, systems of 100 rows and more are solved in single precision where that changes means by
-        less than a thousandth of the noise's standard deviation.
+        "float32": on the CPU, systems of 100 rows and more are solved in single precision where the root mean square
+        of what that changes means by is below a thousandth of the noise's standard deviation.
     combination : ndarray of shape (s, t), optional
         What makes the targets of those of the rows; these are the targets if not given.
 
@@ -303,6 +303,18 @@ class NearestPlan:
     share: bool = True
     device: str = "cpu"
     precision: Precision = "float64"
+
+    # What models have in common that merge.
+    merged: ClassVar[str] = "one number of nearest rows, and of one noise variance,"
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """What plans share whose sums add."""
+        return self.n_neighbors, self.noise
+
+    def forest(self, rows: Rows) -> Forest:
+        """Return rows in one search tree."""
+        return Forest.of(self.kernel, rows, self.noise.variance)
 
     def __call__(self, rows: Forest, combination: Floats) -> NearestPosterior:
         """Return the posterior of rows, with a combination of their targets."""

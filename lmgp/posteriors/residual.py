@@ -1,21 +1,23 @@
 """A global map for the long part of a kernel, and what it leaves out from the rows near to each other."""
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from lmgp.data import Floats, Indices, Noise, Rows, as_tensor
 from lmgp.errors import InputError
+from lmgp.features.base import KernelMap
 from lmgp.kernels.base import Kernel, require
 from lmgp.neighbours.forest import Forest
-from lmgp.neighbours.trees import blocks_of, tree_points
+from lmgp.neighbours.trees import tree_points
 from lmgp.posteriors.base import Posterior, combine, made_for_one_kernel, normal_log_density, repetitions
-from lmgp.posteriors.blocks import BlockCovariance
+from lmgp.posteriors.blocks import BlockCovariance, BlockForest, BlockPlan, solve_few
 from lmgp.posteriors.weights import fitted_global_map
 from lmgp.utils.lazy import Tensor, no_grad, torch
-from lmgp.utils.linalg import factorise, solve_lower, solve_upper
-from lmgp.utils.memory import check_memory, chunks
+from lmgp.utils.linalg import cholesky, factorise, solve_lower, solve_upper
+from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
 
 # Bytes of the features of the nearest rows that are gathered at a time.
@@ -32,28 +34,12 @@ class ResidualPosterior(Posterior):
 
     Parameters
     ----------
-    kernel : Kernel
-        With a metric.
-    rows : Rows
-        With centred targets.
-    noise : Noise
-    features : FeatureMap or scikit-learn transformer
-        See `lmgp.posteriors.weights.fitted_global_map`.
-    rng : numpy.random.Generator
-        Draws the map.
+    forest : BlockForest
+        Rows with centred targets, in blocks.
     n_neighbors : int
         k; of fewer rows, all.
-    block_size : int
-        The most rows in a block.
-    max_memory_gib : float, optional
-        The machine's memory if not given.
-
-    Raises
-    ------
-    InputError
-        If the kernel has no metric, or the map leaves no covariance.
-    MemoryLimitError
-        If the features of all rows take more.
+    combination : ndarray of shape (s, t), optional
+        What makes the targets of those of the rows; these are the targets if not given.
 
     References
     ----------
@@ -62,81 +48,63 @@ class ResidualPosterior(Posterior):
     74, 2012.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        rows: Rows,
-        noise: Noise,
-        features: Any,
-        rng: np.random.Generator,
-        n_neighbors: int,
-        block_size: int,
-        max_memory_gib: float | None = None,
-    ) -> None:
-        self.features, self._centre = fitted_global_map(features, kernel, rows, rng, max_memory_gib)
-        require(kernel, "metric", "A model of residuals of near rows")
-        if not self.features.leaves_covariance:
-            raise InputError(
-                f"What {type(self.features).__name__} leaves out of the kernel is no covariance: its products exceed "
-                "the kernel between some rows. Use NystroemFeatures or TaylorFeatures."
-            )
-        n, size = len(rows), self.features.n_features_out_
-        check_memory(
-            8.0 * n * (size + min(block_size, n)),
-            f"The {size:,} features of {n:,} rows, and the covariances within their blocks,",
-            "Use fewer features, smaller blocks, or a higher max_memory_gib.",
-            max_memory_gib,
-        )
-        self.kernel, self.noise, self._rows, self.n_rows, self.n_neighbors = kernel, noise, rows, n, min(n_neighbors, n)
-        self._block_size = block_size
-        self._values = kernel.checked(rows.X.shape[1]).values(None, torch.device("cpu"))
-        self._X, self._noise_of_rows, targets = as_tensor(rows.X), noise.of_weighted_rows(rows), as_tensor(rows.Y)
-        self._forest = Forest.of(kernel, rows, noise.variance)
-        self._factor = self.covariance_of_rows.factor
-        self._weights = self.covariance_of_rows.weights(targets)
-        self._products = (targets.T @ self.covariance_of_rows.solve(targets)).numpy()
+    def __init__(self, forest: BlockForest, n_neighbors: int, combination: Floats | None = None) -> None:
+        plan, size = forest.plan, forest.plan.features.n_features_out_
+        self.kernel, self.noise, self.n_rows = plan.kernel, plan.noise, len(forest)
+        self.n_neighbors, self._forest = min(n_neighbors, self.n_rows), forest
+        self._combination = np.eye(forest.none.n_targets) if combination is None else combination
+        products = sum((part.products for part in forest.of_parts[1:]), forest.of_parts[0].products)
+        precision = products[:size, :size].clone()
+        precision.diagonal().add_(1.0)
+        self._factor = cholesky(precision, plan.noise.variance, diagonal_share=1.0)
+        # Of the targets V: ŵ = A⁻¹ΦᵀB⁻¹V, and VᵀC⁻¹V = VᵀB⁻¹V − VᵀB⁻¹Φŵ.
+        to_targets = as_tensor(self._combination)
+        seen = products[:size, size:] @ to_targets
+        self._weights = solve_few(self._factor, seen)
+        self._products = (to_targets.T @ products[size:, size:] @ to_targets - seen.T @ self._weights).numpy()
 
-    @cached_property
-    def _mapped(self) -> Tensor:
-        """The features of the rows, shape (n, D)."""
-        X, size = self._X.numpy(), self.features.n_features_out_
-        mapped = torch.empty((len(X), size), dtype=torch.float64)
-        for part in chunks(len(X), size):
-            mapped[part] = self.features.evaluate(as_tensor(X[part] - self._centre))
-        return mapped
+    @property
+    def features(self) -> KernelMap:
+        """The map φ."""
+        return self._forest.plan.features
 
     @cached_property
     def covariance_of_rows(self) -> BlockCovariance:
         """The covariance of the training rows, from which the weights are."""
-        blocks = blocks_of(self._forest.points(np.arange(self.n_rows)), self._block_size)
-        return BlockCovariance(self.kernel, self._X, self._mapped, self._noise_of_rows, self.noise.variance, blocks)
+        return BlockCovariance(self._forest, self._factor)
+
+    @cached_property
+    def _values(self) -> dict[str, Tensor]:
+        return self.kernel.checked(self._forest.none.X.shape[1]).values(None, torch.device("cpu"))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Without what is n × D: it is made again where it is needed.
-        return {name: value for name, value in vars(self).items() if name not in ("_mapped", "covariance_of_rows")}
+        return {name: value for name, value in vars(self).items() if name not in ("covariance_of_rows", "_values")}
 
-    def with_neighbours(self, n_neighbors: int) -> Self:
-        """Return this posterior with predictions from another number of nearest rows."""
-        return self._changed(n_neighbors=min(n_neighbors, self.n_rows))
+    @property
+    def rows(self) -> Rows:
+        """The training rows, in the order in which they came."""
+        rows = self._forest.rows
+        return rows.with_targets(rows.Y @ self._combination)
 
     def combined(self, combination: Floats) -> Self:  # noqa: D102
-        other = super().combined(combination)
-        other._weights = combine(self._weights, combination)
-        other._products = combination.T @ self._products @ combination
-        return other
+        return self._changed(
+            _combination=self._combination @ combination,
+            _weights=combine(self._weights, combination),
+            _products=combination.T @ self._products @ combination,
+        )
 
     def predict(self, X: Floats, variance: bool = True) -> tuple[Floats, Floats | None]:  # noqa: D102
-        means, variances = np.empty((len(X), self._rows.n_targets)), np.empty(len(X)) if variance else None
+        means, variances = np.empty((len(X), self._combination.shape[1])), np.empty(len(X)) if variance else None
         points = tree_points(self.kernel, X)
 
         def solve(part: slice) -> None:
-            near = torch.from_numpy(self._forest.query(points[part], self.n_neighbors)[1])
+            near = self._forest.query(points[part], self.n_neighbors)[1]
             mean, latent, _ = self._given(near, X[part, None], variance)
             means[part] = mean[:, 0].numpy()
             if variances is not None:
                 variances[part] = latent[:, 0].numpy()
 
-        parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * self._mapped.shape[1], BATCH_BYTES)))
+        parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * len(self._factor), BATCH_BYTES)))
         return means, variances
 
     def surprise(self, X: Floats) -> Floats:  # noqa: D102
@@ -146,7 +114,7 @@ class ResidualPosterior(Posterior):
     def log_density(self, kernel: Kernel | None = None, noise_variance: float | None = None) -> Floats:  # noqa: D102
         if kernel is not None or noise_variance is not None:
             raise made_for_one_kernel("ResidualGPRegressor", "its map and blocks")
-        log_determinant = self.covariance_of_rows.log_determinant + repetitions(self._rows, self.noise)
+        log_determinant = self.covariance_of_rows.log_determinant + repetitions(self.rows, self.noise)
         return normal_log_density(self._products.diagonal(), log_determinant, self.n_rows)
 
     def leave_one_out(self, index: Indices | None = None) -> tuple[Floats, Floats]:
@@ -154,49 +122,33 @@ class ResidualPosterior(Posterior):
 
         The blocks and the map stay as they are.
         """
-        n, k, X = self.n_rows, min(self.n_neighbors, self.n_rows - 1), self._rows.X
-        index = np.arange(n) if index is None else index
-        means, variances = np.empty(self._rows.Y.shape), np.empty(n)
-        alpha = self.covariance_of_rows.solve(as_tensor(self._rows.Y))
+        forest, k = self._forest, min(self.n_neighbors, self.n_rows - 1)
+        places = forest.places if index is None else forest.places[index]
+        targets = torch.cat([part.targets for part in forest.of_parts]) @ as_tensor(self._combination)
+        alpha = self.covariance_of_rows.solve(targets)
+        means, variances = np.empty(targets.shape), np.empty(len(targets))
 
         def solve(block: Indices, diagonal: Tensor, pulls: Tensor) -> None:
             # Without row i, the weights are w − gᵢαᵢ/[C⁻¹]ᵢᵢ, and have the variance gᵢgᵢᵀ/[C⁻¹]ᵢᵢ more; g = ΦᵀC⁻¹.
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
-            for part in chunks(len(block), (k + 1) * self._mapped.shape[1], BATCH_BYTES):
+            for part in chunks(len(block), (k + 1) * len(self._factor), BATCH_BYTES):
                 some = block[part]
-                near = torch.from_numpy(self._forest.others(some, k))
-                mean, latent, remaining = self._given(near, X[some, None])
+                mean, latent, remaining = self._given(forest.others(some, k), forest.take(some).X[:, None])
                 pulled = (remaining[:, 0] * pulls.T[part]).sum(dim=1)
                 means[some] = (mean[:, 0] - pulled[:, None] * change[part]).numpy()
                 variances[some] = (latent[:, 0] + pulled.square() / diagonal[part]).numpy()
 
-        self.covariance_of_rows.of_rows(index, solve)
-        return means[index], variances[index]
-
-    def predict_given(self, near: Indices, X: Floats) -> tuple[Floats, Floats]:
-        """Predict rows from the residuals of the same training rows.
-
-        Parameters
-        ----------
-        near : ndarray of int of shape (n,)
-            Of the training rows.
-        X : ndarray of shape (m, d)
-
-        Returns
-        -------
-        means : ndarray of shape (m, t)
-        variances : ndarray of shape (m,)
-        """
-        means, variances, _ = self._given(torch.from_numpy(near), X)
-        return means.numpy(), variances.numpy()
+        self.covariance_of_rows.of_rows(places, solve)
+        return means[places], variances[places]
 
     @no_grad
-    def _given(self, near: Tensor, X: Floats, variance: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        """Predict from the residuals of training rows: of one set of rows, or of a batch of sets.
+    def _given(self, near: Indices, X: Floats, variance: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+        """Predict from the residuals of training rows, a batch of sets of them.
 
         Parameters
         ----------
-        near : Tensor of int of shape (..., n)
+        near : ndarray of int of shape (..., n)
+            Their places.
         X : ndarray of shape (..., m, d)
         variance : bool, default=True
             Whether to compute variances: O(D²) a row.
@@ -209,18 +161,19 @@ class ResidualPosterior(Posterior):
         remaining : Tensor of shape (..., m, D)
             ψ.
         """
-        shape, flat = X.shape[:-1], X.reshape(-1, X.shape[-1])
-        own = self.features.evaluate(as_tensor(flat - self._centre)).reshape(*shape, -1)
-        mapped, rows, tests = self._mapped[near], self._X[near], as_tensor(X)
+        shape, flat, tests = X.shape[:-1], X.reshape(-1, X.shape[-1]), as_tensor(X)
+        own = self._forest.plan.mapped(flat).reshape(*shape, -1)
+        names = "mapped", "inputs", "targets", "noise"
+        mapped, rows, targets, noise = (self._forest.gathered(name, near) for name in names)
         n = rows.shape[-2]
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
         joint = self.kernel.evaluate_at(torch.cat((rows, tests), dim=-2), rows, self._values)
         joint -= torch.cat((mapped, own), dim=-2) @ mapped.mT
-        factor = factorise(joint[..., :n, :].contiguous(), self._noise_of_rows[near])
+        factor = factorise(joint[..., :n, :].contiguous(), noise)
         solved = solve_lower(factor, joint[..., n:, :].mT)
         weights = solve_upper(factor.mT, solved)
         remaining = own - weights.mT @ mapped
-        means = remaining @ self._weights + weights.mT @ as_tensor(self._rows.Y)[near]
+        means = remaining @ self._weights + weights.mT @ (targets @ as_tensor(self._combination))
         if not variance:
             return means, torch.empty(0), remaining
         prior = as_tensor(self.kernel.evaluate_diagonal(flat)).reshape(shape)
@@ -228,3 +181,78 @@ class ResidualPosterior(Posterior):
         whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
         latent = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)
         return means, torch.minimum(latent, prior), remaining
+
+
+@dataclass(frozen=True)
+class ResidualPlan:
+    """How a posterior of a map and of residuals is made of rows in blocks; see `lmgp.sums.nearest.NearestSums`."""
+
+    blocks: BlockPlan
+    n_neighbors: int
+
+    # What models have in common that merge.
+    merged: ClassVar[str] = "one map, one size of blocks, one number of nearest rows, and of one noise variance,"
+
+    @classmethod
+    def fitted(
+        cls, kernel: Kernel, rows: Rows, noise: Noise, features: Any, rng: np.random.Generator, n_neighbors: int,
+        block_size: int, max_memory_gib: float | None = None,
+    ) -> Self:  # fmt: skip
+        """Fit the map to rows.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With a metric.
+        rows : Rows
+        noise : Noise
+        features : FeatureMap or scikit-learn transformer
+            See `lmgp.posteriors.weights.fitted_global_map`.
+        rng : numpy.random.Generator
+            Draws the map.
+        n_neighbors : int
+        block_size : int
+            The most rows in a block.
+        max_memory_gib : float, optional
+            The machine's memory if not given.
+
+        Raises
+        ------
+        InputError
+            If the kernel has no metric, or the map leaves no covariance.
+        MemoryLimitError
+            If the map takes more.
+        """
+        fitted, centre = fitted_global_map(features, kernel, rows, rng, max_memory_gib)
+        require(kernel, "metric", "A model of residuals of near rows")
+        if not fitted.leaves_covariance:
+            raise InputError(
+                f"What {type(fitted).__name__} leaves out of the kernel is no covariance: its products exceed "
+                "the kernel between some rows. Use NystroemFeatures or TaylorFeatures."
+            )
+        return cls(BlockPlan(kernel, noise, fitted, centre, block_size, max_memory_gib), n_neighbors)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.blocks.kernel
+
+    @property
+    def noise(self) -> Noise:
+        """The noise."""
+        return self.blocks.noise
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """What plans share whose sums add."""
+        of_map = self.blocks.features.identity[1], self.blocks.centre.tolist()
+        return *of_map, self.blocks.size, self.n_neighbors, self.noise
+
+    def forest(self, rows: Rows) -> Forest:
+        """Return rows in blocks."""
+        return BlockForest(self.kernel, self.noise.variance, rows.take(slice(0)), (), self.blocks).of_rows(rows)
+
+    def __call__(self, rows: Forest, combination: Floats) -> ResidualPosterior:
+        """Return the posterior of rows, with a combination of their targets."""
+        assert isinstance(rows, BlockForest)  # of this plan
+        return ResidualPosterior(rows, self.n_neighbors, combination)

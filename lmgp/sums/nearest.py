@@ -1,4 +1,4 @@
-"""Rows in search trees: the sums of models of nearest rows, to which rows are added in little time."""
+"""Rows in search trees: the sums of models that take nearest rows, to which rows are added in little time."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -10,7 +10,8 @@ from lmgp.errors import InputError
 from lmgp.neighbours.forest import Forest
 from lmgp.neighbours.trees import tree_points
 from lmgp.posteriors.base import Posterior
-from lmgp.posteriors.nearest import NearestPlan, NearestPosterior
+from lmgp.posteriors.nearest import NearestPlan
+from lmgp.posteriors.residual import ResidualPlan
 from lmgp.sums.base import Sums, combined
 from lmgp.sums.kept import ONE_START, rows_that_stay
 
@@ -24,20 +25,20 @@ class NearestSums(Sums):
 
     Attributes
     ----------
-    plan : NearestPlan
+    plan : NearestPlan or ResidualPlan
     forest : Forest
     """
 
-    plan: NearestPlan
+    plan: NearestPlan | ResidualPlan
     forest: Forest
 
     are_quick: ClassVar[bool] = True
 
     @classmethod
-    def over(cls, plan: NearestPlan, rows: Rows) -> Self:
+    def over(cls, plan: NearestPlan | ResidualPlan, rows: Rows) -> Self:
         """Keep rows, which may be none, in one tree."""
         none = TargetSums.zeros(rows.n_targets)
-        return cls(none, None, None, plan, Forest.of(plan.kernel, rows.take(slice(0)), plan.noise.variance)).of(rows)
+        return cls(none, None, None, plan, plan.forest(rows.take(slice(0)))).of(rows)
 
     @property
     def noise_variance(self) -> float:  # noqa: D102
@@ -53,8 +54,7 @@ class NearestSums(Sums):
 
     def of(self, rows: Rows) -> Self:  # noqa: D102
         targets, summary = TargetSums.of(rows, self.plan.noise)[0], Summary.of(rows) if len(rows) else None
-        forest = Forest.of(self.plan.kernel, rows, self.noise_variance)
-        return replace(self, targets=targets, summary=summary, waiting=None, forest=forest)
+        return replace(self, targets=targets, summary=summary, waiting=None, forest=self.forest.of_rows(rows))
 
     def combine(self, other: Self, sign: float) -> Self:
         """Return the rows of both, or those without the others, each once.
@@ -62,12 +62,11 @@ class NearestSums(Sums):
         Raises
         ------
         InputError
-            If the others are of another number of neighbours or noise, or if one of them that is to be taken out is not
-            among the rows. It names the first one.
+            If the others are of another plan, or if one of them that is to be taken out is not among the rows. It names
+            the first one.
         """
-        mine, theirs = self.plan, other.plan if isinstance(other, NearestSums) else None
-        if theirs is None or (mine.n_neighbors, mine.noise) != (theirs.n_neighbors, theirs.noise):
-            raise InputError(f"Models of one number of nearest rows, and of one noise variance, merge. {ONE_START}")
+        if not isinstance(other, NearestSums) or self.plan.name != other.plan.name:
+            raise InputError(f"Models of {self.plan.merged} merge. {ONE_START}")
         if sign < 0.0:
             return self._without(self._places_of(other.rows), other)
         targets, summary = self.targets.combine(other.targets), combined(self.summary, other.summary)
@@ -95,5 +94,5 @@ class NearestSums(Sums):
         places = np.unique(np.concatenate(near))
         return places[~rows_that_stay(self.forest.take(places), rows, self.noise_variance)]
 
-    def posterior(self, combination: Floats, start: Posterior | None = None) -> NearestPosterior:  # noqa: D102
+    def posterior(self, combination: Floats, start: Posterior | None = None) -> Posterior:  # noqa: D102
         return self.plan(self.settled.forest, combination)

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from lmgp import GaussianKernel, MaternKernel
+from lmgp import GaussianKernel, MaternKernel, NystroemFeatures
+from lmgp.data import Noise, Rows
 from lmgp.errors import NumericalError
 from lmgp.posteriors import products
 from lmgp.posteriors.blocks import BlockCovariance
 from lmgp.posteriors.iterative import _sizes, left_out_error
 from lmgp.posteriors.products import KernelProducts, cross_product, single_is_enough
+from lmgp.posteriors.residual import ResidualPlan
 from lmgp.utils.linalg import conjugate_gradients
 
 KERNEL = GaussianKernel([0.8, 1.3], 1.5) + MaternKernel(2.0, variance=0.4)
@@ -26,15 +28,15 @@ def noises(n: int) -> torch.Tensor:
 def partial(n: int, size: int, n_blocks: int) -> tuple[BlockCovariance, torch.Tensor]:
     """A preconditioner, and the dense matrix that it inverts."""
     X, noise = rows(n), noises(n)
-    covariance = KERNEL.evaluate(X, X)
-    # The Nyström map of the first rows.
-    factor = torch.linalg.cholesky(covariance[:size, :size])
-    mapped = torch.linalg.solve_triangular(factor, covariance[:size], upper=False).T
-    blocks = np.array_split(np.random.default_rng(2).permutation(n), n_blocks)
-    expected = mapped @ mapped.T
-    for block in blocks:
+    of_rows = Rows(X.numpy(), np.zeros(n), noise_variances=noise.numpy())
+    features = NystroemFeatures(landmarks=X[:size].numpy())
+    plan = ResidualPlan.fitted(KERNEL, of_rows, Noise(0.1), features, np.random.default_rng(2), 1, -(-n // n_blocks))
+    forest = plan.forest(of_rows)
+    (part,) = forest.parts
+    expected, covariance = part.mapped @ part.mapped.T, KERNEL.evaluate(X, X)
+    for block in part.blocks:
         expected[np.ix_(block, block)] = covariance[np.ix_(block, block)]
-    return BlockCovariance(KERNEL, X, mapped, noise, 0.1, blocks), expected + torch.diag(noise)
+    return plan(forest, np.eye(1)).covariance_of_rows, expected + torch.diag(noise)
 
 
 class TestProducts:
