@@ -1,7 +1,7 @@
 """How long a prediction of one row takes while rows come and go 20 times a second, in one process.
 
-Run: ``OMP_NUM_THREADS=1 python benchmarks/updates.py [--models nearest residual]``. The models are those of nearest rows
-and, of a tenth as many rows of eight columns, of a map and residuals. One thread predicts the mean and the standard
+Run: ``OMP_NUM_THREADS=1 python benchmarks/updates.py [--models nearest residual]``. The models are of nearest rows
+and, with a tenth as many rows of eight columns, of a map and residuals. One thread predicts the mean and the standard
 deviation of one row after another. A second thread updates the model in one of four ways:
 
 - It does nothing.
