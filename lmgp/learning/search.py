@@ -1,7 +1,7 @@
 """The optimum of a form: the maximum of its likelihood of all rows, with the prior."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from time import perf_counter
@@ -21,12 +21,15 @@ from lmgp.learning.space import Space, Units
 from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.likelihood import log_likelihood
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import tried_kernel
 
 # A climb starts at the best of these points, by the exact likelihood of this number of rows: a lengthscale for all
 # columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
+# The Vecchia likelihood of all rows is climbed from the best end of climbs by this number of samples of as many rows.
+N_SAMPLES = 4
 # Where there are many columns, those that have lengthscales of their own are chosen again by at most this number of
 # further rows.
 SCREENING_ROWS = 1000
@@ -103,18 +106,19 @@ class Search:
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
         begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
-        order = np.random.default_rng(self.seed).permutation(len(self.rows))[: FIRST_ROWS + SCREENING_ROWS]
-        some, further = self.rows.take(order[:FIRST_ROWS]), self.rows.take(order[FIRST_ROWS:])
-        starts = with_periods(self._starts(space), space, self.rows)
-        start = max(starts, key=lambda free: _value(some, space, free))
+        order = np.random.default_rng(self.seed).permutation(len(self.rows))
+        size, n_samples = min(FIRST_ROWS, len(order)), 1 if self.exact or len(order) <= FIRST_ROWS else N_SAMPLES
+        samples = [self.rows.take(np.roll(order, -first)[:size]) for first in range(0, n_samples * size, size)]
+        some, further = samples[0], self.rows.take(order[size:][:SCREENING_ROWS])
+        start = self._start(space, some)
         screening = screened(ExactObjective(some, space), start)
         if screening.space is not space and len(further) >= len(some) and space.form.kernel.can("metric"):
             # What a column adds to others shows beside these alone, and to rows that have not been climbed by.
-            ended = self._by_exact_likelihood(some, screening.space, screening.start).free
+            ended = Climb(self._objective(some, screening.space), screening.start).go_on().free
             stay = screening.shorter_half(ended, space)
             screening = screened(ExactObjective(further, space), ended[screening.places], stay)
         space, start = screening.space, screening.start
-        climb = self._climbed(space, some, start)
+        climb = self._climbed(space, samples, start)
         free, objective, value = climb.free, climb.objective, climb.value / climb.objective.n_rows
         trial = Trial(
             form.name, form.ard, len(free), objective.name, objective.n_rows, objective.n_neighbors, value,
@@ -123,16 +127,27 @@ class Search:
         )  # fmt: skip
         return Optimum(space, free, tried_kernel(trial), climb.converged, objective)
 
-    def _climbed(self, space: Space, some: Rows, start: Floats) -> Climb:
+    def _climbed(self, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
             return Climb(ExactObjective(self.rows, space), start).go_on()
         if self.exact:
-            return self._by_exact_likelihood(self.rows, space, start)
+            return Climb(self._objective(self.rows, space), start).go_on()
+
+        def end_of(sample: Rows) -> Floats:
+            start_of = start if sample is samples[0] else self._start(space, sample)
+            return Climb(self._objective(sample, space), start_of).go_on().free
+
         # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
-        start = self._by_exact_likelihood(some, space, start).free
         n_positions = min(len(self.rows), MOST_POSITIONS)
         likelihood = self._likelihood(self.rows, n_positions, math.isqrt(MOST_SQUARES // n_positions))
-        return Climb(VecchiaObjective(likelihood, space), start).go_on(tolerance=GAIN * n_positions)
+        objective, ends = VecchiaObjective(likelihood, space), parallel_map(end_of, samples)
+        start = max(ends, key=lambda end: Climb(objective, end).value)
+        return Climb(objective, start).go_on(tolerance=GAIN * n_positions)
+
+    def _start(self, space: Space, some: Rows) -> Floats:
+        """Return the best of the starting points, by the exact likelihood of some rows."""
+        starts = with_periods(self._starts(space), space, self.rows)
+        return max(starts, key=lambda free: _value(some, space, free))
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         if not space.form.named:
@@ -145,8 +160,8 @@ class Search:
     def _likelihood(self, rows: Rows, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
         return VecchiaLikelihood(rows, n_positions, n_neighbors, np.random.default_rng(self.seed))
 
-    def _by_exact_likelihood(self, rows: Rows, space: Space, start: Floats) -> Climb:
-        return Climb(ExactObjective(rows, space, self._likelihood(rows, *INFORMATION)), start).go_on()
+    def _objective(self, rows: Rows, space: Space) -> ExactObjective:
+        return ExactObjective(rows, space, self._likelihood(rows, *INFORMATION))
 
 
 def _value(rows: Rows, space: Space, free: Floats) -> float:
