@@ -129,6 +129,29 @@ class TestVecchiaLikelihood:
         near, exact = (search(X, y, exact=exact).optimum(form) for exact in (False, True))
         assert log_posterior(X, y, exact, near.free) > log_posterior(X, y, exact, exact.free) - 2.0
 
+    def test_starts_from_the_likeliest_of_the_kernels_of_four_samples(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(searching, "FIRST_ROWS", 30)
+        X, y = draw_from(MaternKernel([0.3, 2.0]), 200)
+        ends, started, go_on = list[Floats](), list[Climb](), Climb.go_on
+
+        def spy(climb: Climb, *arguments: float, **named: float) -> Climb:
+            if climb.objective.name == "vecchia":
+                started.append(Climb(climb.objective, climb.free))
+            found = go_on(climb, *arguments, **named)
+            if climb.objective.name == "exact":
+                ends.append(found.free)
+                assert climb.objective.n_rows == 30
+            return found
+
+        monkeypatch.setattr(Climb, "go_on", spy)
+        search(X, y).optimum(make_form("matern32", True, 2))
+        (first,) = started
+        likeliest = [Climb(first.objective, end).value for end in ends]
+        assert len({tuple(end) for end in ends}) == searching.N_SAMPLES == 4
+        np.testing.assert_array_equal(first.free, ends[int(np.argmax(likeliest))])
+
     def test_is_deterministic_for_its_seed(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 300)
         form = make_form("gaussian", True, 2)
@@ -138,7 +161,7 @@ class TestVecchiaLikelihood:
 
 
 def test_sizes_are_those_that_learn_states() -> None:
-    """Ten starting points, by 500 rows; 44 neighbours of 20,000 rows, and 141 of 2,000; a few nats in all."""
+    """Ten starting points, by 500 rows; 44 neighbours of 20,000 rows, and 141 of 2,000; a nat in all."""
     assert len(LENGTHSCALES) * len(NOISES) == 10
     assert LENGTHSCALES[0] * 100 == LENGTHSCALES[-1] == 3.0
     assert sorted(LENGTHSCALES) == list(LENGTHSCALES)
