@@ -137,14 +137,12 @@ class Blocks(Part):
         """Return the rows without some: of the blocks that these were in, new sums take the place of the old ones."""
         if not len(index):
             return self
-        gone, pairs = super().without(kernel, index), list(zip(self.blocks, self.factors, strict=True))
-        changed = [bool(np.isin(block, index).any()) for block in self.blocks]
-        old = [pair for pair, of_index in zip(pairs, changed, strict=True) if of_index]
-        blocks = [block[~np.isin(block, index)] for block, _ in old]
-        new = [(block, self._factor(block)) for block in blocks if len(block)]
-        kept = [pair for pair, of_index in zip(pairs, changed, strict=True) if not of_index]
-        products = self.products - self._products(old) + self._products(new)
-        of_all = [*kept, *new]
+        gone, stays = super().without(kernel, index), np.ones(len(self.rows), dtype=np.bool_)
+        stays[index] = False
+        pairs = list(zip(self.blocks, self.factors, strict=True))
+        kept, old = ([pair for pair in pairs if stays[pair[0]].all() == whole] for whole in (True, False))
+        new = [(rest, self._factor(rest)) for rest in (block[stays[block]] for block, _ in old) if len(rest)]
+        products, of_all = self.products - self._products(old) + self._products(new), [*kept, *new]
         vars(gone).update(
             blocks=tuple(block for block, _ in of_all), factors=tuple(factor for _, factor in of_all),
             products=products, mapped=self.mapped,
