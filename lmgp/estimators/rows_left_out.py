@@ -143,11 +143,10 @@ def left_out_by_folds(
     )
     of_rows = {name: arguments[name] for name in ("X", "y", "sample_weight", "noise_variances")}
     of_rows = {name: values for name, values in of_rows.items() if values is not None}
-    weights = of_rows.get("sample_weight", 1.0)
-    kept = np.flatnonzero(np.broadcast_to(weights, len(of_rows["y"])) > 0.0)  # rows of weight zero are none
-    folds = np.empty(len(kept), dtype=np.intp)  # in whatever order the rows come
-    by_size = np.argsort(np.asarray(of_rows["y"], dtype=np.float64).ravel()[kept], kind="stable")
-    folds[by_size] = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
+    inputs, y = model._read_pair(of_rows["X"], of_rows["y"], reset=False)
+    kept = np.flatnonzero(np.broadcast_to(of_rows.get("sample_weight", 1.0), len(y)) > 0.0)  # of weight zero, none is
+    kept = kept[steady_order(Rows(model._coordinates(inputs)[kept], y[kept]))]  # in whatever order they come
+    folds = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
     of_folds = []
     for fold in range(N_FOLDS):
         train, test = (
@@ -161,7 +160,7 @@ def left_out_by_folds(
             fitted = fitted if degrees is None else robust_fit(fitted, of_fold, degrees)
             of_folds.append(fitted._predicted(**test))
     rows, *predicted = zip(*of_folds, strict=True)
-    order = np.argsort(np.argsort(folds, kind="stable"))  # as they came
+    order = np.argsort(np.argsort(folds, kind="stable"))  # that of `kept`
     X = np.concatenate([one.X for one in rows])[order]
     y, means, std = (np.concatenate(one)[order] for one in predicted)
     return [(Rows(X, y), y, means, std, True)]

@@ -220,3 +220,13 @@ def test_a_logarithm_has_the_density_of_a_warped_t() -> None:
     mean, std = model.regressor_.predict(NEW[:50], return_std=True)
     np.testing.assert_allclose(model.predict(NEW[:50]), np.exp(mean + 0.5 * (std**2 + 0.02)), rtol=1e-9)
     assert model.loo_.coverage(0.8) == pytest.approx(model.regressor_.loo_.coverage(0.8))
+
+
+def test_folds_of_rows_with_equal_targets_are_the_same_in_any_order() -> None:
+    X, y = made(150)
+    y, order = np.round(y, 1), np.random.default_rng(2).permutation(150)
+    assert len(np.unique(y)) < 60
+    model = GPRegressor(**GIVEN, noise="robust")
+    found = [clone(model).fit(X[some], y[some]).predict_distribution(NEW[:50]) for some in (np.arange(150), order)]
+    np.testing.assert_allclose(found[0].std(), found[1].std(), rtol=1e-6)
+    np.testing.assert_allclose(found[0].mean(), found[1].mean(), rtol=1e-6)
