@@ -200,8 +200,8 @@ class AdditiveGaussianProcess(StreamedGaussianProcess):
         """Add rows to the model, with its kernel, noise variance and map as they are.
 
         The first call is `fit`, which learns what is not given from these rows. The model of several calls is that of
-        one call with all rows after the first one, in any order. A prediction in another thread is that of the model
-        before or after; updates come from one thread.
+        one call with all rows after the first one, in any order; of `ResidualGPRegressor`, it has other blocks. A
+        prediction in another thread is that of the model before or after; updates come from one thread.
 
         Parameters
         ----------
