@@ -144,8 +144,9 @@ def left_out_by_folds(
     of_rows = {name: arguments[name] for name in ("X", "y", "sample_weight", "noise_variances")}
     of_rows = {name: values for name, values in of_rows.items() if values is not None}
     inputs, y = model._read_pair(of_rows["X"], of_rows["y"], reset=False)
-    kept = np.flatnonzero(np.broadcast_to(of_rows.get("sample_weight", 1.0), len(y)) > 0.0)  # of weight zero, none is
-    kept = kept[steady_order(Rows(model._coordinates(inputs)[kept], y[kept]))]  # in whatever order they come
+    weights = np.broadcast_to(of_rows.get("sample_weight", 1.0), len(y))
+    kept = np.flatnonzero(weights > 0.0)  # rows of weight zero are none
+    kept = kept[steady_order(Rows(model._coordinates(inputs)[kept], y[kept]))]  # in whatever order the rows come
     folds = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
     of_folds = []
     for fold in range(N_FOLDS):

@@ -163,28 +163,24 @@ class BlockForest(Forest):
 
     Attributes
     ----------
+    parts : tuple of Blocks
     plan : BlockPlan
     """
 
+    parts: tuple[Blocks, ...]
     plan: BlockPlan
 
     def _plant(self, rows: Rows) -> Blocks:
-        self.plan.check_memory(len(rows))
         return Blocks.planted(self.plan, rows)
-
-    @property
-    def of_parts(self) -> tuple[Blocks, ...]:
-        """The parts."""
-        return self.parts  # type: ignore[return-value]
 
     def gathered(self, name: str, places: Indices) -> Tensor:
         """Return what an attribute of the parts has of the rows at some places, of the shape of these and more axes."""
-        of_parts: list[Tensor] = [getattr(part, name) for part in self.parts]
-        if len(of_parts) == 1:
-            return of_parts[0][torch.from_numpy(places)]
-        flat, axes = places.ravel(), of_parts[0].shape[1:]
+        values: list[Tensor] = [getattr(part, name) for part in self.parts]
+        if len(values) == 1:
+            return values[0][torch.from_numpy(places)]
+        flat, axes = places.ravel(), values[0].shape[1:]
         found = torch.empty((len(flat), *axes), dtype=torch.float64)
-        for of_part, (_, start, mine) in zip(of_parts, self._by_part(flat), strict=True):
+        for of_part, (_, start, mine) in zip(values, self._by_part(flat), strict=True):
             found[torch.from_numpy(mine)] = of_part[torch.from_numpy(flat[mine] - start)]
         return found.reshape(*places.shape, *axes)
 
@@ -209,13 +205,13 @@ class BlockCovariance:
 
     def __init__(self, forest: BlockForest, factor: Tensor) -> None:
         self.factor = factor
-        self._mapped = [part.mapped for part in forest.of_parts]
+        self._mapped = [part.mapped for part in forest.parts]
         ends = np.cumsum([len(mapped) for mapped in self._mapped])
         self._slices = [slice(end - len(mapped), end) for end, mapped in zip(ends.tolist(), self._mapped, strict=True)]
         # The number of its part, its places, and its factor.
         self._blocks = [
             (number, torch.from_numpy(block + places.start), of_block)
-            for number, (places, part) in enumerate(zip(self._slices, forest.of_parts, strict=True))
+            for number, (places, part) in enumerate(zip(self._slices, forest.parts, strict=True))
             for block, of_block in zip(part.blocks, part.factors, strict=True)
         ]
 

@@ -53,7 +53,7 @@ class ResidualPosterior(Posterior):
         self.kernel, self.noise, self.n_rows = plan.kernel, plan.noise, len(forest)
         self.n_neighbors, self._forest = min(n_neighbors, self.n_rows), forest
         self._combination = np.eye(forest.none.n_targets) if combination is None else combination
-        products = sum((part.products for part in forest.of_parts[1:]), forest.of_parts[0].products)
+        products = sum((part.products for part in forest.parts[1:]), forest.parts[0].products)
         precision = products[:size, :size].clone()
         precision.diagonal().add_(1.0)
         self._factor = cholesky(precision, plan.noise.variance, diagonal_share=1.0)
@@ -124,7 +124,7 @@ class ResidualPosterior(Posterior):
         """
         forest, k = self._forest, min(self.n_neighbors, self.n_rows - 1)
         places = forest.places if index is None else forest.places[index]
-        targets = torch.cat([part.targets for part in forest.of_parts]) @ as_tensor(self._combination)
+        targets = torch.cat([part.targets for part in forest.parts]) @ as_tensor(self._combination)
         alpha = self.covariance_of_rows.solve(targets)
         means, variances = np.empty(targets.shape), np.empty(len(targets))
 
@@ -253,6 +253,13 @@ class ResidualPlan:
         return BlockForest(self.kernel, self.noise.variance, rows.take(slice(0)), (), self.blocks).of_rows(rows)
 
     def __call__(self, rows: Forest, combination: Floats) -> ResidualPosterior:
-        """Return the posterior of rows, with a combination of their targets."""
+        """Return the posterior of rows, with a combination of their targets.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the features of all rows and the covariances within their blocks take more than the plan allows.
+        """
         assert isinstance(rows, BlockForest)  # of this plan
+        self.blocks.check_memory(len(rows))  # before the sums over new blocks are made
         return ResidualPosterior(rows, self.n_neighbors, combination)

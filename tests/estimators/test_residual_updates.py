@@ -207,6 +207,9 @@ class TestAfterUpdates:
         with pytest.raises(MemoryLimitError, match="12 features of 400 rows"):
             model.partial_fit(X[300:], y[300:])
         np.testing.assert_array_equal(both(model, T), before)
+        model.partial_fit(X[300:307], y[300:307])  # planted by themselves, and counted with the others
+        with pytest.raises(MemoryLimitError, match="12 features of 314 rows"):
+            model.partial_fit(X[307:314], y[307:314])
 
     def test_what_is_chosen_takes_rows(self) -> None:
         X, y, T = drawn()
