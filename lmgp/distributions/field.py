@@ -1,22 +1,28 @@
 """How large errors are, from place to place: the logarithm of their scale is a second Gaussian process."""
 
+import math
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
 
 from lmgp.data import Floats, Rows
 from lmgp.distributions.student import Student
 from lmgp.features.nystroem import NystroemFeatures
-from lmgp.learning.engine import Settings, learn_rows
+from lmgp.kernels.stationary import MaternKernel
 from lmgp.posteriors.base import Posterior
 from lmgp.recipes import Weights
+from lmgp.utils.parallel import parallel_map
 
-# Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of few columns
-# has all of it, and one lengthscale serves all inputs. Of more rows than these, the Vecchia likelihood is maximised.
-LANDMARKS, LEARNING_ROWS = 512, 500
+# Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of this number
+# of landmarks has all of it, and one lengthscale serves all inputs.
+LANDMARKS = 512
+# Lengthscales that are tried, in √d standard deviations of the inputs, and the least and the largest prior variance.
+LENGTHSCALES, VARIANCES = (0.3, 0.6, 1.2, 2.4, 4.8), (1e-3, 1e2)
 # Fisher scoring ends where a step gains less than this many nats a row, or after this number of steps.
-LEAST_GAIN, MOST_STEPS = 1e-3, 10
+LEAST_GAIN, MOST_STEPS = 1e-5, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +50,14 @@ class ScaleField:
 
     @classmethod
     def fitted(
-        cls, X: Floats, mean: Floats, std: Floats, errors: Floats, weights: Floats | None, rng: np.random.Generator
+        cls, X: Floats, mean: Floats, std: Floats, errors: Floats, weights: Floats | None
     ) -> tuple[Self, Student, Floats] | None:
-        """Maximise the likelihood of errors under a t with a scale that varies, by Fisher scoring.
+        """Find the mode of g under errors that are a t with this scale, by Fisher scoring.
 
         With r = e² exp(−g), the score of a row is s = (ν + 1) r/(ν + r) − 1 and its information I = ν/(2 (ν + 3)). A
-        step is a regression on g + s/(2 I) with the known noise variance 1/I, which is Laplace's approximation; after
-        it, ν is fitted again, under scales that do not know the row.
+        step is a regression on g + s/(2 I) with the known noise variance 1/I; after it, ν is fitted again, under scales
+        that do not know the row. The prior variance of g is that of the largest likelihood in each step, and its
+        lengthscale that of the largest likelihood at the mode, by Laplace's approximation. No random numbers are drawn.
 
         Parameters
         ----------
@@ -58,8 +65,6 @@ class ScaleField:
         mean, std, errors : ndarray of shape (n,)
             What was predicted of rows that had no part in it, and (y − mean)/std.
         weights : ndarray of shape (n,) or None
-        rng : numpy.random.Generator
-            Draws the rows that the kernel is learned from, and the landmarks.
 
         Returns
         -------
@@ -77,27 +82,18 @@ class ScaleField:
             return None
         unit = np.where(unit > 0.0, unit, 1.0)
         scaled = (inputs - centre) / unit
-        student = Student.fitted(errors, weights)
-        level, kernel, best = 2.0 * np.log(student.scale), None, None
-        g = np.full(len(errors), level)
-        for _ in range(MOST_STEPS):
-            ratio, degrees = np.square(errors * np.exp(-0.5 * g)), student.degrees
-            score, information = (degrees + 1.0) * ratio / (degrees + ratio) - 1.0, degrees / (2.0 * (degrees + 3.0))
-            noise = 1.0 / information
-            rows = Rows(scaled, g + 0.5 * noise * score - level, weights, np.full(len(errors), noise))
-            if kernel is None:
-                kernel = learn_rows(rows, _settings(noise), rng).kernel
-            recipe = Weights(NystroemFeatures(min(LANDMARKS, len(errors)), random_state=0))
-            posterior = recipe.posterior(kernel, noise, rows, rng)
-            log_scales = 0.5 * (level + posterior.leave_one_out()[0][:, 0])
-            student = Student.fitted(errors * np.exp(-log_scales), weights)
-            density = np.average(student.log_density(errors * np.exp(-log_scales)) - log_scales, weights=weights)
-            if best is not None and density < best[0] + LEAST_GAIN:
-                break
-            best = density, cls(posterior, centre, unit, level), student, log_scales
-            g = level + posterior.predict(scaled, False)[0][:, 0]
-        assert best is not None  # of one step at least
-        return best[1:]
+        n_landmarks, counts = min(LANDMARKS, len(errors)), np.ones(len(errors)) if weights is None else weights
+        placed = NystroemFeatures(n_landmarks, kernel=MaternKernel(1.0), random_state=0).fit(scaled)
+        landmarks, student = NystroemFeatures(landmarks=placed.landmarks_), Student.fitted(errors, weights)
+        lengthscales = [math.sqrt(scaled.shape[1]) * multiple for multiple in LENGTHSCALES]
+        modes = parallel_map(
+            lambda lengthscale: _Basis.of(scaled, counts, landmarks, lengthscale).mode(errors, student), lengthscales
+        )
+        best = max(modes, key=lambda mode: mode.evidence)
+        rows = Rows(scaled, best.targets, weights, np.full(len(errors), best.noise))
+        recipe, rng = Weights(landmarks, approximation="dtc"), np.random.default_rng(0)
+        posterior = recipe.posterior(best.kernel, best.noise, rows, rng)
+        return cls(posterior, centre, unit, best.level), best.student, best.log_scales
 
     def log_scale(self, X: Floats, mean: Floats, std: Floats) -> Floats:
         """Return log h of predictions, shape (m,)."""
@@ -106,16 +102,85 @@ class ScaleField:
         return 0.5 * g
 
 
+class _Mode(NamedTuple):
+    """The mode of g for one lengthscale: the regression that leads to it, and the likelihood of the errors there."""
+
+    kernel: MaternKernel
+    targets: Floats
+    noise: float
+    level: float
+    student: Student
+    log_scales: Floats
+    evidence: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Basis:
+    """A map of the rows for one lengthscale, turned so that its Gram matrix is diagonal.
+
+    Attributes
+    ----------
+    lengthscale : float
+    columns : ndarray of shape (n, m)
+    eigenvalues : ndarray of shape (m,)
+        Of the Gram matrix of weighted rows.
+    counts : ndarray of shape (n,)
+        The weights.
+    """
+
+    lengthscale: float
+    columns: Floats
+    eigenvalues: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, scaled: Floats, counts: Floats, landmarks: NystroemFeatures, lengthscale: float) -> Self:
+        """Map the rows."""
+        features = clone(landmarks).set_params(kernel=MaternKernel(lengthscale))
+        columns: Floats = features.fit_transform(scaled)
+        eigenvalues, vectors = np.linalg.eigh(columns.T @ (counts[:, None] * columns))
+        return cls(lengthscale, columns @ vectors, np.maximum(eigenvalues, 0.0), counts)
+
+    def mode(self, errors: Floats, student: Student) -> _Mode:
+        """Climb to the mode, from one scale for all errors."""
+        level, counts = 2.0 * math.log(student.scale), self.counts
+        g, best, squares = np.full(len(errors), level), None, np.square(self.columns)
+        for _ in range(MOST_STEPS):
+            ratio, degrees = np.square(errors * np.exp(-0.5 * g)), student.degrees
+            score, noise = (degrees + 1.0) * ratio / (degrees + ratio) - 1.0, 2.0 * (degrees + 3.0) / degrees
+            targets = g + 0.5 * noise * score - level
+            cross = self.columns.T @ (counts * targets)
+            variance = self._likeliest(cross, noise)
+            shrunk = variance / (noise + variance * self.eigenvalues)
+            mean, own = self.columns @ (shrunk * cross), counts * (squares @ shrunk)
+            log_scales = 0.5 * (level + (mean - own * targets) / (1.0 - own))
+            student = Student.fitted(errors * np.exp(-log_scales), counts)
+            g = level + mean
+            at_mode = Student(student.degrees).log_density(errors * np.exp(-0.5 * g)) - 0.5 * g
+            evidence = float(counts @ at_mode) + self._log_prior(shrunk * cross, noise, variance)
+            if best is not None and evidence < best.evidence + LEAST_GAIN * len(errors):
+                break
+            kernel = MaternKernel(self.lengthscale, variance)
+            best = _Mode(kernel, targets, noise, level, student, log_scales, evidence)
+        assert best is not None  # of one step at least
+        return best
+
+    def _likeliest(self, cross: Floats, noise: float) -> float:
+        """Return the prior variance under which the targets of a regression are likeliest."""
+
+        def loss(logarithm: float) -> float:
+            ratio = math.exp(logarithm) / noise
+            shrunk = ratio / (1.0 + ratio * self.eigenvalues)
+            return float(np.log1p(ratio * self.eigenvalues).sum() - (np.square(cross) * shrunk).sum() / noise)
+
+        return math.exp(minimize_scalar(loss, bounds=np.log(VARIANCES), method="bounded").x)
+
+    def _log_prior(self, coefficients: Floats, noise: float, variance: float) -> float:
+        """Return what Laplace's approximation adds to the log likelihood at the mode, but for a constant."""
+        log_determinant = float(np.log1p(variance / noise * self.eigenvalues).sum())
+        return -0.5 * (log_determinant + float(np.square(coefficients).sum()) / variance)
+
+
 def _inputs(X: Floats, mean: Floats, std: Floats) -> Floats:
     """Return what the scale depends on, shape (n, d + 2)."""
     return np.column_stack((X, mean, np.log(std)))
-
-
-def _settings(noise_variance: float) -> Settings:
-    return Settings(
-        kernel="matern32",
-        ard=False,
-        noise_variance=noise_variance,
-        standardize=False,
-        max_learning_rows=LEARNING_ROWS,
-    )

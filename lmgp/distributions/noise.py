@@ -169,7 +169,7 @@ class ObservationNoise(Trials[NoiseTrial]):
         return "\n".join((*aligned((heading, *lines), 2), note))
 
     @classmethod
-    def fitted(cls, wanted: NoiseName, rows: LeftOut, rng: np.random.Generator) -> tuple["ObservationNoise", Floats]:
+    def fitted(cls, wanted: NoiseName, rows: LeftOut) -> tuple["ObservationNoise", Floats]:
         """Fit what is wanted to rows left out; "auto" takes what predicts them best.
 
         A distribution with more parameters is taken where it gains more than a standard error and what its parameters
@@ -179,7 +179,6 @@ class ObservationNoise(Trials[NoiseTrial]):
         ----------
         wanted : {"auto", "normal", "student", "varying"}
         rows : LeftOut
-        rng : numpy.random.Generator
 
         Returns
         -------
@@ -192,7 +191,7 @@ class ObservationNoise(Trials[NoiseTrial]):
         errors, log_std = rows.errors, np.log(rows.std)
         tried = [cls(), cls(Student.fitted(errors, rows.weights))]
         log_scales = [np.zeros(1)] * 2
-        varying = (rows.X, rows.mean, rows.std, errors, rows.weights, rng)
+        varying = (rows.X, rows.mean, rows.std, errors, rows.weights)
         if wanted != "student" and (found := ScaleField.fitted(*varying)) is not None:
             local, student, of_field = found
             tried.append(cls(student, local))

@@ -1296,8 +1296,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if len(part[0]) < FEWEST_ROWS:
             raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(part[0])}.")
         wanted: NoiseName = "auto" if self.noise in ("normal", "robust") else checked_noise(self.noise)
-        rng = spawn(generator(self.random_state), 3)[-1]
-        noises = tuple(ObservationNoise.fitted(wanted, joined([part], j), rng)[0] for j in range(part[1].shape[1]))
+        noises = tuple(ObservationNoise.fitted(wanted, joined([part], j))[0] for j in range(part[1].shape[1]))
         self._fitted = replace(self._state(), noises=noises)
         return self
 

@@ -66,9 +66,9 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
         return replace(fit, noises=(too_few(n_rows),) * n_targets)
     stage("noise", "fitting the noise by rows left out")
     # The same for all: each target has the noise of a model of its own, and both fits leave the same rows out.
-    seeds = rng.integers(2**31, size=2).tolist()
-    parts = left_out(fit, np.random.default_rng(seeds[0]))
-    noises, _ = zip(*_observation_noises(parts, "auto" if robust else wanted, seeds[1]), strict=True)
+    seed = int(rng.integers(2**31))
+    parts = left_out(fit, np.random.default_rng(seed))
+    noises, _ = zip(*_observation_noises(parts, "auto" if robust else wanted), strict=True)
     tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
     few = few and not model._table.has_effects
@@ -79,13 +79,13 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     with silent():  # of six fits, and six of each fold
         again = robust_fit(model, arguments, tails.degrees)
         if n_rows <= MOST_ROBUST:
-            parts = left_out_by_folds(again, arguments, seeds[0], tails.degrees)
+            parts = left_out_by_folds(again, arguments, seed, tails.degrees)
         else:
-            parts = left_out(again._fitted, np.random.default_rng(seeds[0]))
-        ((noise, of_robust),) = _observation_noises(parts, "auto", seeds[1], weighted=False)
+            parts = left_out(again._fitted, np.random.default_rng(seed))
+        ((noise, of_robust),) = _observation_noises(parts, "auto", weighted=False)
         gain = error = math.nan
         if not robust:
-            ((_, of_plain),) = _observation_noises(left_out_by_folds(model, arguments, seeds[0]), "auto", seeds[1])
+            ((_, of_plain),) = _observation_noises(left_out_by_folds(model, arguments, seed), "auto")
             gain, error = mean_gain(of_plain, of_robust)
     better = robust or gain > error
     state = again._fitted if better else fit
@@ -97,20 +97,18 @@ def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
     stage("noise", "fitting the noise by rows left out")
     rows = fit.in_scale(sample.rows)
     part = (*fit.in_units(rows, *fit.posterior.without_each(rows)), True)
-    found = _observation_noises([part], wanted, int(sample.rng.integers(2**31)))
-    return replace(fit, noises=tuple(noise for noise, _ in found))
+    return replace(fit, noises=tuple(noise for noise, _ in _observation_noises([part], wanted)))
 
 
 def _observation_noises(
-    parts: Sequence[Predicted], wanted: NoiseName, seed: int, weighted: bool = True
+    parts: Sequence[Predicted], wanted: NoiseName, weighted: bool = True
 ) -> list[tuple[ObservationNoise, Floats]]:
     """Return the noise of each target, and the log density of each row left out.
 
     The weights of rows count where they are repetitions; of a robust fit, they say how much a row pulls.
     """
     of_targets = (joined(parts, j, weighted) for j in range(parts[0][1].shape[1]))
-    with silent():  # the process of the scale has nothing to say
-        return [ObservationNoise.fitted(wanted, rows, np.random.default_rng(seed)) for rows in of_targets]
+    return [ObservationNoise.fitted(wanted, rows) for rows in of_targets]
 
 
 def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
+from lmgp import MaternKernel
 from lmgp.distributions.field import ScaleField
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import ObservationNoise
@@ -32,7 +33,7 @@ def test_normal_errors_stay_normal_on_average() -> None:
     for seed in range(10):
         errors = np.random.default_rng(seed).normal(size=600)
         X = np.random.default_rng(seed).uniform(size=(600, 1))
-        noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
+        noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X))
         new = np.random.default_rng(100 + seed).normal(size=20_000)
         scale = noise.scale(np.full((len(new), 1), 0.5), np.ones(len(new)), np.full(len(new), 2.0)) / 2.0
         lost.append(float(np.mean(stats.norm.logpdf(new) - stats.t.logpdf(new, noise.degrees, scale=scale))))
@@ -41,7 +42,7 @@ def test_normal_errors_stay_normal_on_average() -> None:
 
 def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
     errors = stats.t.rvs(3.0, scale=0.5, size=800, random_state=0)
-    noise, _ = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors))
     assert noise.name == "student"
     assert noise.degrees == pytest.approx(3.0, rel=0.3)
     np.testing.assert_allclose(
@@ -61,7 +62,7 @@ def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:
 @pytest.mark.slow
 def test_a_scale_that_varies_is_found() -> None:
     X, _log_scale, errors = varying(3000, 4.0)
-    noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("auto", rows_of(errors, X))
     assert noise.name == "varying"
     assert noise.degrees == pytest.approx(4.0, rel=0.2)
     new = np.random.default_rng(1).uniform(-2.8, 2.8, (500, 2))
@@ -76,18 +77,52 @@ def test_a_scale_that_varies_is_found() -> None:
 def test_the_scale_of_a_row_does_not_know_its_own_error() -> None:
     X, _, errors = varying(400, 4.0)
     columns = X, np.ones(400), np.full(400, 2.0)
-    _, _, log_scales = ScaleField.fitted(*columns, errors, None, np.random.default_rng(0))
+    _, _, log_scales = ScaleField.fitted(*columns, errors, None)
     changed = errors.copy()
     changed[7] *= 1e3
-    field, _, of_changed = ScaleField.fitted(*columns, changed, None, np.random.default_rng(0))
+    field, _, of_changed = ScaleField.fitted(*columns, changed, None)
     assert of_changed[7] == pytest.approx(log_scales[7], abs=0.3)
     assert field.log_scale(*columns)[7] > of_changed[7]
+
+
+def test_the_scale_field_is_the_mode_of_the_likeliest_process() -> None:
+    X, _, errors = varying(300, 4.0)
+    for weights in (np.random.default_rng(1).integers(1, 4, 300).astype(float), None):
+        field, student, log_scales = ScaleField.fitted(X, np.ones(300), np.full(300, 2.0), errors, weights)
+        left_out = 0.5 * (field.level + field.posterior.leave_one_out()[0][:, 0])
+        np.testing.assert_allclose(log_scales, left_out, atol=1e-8)
+    kernel, inputs = field.posterior.kernel, field.posterior.rows.X
+    at_mode = field.posterior.predict(inputs, False)[0][:, 0]
+    of_dense, evidence = laplace(kernel, inputs, errors, student.degrees, field.level)
+    assert np.sqrt(np.mean(np.square(at_mode - of_dense))) < 0.05 * of_dense.std()
+    for lengthscale, variance in ((0.5, 1.0), (2.0, 1.0), (1.0, 0.5), (1.0, 2.0)):
+        other = MaternKernel(lengthscale * kernel.lengthscale, variance * kernel.variance)
+        assert laplace(other, inputs, errors, student.degrees, field.level)[1] < evidence
+
+
+def laplace(
+    kernel: MaternKernel, inputs: np.ndarray, errors: np.ndarray, degrees: float, level: float
+) -> tuple[np.ndarray, float]:
+    """Return the mode of g less its level, and the log likelihood by Laplace's approximation, by dense algebra."""
+    root = np.linalg.cholesky(kernel(inputs) + 1e-10 * np.eye(len(inputs)))
+
+    def loss(white: np.ndarray) -> tuple[float, np.ndarray]:
+        g = level + root @ white
+        ratio = np.square(errors) * np.exp(-g)
+        slope = 0.5 * ((degrees + 1.0) * ratio / (degrees + ratio) - 1.0)
+        value = np.sum(stats.t.logpdf(errors * np.exp(-0.5 * g), degrees) - 0.5 * g) - 0.5 * white @ white
+        return -float(value), white - root.T @ slope
+
+    best = optimize.minimize(loss, np.zeros(len(inputs)), jac=True, method="L-BFGS-B")
+    information = degrees / (2.0 * (degrees + 3.0))
+    determinant = np.linalg.slogdet(np.eye(len(inputs)) + information * root.T @ root)[1]
+    return root @ best.x, -float(best.fun) - 0.5 * determinant
 
 
 @pytest.mark.slow
 def test_far_away_the_scale_is_that_of_all_rows() -> None:
     X, _, errors = varying(800, 4.0)
-    noise, _ = ObservationNoise.fitted("varying", rows_of(errors, X), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("varying", rows_of(errors, X))
     assert noise.local is not None
     far = noise.local.log_scale(np.full((1, 2), 1e3), np.ones(1), np.full(1, 2.0))
     assert far[0] == pytest.approx(0.5 * noise.local.level, abs=1e-6)
@@ -96,7 +131,7 @@ def test_far_away_the_scale_is_that_of_all_rows() -> None:
 def test_neighbourhoods_have_densities_of_their_own() -> None:
     errors = stats.t.rvs(3.0, size=400, random_state=0)
     alone = np.arange(400) < 300
-    noise, _ = ObservationNoise.fitted("student", rows_of(errors, alone=alone), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors, alone=alone))
     density = noise.student.log_density(errors) - np.log(2.0)
     assert noise.trials[1].alone == pytest.approx(density[:300].mean())
     assert noise.trials[1].regions == pytest.approx(density[300:].mean())
@@ -107,14 +142,14 @@ def test_targets_that_are_rounded_make_no_spike() -> None:
     rng = np.random.default_rng(0)
     y = np.round(rng.normal(5.0, 0.2, 500))  # most of them 5
     rows = LeftOut(rng.uniform(size=(500, 1)), y, np.full(500, 5.0), np.full(500, 0.3), np.ones(500, dtype=bool))
-    noise, _ = ObservationNoise.fitted("auto", rows, rng)
+    noise, _ = ObservationNoise.fitted("auto", rows)
     assert noise.student.scale * 0.3 > 0.1  # of a spacing of 1
     exact = LeftOut(rows.X, np.full(500, 5.0), rows.mean, rows.std, rows.alone)
-    assert np.isfinite(ObservationNoise.fitted("auto", exact, rng)[0].student.scale)
+    assert np.isfinite(ObservationNoise.fitted("auto", exact)[0].student.scale)
 
 
 def test_few_rows_are_normal_and_say_why() -> None:
-    noise, _ = ObservationNoise.fitted("auto", rows_of(np.zeros(29)), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("auto", rows_of(np.zeros(29)))
     assert noise.name == "normal"
     assert str(noise) == "normal: 29 rows are too few to tell; 30 are needed."
     assert not noise.trials
@@ -122,7 +157,7 @@ def test_few_rows_are_normal_and_say_why() -> None:
 
 def test_conformal_widths_are_ranks() -> None:
     errors = np.linspace(-1.0, 1.0, 101)
-    noise, _ = ObservationNoise.fitted("student", rows_of(errors), np.random.default_rng(0))
+    noise, _ = ObservationNoise.fitted("student", rows_of(errors))
     distances = np.sort(np.abs(errors)) / noise.student.scale
     assert noise.conformal_width(0.9) == pytest.approx(distances[int(np.ceil(102 * 0.9)) - 1], rel=1e-6)
     with pytest.raises(InputError, match=r"of level 0\.995 take 199 rows left out; this model has 101"):

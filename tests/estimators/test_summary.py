@@ -146,7 +146,7 @@ def test_errors_of_means_are_weighted_and_of_rows_left_out_by_themselves() -> No
     rng = np.random.default_rng(0)
     y, weights, alone = rng.normal(size=80), rng.integers(1, 4, 80).astype(float), np.arange(80) < 60
     mean, zeros = y + 0.1 * rng.normal(size=80), np.zeros((80, 1))
-    noise, _ = ObservationNoise.fitted("student", LeftOut(zeros, y, mean, np.ones(80), alone, weights), rng)
+    noise, _ = ObservationNoise.fitted("student", LeftOut(zeros, y, mean, np.ones(80), alone, weights))
     repeated, means = (np.repeat(one[alone], weights[alone].astype(int)) for one in (y, mean))
     assert noise.rmse == pytest.approx(np.sqrt(np.square(repeated - means).mean()), rel=1e-12)
     assert noise.r2 == pytest.approx(1.0 - noise.rmse**2 / repeated.var(), rel=1e-12)
