@@ -8,6 +8,7 @@ import numpy as np
 from lmgp.data import Floats, Noise, Rows, as_tensor
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.derivatives import Pullback
 from lmgp.posteriors.base import repetitions
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.utils.lazy import Tensor, torch
@@ -67,13 +68,24 @@ class ExactLikelihood:
         noise = Noise(math.exp(free[-1]))
         added = noise.of_weighted_rows(rows)
         with torch.no_grad():
-            covariance, gradient = kernel.with_pullback(self.X, logarithms[:-1])
+            covariance, gradient = self._with_pullback(kernel, logarithms[:-1])
             value, by_covariance = log_density(covariance, added, as_tensor(rows.Y))
             if rows.noise_variances is None:
                 by_noise = float(by_covariance.diagonal() @ added)
                 by_noise -= 0.5 * n_targets * (rows.n_observations - len(rows))
             slopes = np.append(gradient.of_matrix(by_covariance).numpy(), by_noise)
         return float(value) - 0.5 * n_targets * repetitions(rows, noise), slopes
+
+    def _with_pullback(self, kernel: Kernel, theta: Tensor) -> tuple[Tensor, Pullback]:
+        """Return the lower triangle of the covariance and its derivatives, by compiled loops where there are any."""
+        from lmgp.posteriors.rowsystems import PairPullback, RowSystems  # here, for it loads a compiler
+
+        rows = self._rows
+        systems = RowSystems.of(kernel, theta.numpy(), rows.X, rows.Y, np.zeros(len(rows)))
+        if systems is None:
+            return kernel.with_pullback(self.X, theta)
+        gradient = PairPullback(systems)
+        return gradient.covariance, gradient
 
     @staticmethod
     def n_bytes(n: int, kernel: Kernel) -> int:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices
 from lmgp.kernels.base import Kernel
+from lmgp.kernels.derivatives import Pullback
 from lmgp.kernels.stationary import VAST
 from lmgp.utils.compiled import exact, indices, kept, many_indices, matrices, matrix, real, summed, vector
-from lmgp.utils.lazy import torch
+from lmgp.utils.lazy import Tensor, torch
 
 # The names of `RadialPart.profile`, and their numbers in compiled code.
 PROFILES = ("gaussian", "matern12", "matern32", "matern52", "rational_quadratic")
@@ -409,10 +410,8 @@ def _weights(
 @exact
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
-    profiles, slots, places, groups, ratios, variances, alphas = kernel
-    _, points, difference, squares, values, _, _ = room
-    slope, weights, pulled = work
-    first, start, u = 0, 0, directions[0, :n]
+    profiles, slots, _, _, _, variances, _ = kernel
+    first, start, weights, u = 0, 0, work[1], directions[0, :n]
     for a in range(len(directions)):
         for part in range(len(profiles)):
             found[a, slots[part, 0]] += variances[part] * _dot(u, directions[a, :n])
@@ -426,25 +425,67 @@ def _derivatives(kernel, n, room, directions, work, found):
                 for j in range(len(into)):
                     into[j] = of_i * of_v[j] + v_of_i * of_u[j]
                 at += len(into)
-        for part in range(len(profiles)):
-            r2, k = squares[part, start : start + pairs], values[part, start : start + pairs]
-            by_variance, by_alpha = slots[part]
-            _slope(profiles[part], alphas[part], r2, k, slope)
-            for a in range(len(directions)):
-                of_pairs, into = weights[a, :pairs], pulled[part, a, :pairs]
+        _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found)
+        first, start = last, start + pairs
+
+
+@exact
+def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found):
+    """Add Σ w dk over the pairs of a tile, for each row of their weights w."""
+    profiles, slots, places, groups, ratios, _, alphas = kernel
+    _, points, difference, squares, values, _, _ = room
+    slope, weights, pulled = work
+    for part in range(len(profiles)):
+        r2, k = squares[part, start : start + pairs], values[part, start : start + pairs]
+        by_variance, by_alpha = slots[part]
+        _slope(profiles[part], alphas[part], r2, k, slope)
+        for a in range(len(weights)):
+            of_pairs, into = weights[a, :pairs], pulled[part, a, :pairs]
+            for p in range(pairs):
+                into[p] = of_pairs[p] * slope[p]
+            found[a, by_variance] += _dot(of_pairs, k)
+            if profiles[part] == RATIONAL_QUADRATIC:
                 for p in range(pairs):
-                    into[p] = of_pairs[p] * slope[p]
-                found[a, by_variance] += _dot(of_pairs, k)
-                if profiles[part] == RATIONAL_QUADRATIC:
-                    for p in range(pairs):
-                        x = r2[p] / (2.0 * alphas[part])
-                        found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
-        for group in range(len(groups) - 1):
-            _differences(points[groups[group] : groups[group + 1]], n, first, last, difference)
-            for part in range(len(profiles)):
-                for a in range(len(directions)):
-                    by_square = _dot(pulled[part, a, :pairs], difference[:pairs])
-                    found[a, places[part, group]] += ratios[part, group] * by_square
+                    x = r2[p] / (2.0 * alphas[part])
+                    found[a, by_alpha] += alphas[part] * of_pairs[p] * k[p] * (x / (1.0 + x) - math.log1p(x))
+    for group in range(len(groups) - 1):
+        _differences(points[groups[group] : groups[group + 1]], n, first, last, difference)
+        for part in range(len(profiles)):
+            for a in range(len(weights)):
+                by_square = _dot(pulled[part, a, :pairs], difference[:pairs])
+                found[a, places[part, group]] += ratios[part, group] * by_square
+
+
+@kept(*KERNEL, matrix, real[:, ::1], real[:, ::1], real[:, ::1])
+def _pairs(lapack, profiles, slots, places, groups, ratios, variances, alphas, points, system, squares, values):
+    """Write the covariances of all pairs of points above the diagonal, and r² and the values of each part."""
+    kernel, n = (profiles, slots, places, groups, ratios, variances, alphas), points.shape[1]
+    system[:] = 0.0
+    for i in range(n):
+        system[i, i] = variances.sum()
+    _covariances(kernel, n, 0, n, (system, points, np.empty(PAIRS + n), squares, values, True, None))
+
+
+@kept(*KERNEL, matrix, matrix, matrix, matrix, real[:, ::1])
+def _pair_derivatives(
+    lapack, profiles, slots, places, groups, ratios, variances, alphas, points, squares, values, weights_of, found
+):
+    """Add Σ G dk over all pairs of points, for a symmetric matrix G."""
+    kernel, n = (profiles, slots, places, groups, ratios, variances, alphas), points.shape[1]
+    room, weights = (found, points, np.empty(PAIRS + n), squares, values, True, None), np.empty((1, PAIRS + n))
+    work, first, start = (np.empty(PAIRS + n), weights, np.empty((len(profiles), 1, PAIRS + n))), 0, 0
+    for part in range(len(profiles)):
+        for i in range(n):
+            found[0, slots[part, 0]] += variances[part] * weights_of[i, i]
+    while first < n:
+        last, pairs = _tile(first, n)
+        at = 0
+        for i in range(first, last):
+            into = weights[0, at : at + n - i - 1]
+            into[:] = 0.0
+            _add(2.0, weights_of[i, i + 1 :], into)
+            at += len(into)
+        _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found)
         first, start = last, start + pairs
 
 
@@ -730,6 +771,35 @@ class RowSystems:
         found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
         _conditionals(LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, *found)
         return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
+
+
+class PairPullback(Pullback):
+    """Derivatives of a radial kernel, or a sum of such, over all pairs of rows.
+
+    Parameters
+    ----------
+    systems : RowSystems
+        Of the rows, at the logarithms by which derivatives are.
+
+    Attributes
+    ----------
+    covariance : Tensor of shape (n, n)
+        Its lower triangle alone; zero above.
+    """
+
+    def __init__(self, systems: RowSystems) -> None:
+        points = systems.rows[0] * systems.scale
+        self._systems, self._points = systems, np.ascontiguousarray((points - points.mean(axis=0)).T)
+        n, n_parts = len(points), len(systems.kernel[0])
+        covariance, shape = np.empty((n, n)), (n_parts, PAIRS + n * (n - 1) // 2)
+        self._kept = np.empty(shape), np.empty(shape)
+        _pairs(LAPACK, *systems.kernel, self._points, covariance, *self._kept)
+        self.covariance = torch.from_numpy(covariance).T
+
+    def of_matrix(self, weights: Tensor) -> Tensor:  # noqa: D102
+        found, of_pairs = np.zeros((1, self._systems.n_free + 2)), np.ascontiguousarray(weights.numpy())
+        _pair_derivatives(LAPACK, *self._systems.kernel, self._points, *self._kept, of_pairs, found)
+        return torch.from_numpy(found[0, : self._systems.n_free])
 
 
 def _ordered(X: Floats, columns: Indices) -> Floats:

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.data import Noise, Rows
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.nearest import NearestPosterior
-from lmgp.posteriors.rowsystems import PAIRS, RowSystems, nearest_before
+from lmgp.posteriors.rowsystems import PAIRS, PairPullback, RowSystems, nearest_before
 from lmgp.posteriors.vecchia import VecchiaLikelihood
 from tests.conftest import ARGUMENTS, NOISE, rows_and_noises
 
@@ -56,6 +57,21 @@ def likelihoods(rows: Rows, kernel: Kernel, n_neighbors: int, monkeypatch: pytes
     compiled = found()
     by_torch(monkeypatch)
     return compiled, found()
+
+
+class TestAllPairs:
+    @pytest.mark.parametrize("name", RADIAL)
+    def test_covariances_and_derivatives_are_those_by_torch(self, name: str) -> None:
+        X, Y = cube(PAIRS // 10)  # more pairs than a tile
+        kernel, weights = RADIAL[name], np.random.default_rng(1).normal(size=(len(X), len(X)))
+        systems = RowSystems.of(kernel, kernel.theta + 0.1, X, Y, np.zeros(len(X)))
+        assert systems is not None
+        of_pairs, theta = PairPullback(systems), torch.from_numpy(kernel.theta + 0.1)
+        covariance, gradient = kernel.with_pullback(torch.from_numpy(X), theta)
+        np.testing.assert_allclose(of_pairs.covariance, np.tril(covariance.detach()), atol=1e-14)
+        symmetric = torch.from_numpy(weights + weights.T)
+        expected = gradient.of_matrix(symmetric).numpy()
+        np.testing.assert_allclose(of_pairs.of_matrix(symmetric), expected, atol=1e-11 * np.abs(expected).max())
 
 
 class TestLikelihood:
