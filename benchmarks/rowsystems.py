@@ -13,6 +13,7 @@ likelihood    Terms, gradient and information of 4,000 positions with 30 and 64 
 residual      Rows predicted, and left out, by the residual model with 500 landmarks, 30 neighbours.
 cells         Of two columns, where rows near each other share the rows around them: as many new rows as training rows,
               and ten times as many, from 100 neighbours; means and variances, and means alone.
+exact         Value and gradient of the exact likelihood of 500, 1,000 and 2,000 rows, as learning evaluates it.
 
     python benchmarks/rowsystems.py [--only rows cells] [--repeats 5] [--quick]
 
@@ -32,10 +33,12 @@ from common import timed, write
 
 from lmgp import MaternKernel, NystroemFeatures
 from lmgp.data import Noise, Rows
+from lmgp.posteriors.likelihood import ExactLikelihood
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.residual import ResidualPosterior
 from lmgp.posteriors.rowsystems import RowSystems
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.parallel import single_threaded
 
 N_COLUMNS, NOISE = 8, Noise(0.1)
 
@@ -138,7 +141,19 @@ def of_cells(n, repeats):
     return results
 
 
-PARTS = {"rows": of_rows, "cells": of_cells}
+def of_exact(n, repeats):
+    results = []
+    for size in (n // 40, n // 20, n // 10):
+        rows, _, kernel = problem(size)
+        likelihood, free = ExactLikelihood(rows), np.append(kernel.theta, np.log(NOISE.variance))
+        with single_threaded():
+            likelihood(kernel, free)
+            action = partial(likelihood, kernel, free)
+            results += measured(f"exact likelihood, {size:,} rows", size, action, repeats)
+    return results
+
+
+PARTS = {"rows": of_rows, "cells": of_cells, "exact": of_exact}
 
 
 def main():
