@@ -191,9 +191,11 @@ class ObservationNoise(Trials[NoiseTrial]):
         errors, log_std = rows.errors, np.log(rows.std)
         tried = [cls(), cls(Student.fitted(errors, rows.weights))]
         log_scales = [np.zeros(1)] * 2
-        varying = (rows.X, rows.mean, rows.std, errors, rows.weights)
-        if wanted != "student" and (found := ScaleField.fitted(*varying)) is not None:
-            local, student, of_field = found
+        varying = None
+        if wanted != "student":
+            varying = ScaleField.fitted(rows.X, rows.mean, rows.std, errors, rows.weights)
+        if varying is not None:
+            local, student, of_field = varying
             tried.append(cls(student, local))
             log_scales.append(of_field)
         pairs = list(zip(tried, log_scales, strict=True))
