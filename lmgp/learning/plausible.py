@@ -12,9 +12,12 @@ from lmgp.posteriors.average import WeightedKernel
 from lmgp.posteriors.likelihood import log_likelihood
 from lmgp.utils.parallel import parallel_map
 
-# Draws of all forms together. Those of less than a share of the weight are left out: predictions take as long as those
-# of all that are left.
-DRAWS, LEAST = 32, 1e-3
+# Draws of all forms together: at most the first number, and no more than have the second number of rows between them,
+# which is what their likelihoods cost. Predictions take as long as those of all draws that are kept: the heaviest ones,
+# of at least a share of the weight.
+MOST_DRAWS, ROWS_OF_DRAWS, KEPT, LEAST = 128, 32_000, 32, 1e-3
+# The power of the weights: of a few dozen draws, one would have most of the weight.
+POWER = 0.5
 
 
 def plausible_kernels(
@@ -22,8 +25,9 @@ def plausible_kernels(
 ) -> tuple[Optimum, tuple[WeightedKernel, ...]]:
     """Draw hyper-parameters from their posterior distribution, over forms and their parameters.
 
-    Proposals are each optimum, and pairs around it, from Laplace's approximation of the posterior there. The weight of
-    a proposal is its posterior density over that with which it was drawn.
+    Proposals are each optimum, and pairs around it, from Laplace's approximation of the posterior there. The importance
+    weight of a proposal is its posterior density over that with which it was drawn. Averages have the square roots of
+    these weights: less variance, for a bias towards Laplace's approximation.
 
     Parameters
     ----------
@@ -43,18 +47,22 @@ def plausible_kernels(
     ----------
     H. Rue, S. Martino and N. Chopin, *Approximate Bayesian Inference for Latent Gaussian Models by Using Integrated
     Nested Laplace Approximations*, Journal of the Royal Statistical Society B 71, 2009, section 3.
+
+    E. Koblents and J. Míguez, *A Population Monte Carlo Scheme with Transformed Weights and Its Application to
+    Stochastic Kinetic Models*, Statistics and Computing 25, 2015, section 3: powers of the weights.
     """
-    n_pairs = max(1, DRAWS // (2 * len(optima)))
+    n_pairs = max(1, min(MOST_DRAWS, ROWS_OF_DRAWS // len(rows)) // (2 * len(optima)))
     roots = [np.linalg.cholesky(one.information).astype(np.float64) for one in optima]
     drawn = [
         (*pair, offset) for pair in zip(optima, roots, strict=True) for offset in _offsets(len(pair[1]), n_pairs, rng)
     ]
     moved = parallel_map(lambda draw: _weighed(rows, *draw), drawn)
     logarithms = np.array([logarithm for _, logarithm in moved])
-    weights = np.exp(logarithms - logsumexp(logarithms))
-    best = int(np.argmax(weights.reshape(len(optima), -1).sum(axis=1)))
+    best = int(np.argmax(logsumexp(logarithms.reshape(len(optima), -1), axis=1)))
     first = best * (2 * n_pairs + 1)
-    kept = [first, *(i for i in np.argsort(-weights, kind="stable") if i != first and weights[i] >= LEAST)]
+    weights = np.exp(POWER * logarithms - logsumexp(POWER * logarithms))
+    heavy = [i for i in np.argsort(-weights, kind="stable") if i != first and weights[i] >= LEAST]
+    kept = [first, *heavy[: KEPT - 1]]
     total = weights[kept].sum()
     return optima[best], tuple(moved[i][0].weighted(float(weights[i] / total)) for i in kept)
 

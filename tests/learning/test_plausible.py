@@ -48,10 +48,15 @@ def posterior_on_a_grid(rows: Rows, one: Optimum) -> tuple[Floats, Floats]:
     return np.array([*mean, *spread]), np.array(evidence)
 
 
+def keep_all(monkeypatch: pytest.MonkeyPatch, n_draws: int) -> None:
+    for name, value in {"MOST_DRAWS": n_draws, "ROWS_OF_DRAWS": 10**9, "KEPT": 10**9, "LEAST": 0.0}.items():
+        monkeypatch.setattr(plausible, name, value)
+
+
 @pytest.mark.slow
 def test_draws_have_the_moments_of_the_posterior(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plausible, "DRAWS", 2000)
-    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    keep_all(monkeypatch, 2000)
+    monkeypatch.setattr(plausible, "POWER", 1.0)
     rows = problem(draw_from)
     one = optimum(rows, noise=0.05)
     chosen, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
@@ -84,21 +89,21 @@ def test_a_draw_has_the_posterior_density_over_that_of_its_proposal(draw_from: D
 def test_the_first_is_the_optimum_of_the_best_form_and_others_follow_by_weight(
     draw_from: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    keep_all(monkeypatch, 60)
     rows = problem(draw_from, 30)
     forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
     for order in (forms, forms[::-1]):
         chosen, kernels = plausible_kernels(order, rows, np.random.default_rng(0))
         np.testing.assert_array_equal(kernels[0].kernel.theta, chosen.hyperparameters[0].theta)
-        assert len(kernels) == 2 * (2 * (plausible.DRAWS // 4) + 1)
+        assert len(kernels) == 2 * (2 * 15 + 1)
         assert len({tuple(one.kernel.theta) for one in kernels}) == len(kernels)
         assert np.all(np.diff([one.weight for one in kernels[1:]]) <= 0.0)
 
 
 @pytest.mark.slow
 def test_forms_have_the_weights_of_their_evidence(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plausible, "DRAWS", 4000)
-    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    keep_all(monkeypatch, 4000)
+    monkeypatch.setattr(plausible, "POWER", 1.0)
     rows = problem(draw_from, 30)
     forms = [optimum(rows, name, noise=0.05) for name in ("matern12", "gaussian")]
     chosen, kernels = plausible_kernels(forms, rows, np.random.default_rng(0))
@@ -119,9 +124,29 @@ def test_the_optimum_comes_first_and_the_others_by_their_weight(draw_from: Draw)
     assert kernels[0].noise_variance == noise
     weights = [each.weight for each in kernels[1:]]
     assert weights == sorted(weights, reverse=True)
-    assert 10 < len(kernels) <= plausible.DRAWS + 1
+    assert 10 < len(kernels) <= plausible.KEPT
     assert min(weights) >= 0.9 * plausible.LEAST
     assert sum(weights) + kernels[0].weight == pytest.approx(1.0)
+
+
+def test_averages_have_the_square_roots_of_importance_weights(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_all(monkeypatch, 40)
+    rows = problem(draw_from)
+    one = optimum(rows)
+    _, kernels = plausible_kernels([one], rows, np.random.default_rng(0))
+    monkeypatch.setattr(plausible, "POWER", 1.0)
+    _, by_importance = plausible_kernels([one], rows, np.random.default_rng(0))
+    assert [each.noise_variance for each in kernels] == [each.noise_variance for each in by_importance]
+    weights, importance = (np.array([each.weight for each in some]) for some in (kernels, by_importance))
+    np.testing.assert_allclose(weights, np.sqrt(importance) / np.sqrt(importance).sum(), rtol=1e-10)
+
+
+def test_the_more_rows_there_are_the_fewer_draws(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plausible, "ROWS_OF_DRAWS", 500)
+    monkeypatch.setattr(plausible, "LEAST", 0.0)
+    rows = problem(draw_from)
+    _, kernels = plausible_kernels([optimum(rows)], rows, np.random.default_rng(0))
+    assert len(kernels) == 500 // 25 + 1
 
 
 def test_draws_come_in_pairs_around_the_optimum() -> None:
