@@ -22,6 +22,9 @@ Indices = NDArray[np.intp]
 Complexes = NDArray[np.complex128]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
+# Of all samples by which models learn and are compared.
+SEED = 0
+
 
 def generator(random_state: RandomState) -> np.random.Generator:
     """Make a generator from what scikit-learn users pass as ``random_state``.
@@ -40,6 +43,17 @@ def generator(random_state: RandomState) -> np.random.Generator:
     if isinstance(random_state, Integral) and random_state < 0:
         raise InputError(f"random_state must be a non-negative integer, a generator or None; got {random_state}.")
     return np.random.default_rng(random_state)
+
+
+def sampling(*of: int) -> np.random.Generator:
+    """Make the generator of a sample by which models learn, or are compared: always the same, whatever `random_state`.
+
+    Parameters
+    ----------
+    *of : int
+        Tell samples apart that are drawn of the same rows.
+    """
+    return np.random.default_rng((SEED, *of))
 
 
 def spawn(rng: np.random.Generator, n: int) -> list[np.random.Generator]:

@@ -14,7 +14,7 @@ from lmgp.columns.effects import with_effects
 from lmgp.columns.numbers import AsinhScale
 from lmgp.columns.places import OnTurnedAxes
 from lmgp.columns.table import Columns
-from lmgp.data import Floats, Indices, Rows
+from lmgp.data import Floats, Indices, Rows, sampling
 from lmgp.errors import InputError
 from lmgp.learning.engine import Settings, learn_rows
 from lmgp.learning.periods import APART, likely_periods
@@ -101,12 +101,12 @@ class ColumnTrials:
         return [-math.inf if one is None else one.log_marginal_likelihood for one in learned]
 
     def _learned(self, columns: Columns, n_rows: int, index: Sequence[int]) -> Learned | None:
-        drawn = self._order[np.random.default_rng(0).permutation(len(self.rows))[:n_rows]]
+        drawn = self._order[sampling().permutation(len(self.rows))[:n_rows]]
         some = np.union1d(drawn, index).astype(np.intp)
         rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
         settings = replace(self._settings, max_learning_rows=len(some), groups=columns.groups.tolist())
         try:
-            return learn_rows(rows, settings, np.random.default_rng(0))
+            return learn_rows(rows, settings)
         except InputError:
             return None
 

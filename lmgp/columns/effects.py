@@ -7,10 +7,10 @@ import numpy as np
 
 from lmgp.columns.categories import MOST_LEVELS
 from lmgp.columns.table import Columns
-from lmgp.data import Floats, Indices, Noise, Rows, generator
+from lmgp.data import Floats, Indices, Noise, Rows, sampling
 from lmgp.errors import InputError
 from lmgp.learning.engine import Settings, learn_rows
-from lmgp.neighbours.duplicates import steady_order
+from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.nearest import NearestPosterior
 
 # The function of the other columns is learned from this number of rows, and each row predicted from that of others.
@@ -54,15 +54,15 @@ def with_effects(columns: Columns, rows: Rows, settings: Settings) -> tuple[Colu
     firsts = np.array([first for _, first, _ in wanted])
     others = np.setdiff1d(np.arange(rows.X.shape[1]), (firsts, firsts + 1))
     order, X = steady_order(rows), rows.X.copy()
-    left = residuals(rows.with_targets(rows.Y - rows.means), others, settings, generator(0))
+    left = residuals(rows.with_targets(rows.Y - rows.means), others, settings)
     for place, first, n_levels in wanted:
-        found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order, generator(0))
+        found = effects(left, rows.X[:, first].astype(np.intp), n_levels, order)
         X[:, [first, first + 1]] = found.of_rows
         columns = columns.with_effects(place, found.means, found.deviations)
     return columns, replace(rows, X=X)
 
 
-def residuals(rows: Rows, others: Indices, settings: Settings, rng: np.random.Generator) -> Floats:
+def residuals(rows: Rows, others: Indices, settings: Settings) -> Floats:
     """Return what the function of the other columns leaves of y, each row predicted from its nearest others.
 
     Parameters
@@ -73,26 +73,24 @@ def residuals(rows: Rows, others: Indices, settings: Settings, rng: np.random.Ge
         The columns of the kernel.
     settings : Settings
         For all columns.
-    rng : numpy.random.Generator
-        Draws the rows from which the kernel is learned.
     """
     y: Floats = rows.Y[:, 0]
     varying = others[np.ptp(rows.X[:, others], axis=0) > 0.0]
     if not len(varying):
         return y
     rest = replace(rows, X=rows.X[:, others])
-    some = rest.take(np.sort(steady_order(rows)[rng.permutation(len(rows))[:SAMPLE]]))
+    some = rest.take(np.sort(steady_sample(rows, SAMPLE)))
     groups = None if settings.groups is None else np.asarray(settings.groups)[others].tolist()
     settings = replace(
         settings, kernel=KERNEL, noise_variance=None, likelihood="exact", average=False, groups=groups, categories=()
     )
-    learned = learn_rows(some, settings, rng)
+    learned = learn_rows(some, settings)
     posterior = NearestPosterior(learned.kernel, rest, Noise(learned.noise_variance), NEIGHBORS, share=False)
     left: Floats = y - posterior.leave_one_out()[0][:, 0]
     return left
 
 
-def effects(left: Floats, codes: Indices, n_levels: int, order: Indices, rng: np.random.Generator) -> Effects:
+def effects(left: Floats, codes: Indices, n_levels: int, order: Indices) -> Effects:
     """Estimate the effect of each category on what other columns leave of y.
 
     y = b + e with a random effect b of each category, of variance τ², and errors e of variance σ², which are estimated
@@ -107,15 +105,13 @@ def effects(left: Floats, codes: Indices, n_levels: int, order: Indices, rng: np
     n_levels : int
     order : ndarray of int of shape (n,)
         In which rows are put into folds.
-    rng : numpy.random.Generator
-        Draws the folds.
 
     References
     ----------
     S. R. Searle, G. Casella and C. E. McCulloch, *Variance Components*, Wiley, 1992, section 3.6.
     """
     n, folds = len(left), np.empty(len(left), dtype=np.intp)
-    folds[order] = rng.permutation(n) % N_FOLDS
+    folds[order] = sampling().permutation(n) % N_FOLDS
     left = left - left.mean()
     sums = np.zeros((N_FOLDS, n_levels))
     counts = np.zeros_like(sums)

@@ -25,7 +25,7 @@ N_ROWS, N_NEIGHBORS = 2000, 128
 STEP, LEAST_GAIN, ERRORS = 10.0, 0.01, 3.0
 
 
-def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> Learned:
+def with_heavy_tails(rows: Rows, learned: Learned) -> Learned:
     """Divide the noise variance by ten as long as a t then predicts rows left out better.
 
     Under a normal distribution, the few rows that are far off ask for a noise which hides how closely the others follow
@@ -38,12 +38,10 @@ def with_heavy_tails(rows: Rows, learned: Learned, rng: np.random.Generator) -> 
         With one centred target.
     learned : Learned
         Of which the kernel stays as it is.
-    rng : numpy.random.Generator
-        Draws the rows that are left out.
     """
     if len(rows) < FEWEST_ROWS or not learned.kernel.can("metric"):
         return learned
-    index = steady_sample(rows, N_ROWS, rng)
+    index = steady_sample(rows, N_ROWS)
     some, least = rows.take(index), LEAST_NOISE * float(np.var(rows.Y))
 
     nearest = NearestPosterior(learned.kernel, rows, Noise(learned.noise_variance), N_NEIGHBORS, share=False)

@@ -377,7 +377,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Seeds everything that has no seed of its own.
+        Draws the map, if there is one. What is learned does not depend on it.
 
     Attributes
     ----------
@@ -631,8 +631,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             else:
                 named = getattr(self, "feature_names_in_", None)
                 warn_of_outlying_rows(inputs, named, self._table.as_they_are)
-            centers, (*rngs, of_noise) = known_centers(center, rows), spawn(generator(self.random_state), 3)
-            fit, rows, rng = self._frozen(rows, names, centers, center is not None, rngs)
+            centers, (drawing,) = known_centers(center, rows), spawn(generator(self.random_state), 1)
+            fit, rows, rng = self._frozen(rows, names, centers, center is not None, drawing)
             rows = averaged(rows) if duplicates == "average" else rows
             targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)
             n_trend = fit.trend.n_columns if fit.trend.estimated else 0
@@ -643,7 +643,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                     "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
                     "duplicates": duplicates, "center": center,
                 }  # fmt: skip
-                self._fitted = with_noise(self, noise, given, of_noise)
+                self._fitted = with_noise(self, noise, given)
             if not self._all_given:  # a small part of the time that learning takes
                 posterior = self._posterior()
                 rows = posterior.rows
@@ -658,7 +658,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         names: NDArray[Any] | None,
         centers: Floats,
         given: bool,
-        rngs: Sequence[np.random.Generator],
+        drawing: np.random.Generator,
     ) -> tuple[Fit, Rows, np.random.Generator]:
         """Learn what is not given from rows of y as it is.
 
@@ -671,8 +671,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             The means of y.
         given : bool
             Whether they are known.
-        rngs : pair of Generator
-            For learning, and for the map: it is the same whether hyper-parameters were learned or given.
+        drawing : numpy.random.Generator
+            Draws the map.
 
         Returns
         -------
@@ -683,13 +683,12 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         rng : numpy.random.Generator
             Draws what the recipe needs.
         """
-        learning, drawing = rngs
-        trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers), learning)
+        trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers))
         level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         of_learning = residuals.with_targets(residuals.Y / scales)
         learns_noise = self.noise_variance is None and rows.noise_variances is None
         if self.noise != "normal" and learns_noise and len(scales) == 1:
-            learned = with_heavy_tails(of_learning, learned, learning)
+            learned = with_heavy_tails(of_learning, learned)
         if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
             squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
             unit = float(np.sqrt(squares.mean())) or 1.0
@@ -821,11 +820,11 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         kernel_given = isinstance(self.kernel, Kernel) and all(one.bounds is None for one in self.kernel.parameters)
         return kernel_given and self.noise_variance is not None
 
-    def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
+    def _learned(self, rows: Rows) -> Detrended:
         """Learn from rows with centred targets, less the trend."""
-        return self._detrended(rows, self._trend_columns(), rng)
+        return self._detrended(rows, self._trend_columns())
 
-    def _detrended(self, rows: Rows, columns: NDArray[np.intp] | None, rng: np.random.Generator) -> Detrended:
+    def _detrended(self, rows: Rows, columns: NDArray[np.intp] | None) -> Detrended:
         """Learn from rows with centred targets less a trend in some columns that the kernel sees."""
         trend, coefficients = CONSTANT_TREND, np.zeros((1, rows.n_targets))
         if columns is not None:
@@ -835,15 +834,15 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             if self._learns(rows):
                 trend.check_residuals(rows, coefficients)
         scales = self._scales(rows)
-        learned = self._learn(rows.with_targets(rows.Y / scales), trend, rng)
+        learned = self._learn(rows.with_targets(rows.Y / scales), trend)
         return Detrended(trend, coefficients, rows, scales, learned)
 
-    def _learn(self, rows: Rows, trend: Trend, rng: np.random.Generator) -> Learned:
+    def _learn(self, rows: Rows, trend: Trend) -> Learned:
         """Return the hyper-parameters: as given, and learned where they are not."""
         if self._all_given:
             kernel = clone(self._given_kernel(rows.X.shape[1]))
             return Learned(kernel, float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
-        return learn_rows(rows, self._settings(rows.X.shape[1], trend), rng)
+        return learn_rows(rows, self._settings(rows.X.shape[1], trend))
 
     def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         """Say what is to be learned from rows of `n_inputs` columns, less a trend."""

@@ -131,7 +131,7 @@ class GPRegressor(AdditiveGaussianProcess):
         The memory for the matrices of a model, in GiB. Models that need more are no candidates. The rows, their copies
         and the trials of the choice are not counted: see ``docs/choosing.md``.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None
-        Draws the rows that are held out, and seeds the maps.
+        Draws the random maps that are tried. Nothing else depends on it.
 
     Attributes
     ----------
@@ -256,21 +256,21 @@ class GPRegressor(AdditiveGaussianProcess):
             average=average,
         )
 
-    def _learned(self, rows: Rows, rng: np.random.Generator) -> Detrended:
+    def _learned(self, rows: Rows) -> Detrended:
         if not isinstance(self.trend, str) or self.trend != "auto":
-            return super()._learned(rows, rng)
-        plain = self._detrended(rows, None, rng)
+            return super()._learned(rows)
+        plain = self._detrended(rows, None)
         if isinstance(self.kernel, Kernel) or self.average is True or rows.n_targets > 1:
             return plain
         places = [self._table.slopes([j]) for j in range(self.n_features_in_)]
         places = [of for of in places if len(of)]
         if not places:  # categories have no slopes
             return plain
-        columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND), rng)
+        columns = likely_trend(rows, places, self._settings(rows.X.shape[1], CONSTANT_TREND))
         if columns is None:
             return plain
-        linear = self._detrended(rows, columns, rng)
-        pays = trend_pays(rows, plain.learned, linear.trend, linear.learned, column_scales(rows, None), rng)
+        linear = self._detrended(rows, columns)
+        pays = trend_pays(rows, plain.learned, linear.trend, linear.learned, column_scales(rows, None))
         return linear if pays else plain
 
     def _check_first(self, rows: Rows, names: NDArray[Any] | None) -> None:
@@ -399,12 +399,12 @@ class GPRegressor(AdditiveGaussianProcess):
                     "it out: streams have columns of numbers, as they are, and one kernel. Or fit to rows in memory."
                 )
 
-    def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
+    def _begun(self, sample: Sample, drawing: np.random.Generator, center: ArrayLike | None) -> Fit:
         model = copy(self)
         model._sample, model.average = sample, False
         if isinstance(self.kernel, str) and self.kernel == "auto":
             model.kernel = STREAMED
-        return replace(super(GPRegressor, model)._begun(sample, rngs, center), average=())
+        return replace(super(GPRegressor, model)._begun(sample, drawing, center), average=())
 
     def _ended(self, fit: Fit, sample: Sample | None) -> Fit:
         return super()._ended(_stating(fit.solved), sample)

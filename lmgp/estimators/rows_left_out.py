@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from lmgp.data import Floats, Noise, Rows
+from lmgp.data import Floats, Noise, Rows, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, too_few
 from lmgp.errors import InputError
@@ -34,7 +34,7 @@ FEWEST_IN_REGIONS, N_REGIONS, NEIGHBORS = 2000, 6, 128
 Predicted = tuple[Rows, Floats, Floats, Floats, bool]
 
 
-def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng: np.random.Generator) -> Any:
+def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> Any:
     """Return the fitted state with the distribution of new observations of each target, and a robust fit if wanted.
 
     "auto" tries a robust fit where rows are few, hyper-parameters are learned, and a t predicts rows left out better
@@ -47,8 +47,6 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     wanted : {"student", "varying", "robust", "auto"}
     arguments : mapping
         Those of `fit`.
-    rng : numpy.random.Generator
-        Draws the rows that are left out.
 
     Raises
     ------
@@ -65,9 +63,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     if n_rows < FEWEST_ROWS:
         return replace(fit, noises=(too_few(n_rows),) * n_targets)
     stage("noise", "fitting the noise by rows left out")
-    # The same for all: each target has the noise of a model of its own, and both fits leave the same rows out.
-    seed = int(rng.integers(2**31))
-    parts = left_out(fit, np.random.default_rng(seed))
+    parts = left_out(fit)
     noises, _ = zip(*_observation_noises(parts, "auto" if robust else wanted), strict=True)
     tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
@@ -78,14 +74,12 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any], rng:
     stage("noise", "fitting robustly, and comparing by rows left out")
     with silent():  # of six fits, and six of each fold
         again = robust_fit(model, arguments, tails.degrees)
-        if n_rows <= MOST_ROBUST:
-            parts = left_out_by_folds(again, arguments, seed, tails.degrees)
-        else:
-            parts = left_out(again._fitted, np.random.default_rng(seed))
+        few_rows = n_rows <= MOST_ROBUST
+        parts = left_out_by_folds(again, arguments, tails.degrees) if few_rows else left_out(again._fitted)
         ((noise, of_robust),) = _observation_noises(parts, "auto", weighted=False)
         gain = error = math.nan
         if not robust:
-            ((_, of_plain),) = _observation_noises(left_out_by_folds(model, arguments, seed), "auto")
+            ((_, of_plain),) = _observation_noises(left_out_by_folds(model, arguments), "auto")
             gain, error = mean_gain(of_plain, of_robust)
     better = robust or gain > error
     state = again._fitted if better else fit
@@ -111,9 +105,12 @@ def _observation_noises(
     return [ObservationNoise.fitted(wanted, rows) for rows in of_targets]
 
 
-def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
-    """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them."""
-    order = steady_order(fit.posterior.rows)
+def left_out(fit: Any) -> list[Predicted]:
+    """Predict training rows, each from all others, and whole neighbourhoods, from the rows around them.
+
+    They are the same rows for all targets and for all fits.
+    """
+    order, rng = steady_order(fit.posterior.rows), sampling()
     rows = fit.posterior.rows.take(order)
     parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
@@ -127,9 +124,7 @@ def left_out(fit: Any, rng: np.random.Generator) -> list[Predicted]:
     return parts
 
 
-def left_out_by_folds(
-    model: Any, arguments: Mapping[str, Any], seed: int, degrees: float | None = None
-) -> list[Predicted]:
+def left_out_by_folds(model: Any, arguments: Mapping[str, Any], degrees: float | None = None) -> list[Predicted]:
     """Predict each fold of the rows by a fit to the others, with the hyper-parameters of all.
 
     Of a robust fit, with the ν `degrees`, nothing else is honest: how much a row pulls follows from the rows around it,
@@ -145,7 +140,7 @@ def left_out_by_folds(
     weights = np.broadcast_to(of_rows.get("sample_weight", 1.0), len(y))
     kept = np.flatnonzero(weights > 0.0)  # rows of weight zero are none
     kept = kept[steady_order(Rows(model._coordinates(inputs)[kept], y[kept]))]  # in whatever order the rows come
-    folds = np.random.default_rng(seed).permutation(len(kept)) % N_FOLDS
+    folds = sampling().permutation(len(kept)) % N_FOLDS
     of_folds = []
     for fold in range(N_FOLDS):
         train, test = (

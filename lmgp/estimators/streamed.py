@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from lmgp.data import Rows, check_rows, known_centers, named_targets, validated_pair
+from lmgp.data import Rows, check_rows, known_centers, named_targets, sampling, validated_pair
 from lmgp.distributions.noise import checked_noise
 from lmgp.errors import InputError
 from lmgp.estimators.base import Fit, GaussianProcess
@@ -150,7 +150,7 @@ class StreamedGaussianProcess(GaussianProcess):
         inputs, target = validated_pair(self, chunk.X, chunk.y, reset=reset)
         return check_rows(self._coordinates(inputs), target, chunk.sample_weight, chunk.noise_variances, least)
 
-    def _begun(self, sample: Sample, rngs: tuple[np.random.Generator, ...], center: ArrayLike | None) -> Fit:
+    def _begun(self, sample: Sample, drawing: np.random.Generator, center: ArrayLike | None) -> Fit:
         """Return the state of a model without rows: all that is not summed."""
         rows, totals = sample.rows, sample.targets
         if rows is None or totals is None or len(rows) < 2:
@@ -159,7 +159,7 @@ class StreamedGaussianProcess(GaussianProcess):
         target_names = named_targets(rows.Y, rows.Y[:, 0] if rows.n_targets == 1 else rows.Y)
         self._check_first(rows, target_names)
         centers = totals.means if center is None else known_centers(center, rows)
-        fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, rngs)
+        fit, rows, rng = self._frozen(rows, target_names, centers, center is not None, drawing)
         assert isinstance(fit.recipe, AdditiveRecipe)  # of these regressors
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
         sums = fit.recipe.sums(fit.kernel, fit.noise_variance, replace(sample, rows=rows), rng, n_trend)
@@ -167,9 +167,9 @@ class StreamedGaussianProcess(GaussianProcess):
         noted = None if self._all_given else importances(fit, of_sample, self._table)
         return replace(fit, sums=sums, importance=noted, variances=row_variances(fit.kernel, rows.X))
 
-    def _sample_of_noise(self, rng: np.random.Generator) -> Sample | None:
+    def _sample_of_noise(self) -> Sample | None:
         """Return the sample that rows are drawn into to tell the noise; None of a normal one."""
-        return None if self.noise == "normal" else Sample(rng, MOST_ROWS)
+        return None if self.noise == "normal" else Sample(sampling(0, 1), MOST_ROWS)
 
     def _ended(self, fit: Fit, sample: Sample | None) -> Fit:
         """Return the state of all rows, solved, with the noise that a sample of them tells."""

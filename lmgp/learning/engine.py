@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
-from lmgp.data import RandomState, Rows, check_rows, generator, validated_pair
+from lmgp.data import RandomState, Rows, check_rows, generator, sampling, validated_pair
 from lmgp.errors import DuplicateRowsWarning, InputError, warn
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
@@ -80,6 +80,7 @@ class Settings:
     max_learning_rows: int = 2000
     max_memory_gib: float = 4.0
     average: Average = False
+    draw: int = 0
 
 
 def learn(
@@ -95,7 +96,7 @@ def learn(
     standardize: bool = True,
     max_learning_rows: int = 2000,
     max_memory_gib: float = 4.0,
-    random_state: RandomState = None,
+    random_state: RandomState = 0,
     verbose: bool | int = False,
 ) -> Learned:
     """Learn the kernel and the noise variance from all rows.
@@ -128,7 +129,9 @@ def learn(
     max_learning_rows : int, default=2000
         The largest number of rows whose exact likelihood is maximised.
     max_memory_gib : float, default=4.0
-    random_state : int, numpy.random.Generator, numpy.random.RandomState or None
+    random_state : int, numpy.random.Generator, numpy.random.RandomState or None, default=0
+        Draws the rows whose likelihood is taken where they are many, those from which the search begins, and those that
+        are left out. All models learn as with 0.
     verbose : bool or int, default=False
         1: show on standard error that the kernel is learned. 2: show also each kernel that is tried: the rows, the
         likelihood and the seconds.
@@ -203,15 +206,16 @@ def learn(
     if isinstance(kernel, Kernel):
         indexed = kernel.with_indices(getattr(checker, "feature_names_in_", None), inputs.shape[1])
         settings = replace(settings, kernel=indexed)
+    rng = generator(random_state)
+    draw = int(random_state) if isinstance(random_state, Integral) else int(rng.integers(2**31))
     with shown(verbose):
-        return learn_rows(rows, settings, generator(random_state))
+        return learn_rows(rows, replace(settings, draw=draw))
 
 
-def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
+def learn_rows(rows: Rows, settings: Settings) -> Learned:
     """Learn from checked rows with centred y; see `learn`. The likelihoods of several targets are added."""
-    n_rows, rows = len(rows), merged_copies(most_of(rows, rng))
-    data = rows.X, rows.Y, rows.weights, rows.noise_variances
-    key = digest((data, settings, str(rng.bit_generator.state)))
+    n_rows, rows = len(rows), merged_copies(most_of(rows))
+    key = digest((rows.X, rows.Y, rows.weights, rows.noise_variances, settings))
     with _LOCK:
         known = REMEMBERED.pop(key, None)
         if known is not None:
@@ -225,11 +229,11 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
         learns_noise, settings = False, replace(settings, noise_variance=noise)
     if tried or learns_noise:
         stage("learning", "learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
-    learned = _learned(rows, tried, settings, rng)
+    learned = _learned(rows, tried, settings)
     n_copies = count_copies(rows)
     suspicious = learns_noise and n_copies and learned.noise_variance < COLLAPSED_NOISE * float(np.var(rows.Y))
     if suspicious:
-        _warn_of_copies(rows, n_copies, learned, tried, settings, rng)
+        _warn_of_copies(rows, n_copies, learned, tried, settings)
     learned = replace(learned, learning=Learning(learned.learning.trials, n_rows, n_copies, perf_counter() - start))
     # What may have been warned about is learned again, and said again.
     if not suspicious:
@@ -240,11 +244,11 @@ def learn_rows(rows: Rows, settings: Settings, rng: np.random.Generator) -> Lear
     return learned
 
 
-def most_of(rows: Rows, rng: np.random.Generator) -> Rows:
+def most_of(rows: Rows) -> Rows:
     """Return all rows, or of very many, of many columns, a random sample, which does not depend on their order."""
     if len(rows) <= MOST_LEARNED or rows.X.shape[1] < MANY_COLUMNS:
         return rows
-    return rows.take(steady_sample(rows, MOST_LEARNED, rng))
+    return rows.take(steady_sample(rows, MOST_LEARNED))
 
 
 def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
@@ -256,21 +260,19 @@ def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows, settings.categories)
 
 
-def _learned(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
+def _learned(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned:
     """Learn, with the trials alone in the record."""
-    return _by_search(rows, tried, settings, rng) if tried else _beside(rows, settings, rng)
+    return _by_search(rows, tried, settings) if tried else _beside(rows, settings)
 
 
-def _warn_of_copies(
-    rows: Rows, n_copies: int, learned: Learned, tried: Sequence[Form], settings: Settings, rng: np.random.Generator
-) -> None:
+def _warn_of_copies(rows: Rows, n_copies: int, learned: Learned, tried: Sequence[Form], settings: Settings) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
     if len(rows) < 2:
         return
     distinct = dropped(rows)
     chosen = learned.learning.chosen
     same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
-    noise = _learned(distinct, same, replace(settings, average=False), rng).noise_variance
+    noise = _learned(distinct, same, replace(settings, average=False)).noise_variance
     if noise >= COLLAPSE * learned.noise_variance:
         warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
@@ -281,10 +283,10 @@ def _warn_of_copies(
         )
 
 
-def _beside(rows: Rows, settings: Settings, rng: np.random.Generator) -> Learned:
+def _beside(rows: Rows, settings: Settings) -> Learned:
     """Learn the noise beside a kernel that is given, from a sample: one decomposition serves all its values."""
     start, noise, kernel = perf_counter(), settings.noise_variance, clone(settings.kernel)
-    sample = _sample(rows, settings.max_learning_rows, rng)
+    sample = _sample(rows, settings)
     if noise is not None:
         return Learned(kernel, noise, log_likelihood(sample, kernel, noise), True)
     _check_memory(len(sample), kernel, settings)
@@ -314,7 +316,7 @@ def _check_memory(n_rows: int, kernel: Kernel, settings: Settings) -> None:
     )
 
 
-def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.random.Generator) -> Learned:
+def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned:
     """Maximise the likelihood of each form; of several, take what predicts rows left out best."""
     if settings.likelihood not in ("auto", "exact", "vecchia"):
         raise InputError(f"likelihood must be 'auto', 'exact' or 'vecchia'; got {settings.likelihood!r}.")
@@ -323,13 +325,12 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
     if settings.likelihood == "vecchia" and without:
         raise unsupported(without[0], "metric", "The Vecchia likelihood")
     exact = settings.likelihood == "exact" or not has_metric or (settings.likelihood == "auto" and len(rows) <= most)
-    seed, held = rng.integers(2**31, size=2).tolist()
     if exact:
         _check_memory(min(len(rows), most), tried[-1].kernel, settings)
-        rows = _sample(rows, most, np.random.default_rng(seed))
+        rows = _sample(rows, settings)
     units = Units.of(rows, settings.standardize, settings.groups)
-    optima = parallel_map(Search(rows, units, settings.noise_variance, exact, seed).optimum, tried)
-    draws = np.random.default_rng(held)
+    optima = parallel_map(Search(rows, units, settings.noise_variance, exact, settings.draw).optimum, tried)
+    draws = sampling(settings.draw, 1)
     average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
     if average and exact and len(rows) <= FEW_ROWS:
         chosen, kernels = plausible_kernels(optima, rows, draws)
@@ -345,9 +346,9 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings, rng: np.ra
     return Learned(kernel, noise, value, chosen.converged, Learning(trials), kernels)
 
 
-def _sample(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
-    """Return a random sample of at most this number of rows, in their order."""
-    return rows.take(np.sort(rng.permutation(len(rows))[:most]))
+def _sample(rows: Rows, settings: Settings) -> Rows:
+    """Return a random sample of as many rows as the exact likelihood may have, in their order."""
+    return rows.take(np.sort(sampling(settings.draw).permutation(len(rows))[: settings.max_learning_rows]))
 
 
 class _Checker(RegressorMixin, BaseEstimator):

@@ -13,9 +13,11 @@ from lmgp.utils.parallel import parallel_map
 
 # The share of the rows that is left out, at most.
 SHARE = 0.1
-# The number of neighbourhoods, at most: of √n rows, and of more, up to this share of the rows. What interpolates best
-# may extrapolate worst, and only a large gap shows it.
+# The number of neighbourhoods that are left out at a time, at most: of √n rows, and of more, up to this share of the
+# rows. What interpolates best may extrapolate worst, and only a large gap shows it.
 N_REGIONS, LARGEST = 24, 0.02
+# Neighbourhoods are left out at least this number of times, and so often that there are `N_REGIONS` together.
+N_TIMES = 4
 # The number of rows of a neighbourhood that are predicted, and of those from which each row is predicted.
 N_IN_REGION, N_NEIGHBORS = 32, 128
 
@@ -61,6 +63,13 @@ class HeldOut:
             taken[near] = True
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
         return cls(rows, taken, rows.take(np.concatenate(predicted)), labels)
+
+    @classmethod
+    def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> list[Self]:
+        """Leave out neighbourhoods several times, see `of`."""
+        at_a_time = len(sizes_of_regions(len(rows)))
+        times = max(N_TIMES, -(-N_REGIONS // at_a_time)) if at_a_time else 0
+        return [cls.of(rows, scales, rng) for _ in range(times)]
 
     @property
     def rest(self) -> Rows:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmgp.data import Floats, Rows
+from lmgp.data import Floats, Rows, sampling
 from lmgp.errors import NumericalError
 from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
@@ -93,20 +93,20 @@ class Search:
         One that is given.
     exact : bool
         Whether the likelihood of the rows is the exact one, or Vecchia's.
-    seed : int
-        Of the order of the rows.
+    draw : int
+        Of the order of the rows, see `lmgp.data.sampling`.
     """
 
     rows: Rows
     units: Units
     noise_variance: float | None
     exact: bool
-    seed: int
+    draw: int
 
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
         begin, space = perf_counter(), Space(form, self.units, self.noise_variance)
-        order = np.random.default_rng(self.seed).permutation(len(self.rows))
+        order = sampling(self.draw).permutation(len(self.rows))
         size, n_samples = min(FIRST_ROWS, len(order)), 1 if self.exact or len(order) <= FIRST_ROWS else N_SAMPLES
         samples = [self.rows.take(np.roll(order, -first)[:size]) for first in range(0, n_samples * size, size)]
         some, further = samples[0], self.rows.take(order[size:][:SCREENING_ROWS])
@@ -158,7 +158,7 @@ class Search:
             yield np.where(space.kinds == "noise", np.log(noise), moved)
 
     def _likelihood(self, rows: Rows, n_positions: int, n_neighbors: int) -> VecchiaLikelihood:
-        return VecchiaLikelihood(rows, n_positions, n_neighbors, np.random.default_rng(self.seed))
+        return VecchiaLikelihood(rows, n_positions, n_neighbors, sampling(self.draw))
 
     def _objective(self, rows: Rows, space: Space) -> ExactObjective:
         return ExactObjective(rows, space, self._likelihood(rows, *INFORMATION))

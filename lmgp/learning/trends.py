@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from lmgp.data import Floats, Indices, Noise, Rows
+from lmgp.data import Floats, Indices, Noise, Rows, sampling
 from lmgp.errors import InputError
-from lmgp.learning.choice import N_ALONE, N_TIMES
+from lmgp.learning.choice import N_ALONE
 from lmgp.learning.engine import Settings, learn_rows, most_of
 from lmgp.learning.heldout import N_NEIGHBORS, HeldOut, log_density
 from lmgp.learning.record import Learned
@@ -31,7 +31,7 @@ SIGNIFICANT, EVIDENCE = 3.0, 5.0
 MOST_ROWS = 1000
 
 
-def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng: np.random.Generator) -> Indices | None:
+def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> Indices | None:
     """Say in which columns a linear trend is likely, by 300 rows.
 
     A kernel is learned from these rows, and another one from what a linear function of all columns leaves of them. The
@@ -45,8 +45,6 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
     places : sequence of ndarray of int
         Which columns of `rows` each column has become that may have a slope.
     settings : Settings
-    rng : numpy.random.Generator
-        Draws the rows.
 
     Returns
     -------
@@ -54,11 +52,11 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
         Columns of `rows`; None means that no trend is likely.
     """
     columns = np.concatenate(list(places))
-    some = rows.take(steady_sample(rows, SAMPLE, rng))
+    some = rows.take(steady_sample(rows, SAMPLE))
     if len(some) < max(FEWEST, ROWS_OF_EACH * (len(columns) + 1)):
         return None
     stage("trend", "looking for a linear trend in %s rows", f"{len(some):,}")
-    settings, seed = replace(settings, likelihood="exact", average=False), int(rng.integers(2**31))
+    settings = replace(settings, likelihood="exact", average=False)
     try:
         trend = Trend.of(some, columns, None)
         coefficients = trend.least_squares(some)
@@ -66,7 +64,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
         trend.check_residuals(residuals, coefficients)
         with silent(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is to be warned about, all rows say
-            without, beside = (learn_rows(each, settings, np.random.default_rng(seed)) for each in (some, residuals))
+            without, beside = (learn_rows(each, settings) for each in (some, residuals))
     except InputError:  # y is linear to the last digits
         return None
     slopes = Process(beside, trend, some).significance
@@ -80,9 +78,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings, rng:
     return np.concatenate(kept) if likely else None
 
 
-def trend_pays(
-    rows: Rows, without: Learned, trend: Trend, beside: Learned, scales: Floats, rng: np.random.Generator
-) -> bool:
+def trend_pays(rows: Rows, without: Learned, trend: Trend, beside: Learned, scales: Floats) -> bool:
     """Say whether rows left out, each predicted from the nearest others, are predicted better with a trend.
 
     The mean log density must be larger by more than its standard error among rows that are left out by themselves, and
@@ -97,13 +93,11 @@ def trend_pays(
     trend : Trend
     scales : ndarray of shape (d,)
         The unit of each column, in which neighbourhoods are measured.
-    rng : numpy.random.Generator
-        Draws what is left out, and the rows of the slopes.
     """
-    rows, drawn = most_of(rows, rng), np.random.default_rng(int(rng.integers(2**31)))
-    rows = rows.take(steady_order(rows))
-    some = rows.take(np.sort(rng.permutation(len(rows))[:MOST_ROWS]))
-    index, held = drawn.permutation(len(rows))[:N_ALONE], [HeldOut.of(rows, scales, drawn) for _ in range(N_TIMES)]
+    rows = most_of(rows)
+    rows, drawn = rows.take(steady_order(rows)), sampling(0, 1)
+    some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
+    index, held = drawn.permutation(len(rows))[:N_ALONE], HeldOut.several(rows, scales, drawn)
     processes = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
     before, after = (one.densities(rows, index, held) for one in processes)
     gains = [new - old for old, new in zip(before, after, strict=True) if len(old)]

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from lmgp.data import Indices, Rows
+from lmgp.data import Indices, Rows, sampling
 from lmgp.errors import InputError
 from lmgp.neighbours.placement import place_keys
 
@@ -54,9 +54,9 @@ def steady_order(rows: Rows) -> Indices:
     return np.lexsort((*weights, place_keys(rows.X), *own, *rows.Y.T))
 
 
-def steady_sample(rows: Rows, number: int, rng: np.random.Generator) -> Indices:
+def steady_sample(rows: Rows, number: int) -> Indices:
     """Return a random sample of rows, in `steady_order`: the same ones in whatever order they come."""
-    return steady_order(rows)[np.sort(rng.permutation(len(rows))[:number])]
+    return steady_order(rows)[np.sort(sampling().permutation(len(rows))[:number])]
 
 
 def count_copies(merged: Rows) -> int:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from sklearn.base import clone
 
-from lmgp.data import Noise, Rows, generator, spawn
+from lmgp.data import Noise, Rows, generator, sampling, spawn
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.fourier import FourierMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -64,7 +64,7 @@ def choose(
         KL per row, in nats.
     n_predict : int
     rng : numpy.random.Generator
-        Draws the rows that are held out, and the maps.
+        Draws the maps.
     n_targets : int, default=1
         y, and the columns of a trend.
     n_streamed : int, optional
@@ -88,7 +88,7 @@ def choose(
     else:
         stage("choosing", "choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
         noise = Noise(noise_variance, APPROXIMATION)
-        probes = Probes.of(rows, kernel, noise, rng, allowed.max_memory_gib)
+        probes = Probes.of(rows, kernel, noise, sampling(), allowed.max_memory_gib)
         candidate, selection = _by_trials(probes, allowed, rows, n_predict, kernel, noise, tolerance, seed, n_streamed)
     recipe = candidate.recipe
     if n_streamed is not None:
@@ -99,7 +99,7 @@ def choose(
 
 def _drawing(seed: int) -> np.random.Generator:
     """Return the stream from which each map is drawn: what is tried is what is chosen."""
-    return spawn(generator(seed), 2)[1]
+    return spawn(generator(seed), 1)[0]
 
 
 def _by_trials(

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from lmgp.data import Rows, generator, spawn
+from lmgp.data import Rows, generator, sampling, spawn
 from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
 from lmgp.neighbours.lattice import union
@@ -360,11 +360,9 @@ def made_of_rows(
         return make(number, rows)
 
 
-def _sampled(
-    seed: Sequence[int], noise_variance: float | None, number: int, rows: Rows, size: int = SAMPLE_ROWS
-) -> Sample:
+def _sampled(number: int, rows: Rows, noise_variance: float | None, size: int = SAMPLE_ROWS, of: int = 0) -> Sample:
     """Return a sample of the rows of a partition, drawn by a generator of its own."""
-    sample = Sample(np.random.default_rng((*seed, number)), size)
+    sample = Sample(sampling(number, of), size)
     sample.add(rows, noise_variance)
     return sample
 
@@ -377,9 +375,9 @@ def _summed(fit: Any, number: int, rows: Rows) -> Any:
     return reduce(add, map(fit.sums.of, parts))
 
 
-def _summed_and_sampled(fit: Any, seed: Sequence[int], size: int, number: int, rows: Rows) -> tuple[Any, Sample]:
+def _summed_and_sampled(fit: Any, size: int, number: int, rows: Rows) -> tuple[Any, Sample]:
     """Return the sums over the rows of a partition, and a sample of them."""
-    return _summed(fit, number, rows), _sampled(seed, fit.noise_variance, number, rows, size)
+    return _summed(fit, number, rows), _sampled(number, rows, fit.noise_variance, size, of=1)
 
 
 def _both(one: tuple[Any, Sample], other: tuple[Any, Sample]) -> tuple[Any, Sample]:
@@ -404,9 +402,8 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
         for one in FITTED:
             vars(model).pop(one, None)
         bare = _bare(model, source, reset=True)
-        rng = generator(model.random_state)
-        rngs, seed = tuple(spawn(rng, 2)), rng.integers(2**63, size=4).tolist()  # as a stream has them
-        look = partial(made_of_rows, bare, partial(_sampled, seed, model.noise_variance))
+        (drawing,) = spawn(generator(model.random_state), 1)
+        look = partial(made_of_rows, bare, partial(_sampled, noise_variance=model.noise_variance))
         if whole := model._needs_sample():
             sample = source.reduced(look, Sample.merge, client, f"{name}, first pass" if verbose else None)
         else:
@@ -414,7 +411,7 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
         if sample is None:
             raise InputError("There are no rows of positive weight in any partition; at least 2 are needed.")
         sample.whole = whole
-        fit = model._begun(sample, rngs, center)
+        fit = model._begun(sample, drawing, center)
         if fit.sums.covers:
             places = source.reduced(
                 partial(made_of_rows, bare, lambda _, rows: fit.sums.places(rows)),
@@ -424,10 +421,9 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
             )
             fit = replace(fit, sums=fit.sums.covering(places))
         make: Any = partial(_summed, fit.summing())
-        of_noise, merge = model._sample_of_noise(rng), add
+        of_noise, merge = model._sample_of_noise(), add
         if of_noise is not None:
-            seed = rng.integers(2**63, size=4).tolist()
-            make, merge = partial(_summed_and_sampled, fit.summing(), seed, of_noise.size), _both
+            make, merge = partial(_summed_and_sampled, fit.summing(), of_noise.size), _both
         sums = source.reduced(partial(made_of_rows, bare, make), merge, client, name if verbose else None)
         if of_noise is not None and sums is not None:
             sums, of_noise = sums

@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from lmgp.data import Rows, generator, spawn
+from lmgp.data import Rows, generator, sampling, spawn
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError, warn
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.files import read_file, write_file
@@ -29,7 +29,7 @@ FITTED = ("_fitted", "_columns_read", *COLUMNS)
 
 # What a checkpoint calls itself, and what it has of a fit.
 CHECKPOINT = "checkpoint"
-STATE = ("rngs", "columns", "sample", "of_noise", "fit", "covered", "n_chunks", "n_rows", "mark")
+STATE = ("drawing", "columns", "sample", "of_noise", "fit", "covered", "n_chunks", "n_rows", "mark")
 
 
 @dataclass
@@ -157,8 +157,8 @@ class StreamFit:
 
     Attributes
     ----------
-    rngs : tuple of numpy.random.Generator
-        For learning, for what is drawn.
+    drawing : numpy.random.Generator
+        Draws the map.
     columns : dict
         The number of columns, and their names where they have names.
     sample : Sample or None
@@ -181,11 +181,9 @@ class StreamFit:
         self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
         self.name = type(model).__name__
         self._header = {"class": CHECKPOINT, "of": self.name, "parameters": model._digest_of(center)}
-        rng = generator(model.random_state)
-        # For learning, and for what is drawn; and one for the sample of the first pass.
-        self.rngs = tuple(spawn(rng, 2))
-        self.sample: Sample | None = Sample(spawn(rng, 1)[0])
-        self.of_noise: Sample | None = model._sample_of_noise(spawn(rng, 1)[0])
+        (self.drawing,) = spawn(generator(model.random_state), 1)
+        self.sample: Sample | None = Sample(sampling())
+        self.of_noise: Sample | None = model._sample_of_noise()
         self.columns: dict[str, Any] = {}
         self.fit: Any = None
         self.covered = False
@@ -264,7 +262,7 @@ class StreamFit:
 
     def _freeze(self) -> None:
         assert self.sample is not None  # until now
-        self.fit = self.model._begun(self.sample, self.rngs, self.center)
+        self.fit = self.model._begun(self.sample, self.drawing, self.center)
         self.sample = None
         # Where all rows are, sums can see of chunks that are read again.
         self.covered = not (self.fit.sums.covers and self.source.again)

@@ -74,7 +74,7 @@ def test_fit_says_what_it_does_and_what_it_tries(folder: Path, capsys: pytest.Ca
     assert re.fullmatch(r"lmgp: a fit to 60 rows of 2 columns: about \d s", foreseen)
     assert lines == [f"lmgp: {one}" for one in told]
     assert lmgp.load("model.lmgp").max_memory_gib == 1.0
-    assert main(["fit", "train.csv", *FIT[:-1], "--seed", "5", "--verbose", "--out", "model.lmgp"]) == 0
+    assert main(["fit", "train.csv", *FIT[:-1], "--max-memory", "3", "--verbose", "--out", "model.lmgp"]) == 0
     lines = capsys.readouterr().err.splitlines()
     trials = lmgp.load("model.lmgp").learning_.trials
     assert len([line for line in lines if line.startswith("lmgp: matern32 with one lengthscale")]) == len(trials)

@@ -162,7 +162,6 @@ def test_gaps_are_marked_where_that_is_likelier(share: float, n_columns: int, ma
         learn_rows(
             Rows(one.coordinates(values), (y - y.mean()) / y.std()),
             Settings("matern32", likelihood="exact", groups=one.groups.tolist()),
-            np.random.default_rng(0),
         ).log_marginal_likelihood
         for one in (columns, columns.unmarked())
     ]

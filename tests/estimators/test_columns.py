@@ -183,7 +183,7 @@ def grouped(n: int, n_levels: int, seed: int) -> tuple[np.ndarray, np.ndarray, n
 
 def test_effects_are_the_posterior_means_of_a_random_effects_model() -> None:
     codes, y, truth = grouped(400, 50, 0)
-    found = effects(y, codes, 50, np.arange(400), np.random.default_rng(0))
+    found = effects(y, codes, 50, np.arange(400))
     groups = pd.Series(y).groupby(codes)
     error = float(((y - groups.mean()[codes]) ** 2).sum() / 350)
     variance = found.deviations[-1] ** 2  # of a category without rows
@@ -203,7 +203,7 @@ def test_the_effect_of_a_training_row_does_not_know_its_target() -> None:
     y = noise + rng.normal(size=1000)[codes]
     changed = y.copy()
     changed[5] += 1e-3
-    before, after = (effects(of, codes, 1000, np.arange(3000), np.random.default_rng(0)) for of in (y, changed))
+    before, after = (effects(of, codes, 1000, np.arange(3000)) for of in (y, changed))
     # Rows of the same category in other folds know it; it moves the row itself by the estimated variances alone.
     assert abs(after.of_rows[5, 0] - before.of_rows[5, 0]) < 1e-5
     assert after.means[codes[5]] - before.means[codes[5]] > 1e-4

@@ -114,7 +114,7 @@ def test_draws_have_the_distribution_of_each_row_and_the_correlations_of_the_pro
 
 def test_rows_left_out_are_those_of_closed_forms() -> None:
     model = clone(MODELS["exact"]).fit(X, Y)
-    ((rows, y, means, std, alone),) = left_out(model._fitted, np.random.default_rng(0))
+    ((rows, y, means, std, alone),) = left_out(model._fitted)
     assert alone
     assert len(rows) == N
     order = np.argsort(Y)  # whatever the order is in which rows come
@@ -130,7 +130,7 @@ def test_rows_left_out_are_those_of_closed_forms() -> None:
 def test_neighbourhoods_are_predicted_from_around_them() -> None:
     rows, y = made(2500, 3)
     model = NearestNeighborsGPRegressor(40, **GIVEN).fit(rows, y)
-    alone, *regions = left_out(model._fitted, np.random.default_rng(0))
+    alone, *regions = left_out(model._fitted)
     assert [part[-1] for part in (alone, *regions)] == [True] + 6 * [False]
     assert np.mean(regions[0][3]) > 1.02 * np.mean(alone[3])  # farther from the rows that predict them
 

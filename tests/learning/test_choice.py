@@ -69,7 +69,7 @@ def test_lines_have_the_densities_of_rows_and_of_neighbourhoods(
     found, _ = compared(rows, np.ones(2), given, False, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     rng.permutation(150)
-    held = [HeldOut.of(rows, np.ones(2), rng) for _ in range(choice.N_TIMES)]
+    held = HeldOut.several(rows, np.ones(2), rng)
     for one in found:
         alone = leave_one_out(rows, one)
         regions = np.concatenate([each.densities(*one.hyperparameters) for each in held])
@@ -115,7 +115,7 @@ def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypat
     _, weights = compared(rows, np.ones(2), given, True, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     rng.permutation(90)
-    held = [HeldOut.of(rows, np.ones(2), rng) for _ in range(choice.N_TIMES)]
+    held = HeldOut.several(rows, np.ones(2), rng)
     kinds = [
         np.array([of(one) for one in given])
         for of in (
@@ -135,16 +135,14 @@ def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypat
 
 
 @pytest.mark.slow
-def test_a_thousand_rows_are_left_out_and_neighbourhoods_four_times(
-    draw_from: Draw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thousand_rows_are_left_out_and_24_neighbourhoods(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rough(draw_from, 1100)
     given = optima(rows.take(np.arange(60)))
     counts: list[int] = []
     monkeypatch.setattr(choice, "log_density", lambda some, *_: counts.append(len(some)) or np.zeros(len(some)))
     monkeypatch.setattr(HeldOut, "densities", lambda *_: counts.append(0) or np.zeros(3))
     compared(rows, np.ones(2), given, False, np.random.default_rng(0))
-    assert counts == [1000, 0, 0, 0, 0] * 2
+    assert counts == [1000, *8 * [0]] * 2  # three of them at a time
 
 
 def test_weights_of_rows_count(draw_from: Draw) -> None:

@@ -14,7 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from lmgp import ExactGPRegressor, GaussianKernel, LinearKernel, MaternKernel, ModulatedKernel, RationalQuadraticKernel
+from lmgp import (
+    ExactGPRegressor,
+    GaussianKernel,
+    LinearKernel,
+    MaternKernel,
+    ModulatedKernel,
+    RationalQuadraticKernel,
+    learn,
+)
 from lmgp.data import Rows
 from lmgp.errors import InputError, LmgpError, NumericalWarning
 from lmgp.learning.engine import REMEMBERED, Settings, learn_rows
@@ -170,18 +178,23 @@ class TestLearning:
             assert dense_likelihood(X, y, np.multiply(factor, lengthscale), variance, noise) < best
             assert dense_likelihood(X, y, lengthscale, factor * variance, noise) < best
 
-    def test_rows_are_sampled_by_random_state(self) -> None:
+    def test_rows_are_sampled_by_the_random_state_of_learn_alone(self) -> None:
         X, y = friedman()
 
         def learned(random_state: int) -> tuple[float, ...]:
-            model = ExactGPRegressor(max_learning_rows=40, random_state=random_state).fit(X, y)
-            kernel = model.kernel_
-            return kernel.lengthscale, kernel.variance, model.noise_variance_, model.log_marginal_likelihood_
+            REMEMBERED.clear()
+            options: Any = {"ard": False, "standardize": False, "max_learning_rows": 40}
+            found = learn(X, y, kernel="gaussian", random_state=random_state, **options)
+            return (*found.kernel.theta, found.noise_variance)
 
         first = learned(0)
         np.random.seed(3)  # noqa: NPY002 - the global state, which must not matter
         assert learned(0) == first
         assert learned(1) != first
+        for random_state in (0, 1, None):
+            REMEMBERED.clear()
+            model = ExactGPRegressor(max_learning_rows=40, random_state=random_state).fit(X, y)
+            assert (*model.kernel_.theta, model.noise_variance_) == first
 
     def test_says_so_when_the_search_is_cut_off(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Climb, "go_on", partialmethod(Climb.go_on, steps=1, tolerance=1e-9))
@@ -225,7 +238,7 @@ def plane() -> Rows:
 
 
 def learned(rows: Rows, **settings: Any) -> Learned:
-    return learn_rows(rows, Settings(**{"ard": False, "standardize": False, **settings}), np.random.default_rng(0))
+    return learn_rows(rows, Settings(**{"ard": False, "standardize": False, **settings}))
 
 
 WIDE = {"lengthscale_bounds": (1e-3, 1e3), "variance_bounds": (1e-3, 1e3)}

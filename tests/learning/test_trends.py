@@ -8,7 +8,6 @@ from scipy.stats import multivariate_normal, norm
 from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
 from lmgp.learning import trends
-from lmgp.learning.choice import N_TIMES
 from lmgp.learning.engine import Settings
 from lmgp.learning.heldout import HeldOut
 from lmgp.learning.record import Learned
@@ -71,7 +70,7 @@ class TestProcess:
     def test_predicts_neighbourhoods(self) -> None:
         rows = rows_of(600)
         rng = np.random.default_rng(3)
-        held = [HeldOut.of(rows, np.ones(3), rng) for _ in range(N_TIMES)]
+        held = HeldOut.several(rows, np.ones(3), rng)
         _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(rows, np.arange(5), held)
         assert 4 <= len(regions) <= 40
         assert np.all(np.abs(regions) < 5.0)
@@ -80,15 +79,13 @@ class TestProcess:
 class TestLikelyTrend:
     @pytest.mark.parametrize("n", [120, 1500])
     def test_has_the_column_with_a_slope(self, n: int) -> None:
-        columns = likely_trend(rows_of(n), EACH, Settings("matern52"), np.random.default_rng(0))
+        columns = likely_trend(rows_of(n), EACH, Settings("matern52"))
         np.testing.assert_array_equal(columns, [2])
 
     def test_does_not_depend_on_the_order_of_rows(self) -> None:
         rows = rows_of(400, slope=0.15)
         other = rows.take(np.random.default_rng(1).permutation(400))
-        first, second = (
-            likely_trend(each, EACH, Settings("matern52"), np.random.default_rng(0)) for each in (rows, other)
-        )
+        first, second = (likely_trend(each, EACH, Settings("matern52")) for each in (rows, other))
         np.testing.assert_array_equal(first, second)
 
     @pytest.mark.parametrize(
@@ -102,13 +99,11 @@ class TestLikelyTrend:
         ids=["no slope", "few rows", "many columns", "nothing else"],
     )
     def test_is_none(self, rows: Rows, places: list[NDArray[np.intp]]) -> None:
-        assert likely_trend(rows, places, Settings("matern52"), np.random.default_rng(0)) is None
+        assert likely_trend(rows, places, Settings("matern52")) is None
 
     def test_takes_all_columns_of_a_place(self) -> None:
         """As the coordinates of a sphere."""
-        columns = likely_trend(
-            rows_of(200), [np.array([0]), np.array([1, 2])], Settings("matern52"), np.random.default_rng(0)
-        )
+        columns = likely_trend(rows_of(200), [np.array([0]), np.array([1, 2])], Settings("matern52"))
         np.testing.assert_array_equal(columns, [1, 2])
 
 
@@ -116,8 +111,8 @@ def test_a_trend_pays_where_rows_left_out_say_so() -> None:
     rows = rows_of(400)
     trend = Trend.of(rows, [2], None)
     short = Learned(MaternKernel([1.0, 1.0, 0.3], 9.0), NOISE, 0.0, True)
-    assert trend_pays(rows, short, trend, LEARNED, np.ones(3), np.random.default_rng(0))
-    assert not trend_pays(rows, LEARNED, trend, short, np.ones(3), np.random.default_rng(0))
+    assert trend_pays(rows, short, trend, LEARNED, np.ones(3))
+    assert not trend_pays(rows, LEARNED, trend, short, np.ones(3))
 
 
 class TestGPRegressor:
