@@ -20,8 +20,8 @@ from lmgp.utils.progress import tried_kernel
 FEWEST_ROWS = 2001
 # Rows that are left out, and those from which each is predicted.
 N_ROWS, N_NEIGHBORS = 2000, 128
-# The noise variance is divided by `STEP`, or down to the least one, as long as each division gains more than this many
-# nats a row, and this many standard errors: a smaller noise makes means follow outliers.
+# The noise variance is divided by `STEP`, or down to the least one, as long as this gains. The last division that gains
+# more than this many nats a row, and this many standard errors, is taken: a smaller noise makes means follow outliers.
 STEP, LEAST_GAIN, ERRORS = 10.0, 0.01, 3.0
 
 
@@ -29,8 +29,8 @@ def with_heavy_tails(rows: Rows, learned: Learned) -> Learned:
     """Divide the noise variance by ten as long as a t then predicts rows left out better.
 
     Under a normal distribution, the few rows that are far off ask for a noise which hides how closely the others follow
-    their neighbours. A t has them in its tails. Each division must gain more than three standard errors, and more than
-    .01 nats a row.
+    their neighbours. A t has them in its tails. The last division must gain more than three standard errors, and more
+    than .01 nats a row.
 
     Parameters
     ----------
@@ -54,24 +54,25 @@ def with_heavy_tails(rows: Rows, learned: Learned) -> Learned:
         errors = LeftOut(some.X, some.Y[:, 0], means[:, 0], std, np.ones(len(index), dtype=np.bool_)).errors
         return Student.fitted(errors, some.weights).log_density(errors) - np.log(std)
 
-    start, noise, best = perf_counter(), learned.noise_variance, density(learned.noise_variance)
-    while noise > least:
-        smaller = max(noise / STEP, least)
-        of_smaller = density(smaller)
-        gain, error = mean_gain(best, of_smaller, some.weights)
-        if gain <= max(ERRORS * error, LEAST_GAIN):
-            break
-        noise, best = smaller, of_smaller
-    share = noise / learned.noise_variance
-    if share == 1.0:
+    start, noise, taken = perf_counter(), learned.noise_variance, None
+    before, gain = density(noise), math.inf
+    while noise > least and gain > 0.0:
+        noise = max(noise / STEP, least)
+        after = density(noise)
+        gain, error = mean_gain(before, after, some.weights)
+        if gain > max(ERRORS * error, LEAST_GAIN):
+            taken = noise, after, error
+        before = after
+    if taken is None:
         return learned
-    value, seconds = float(np.average(best, weights=some.weights)), perf_counter() - start
-    before = learned.learning.chosen
-    taken = before._replace(
+    noise, best, error = taken
+    share, value = noise / learned.noise_variance, float(np.average(best, weights=some.weights))
+    seconds = perf_counter() - start
+    trial = learned.learning.chosen._replace(
         likelihood="leave-one-out, t", n_rows=len(index), n_neighbors=N_NEIGHBORS, log_likelihood=value,
         standard_error=error, alone=math.nan, regions=math.nan, density_error=math.nan, seconds=seconds,
     )  # fmt: skip
-    trials = (*(one._replace(chosen=False) for one in learned.learning), tried_kernel(taken))
+    trials = (*(one._replace(chosen=False) for one in learned.learning), tried_kernel(trial))
     return replace(
         learned,
         noise_variance=learned.noise_variance * share,

@@ -40,7 +40,9 @@ INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions. Its cost grows about as their number times
 # the square of that of the neighbours, and is this at most: the fewer rows there are, the more neighbours each has.
 MOST_POSITIONS, MOST_SQUARES = 20_000, 40_000_000
-# Its climb ends where a step gains less than this number of nats a position.
+# It is climbed twice, with the number of neighbours over each of these: most steps need no more than half of them.
+COARSER = 2, 1
+# A climb of it ends where a step gains less than this number of nats a position.
 GAIN = 5e-5
 
 
@@ -139,10 +141,14 @@ class Search:
 
         # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
         n_positions = min(len(self.rows), MOST_POSITIONS)
-        likelihood = self._likelihood(self.rows, n_positions, math.isqrt(MOST_SQUARES // n_positions))
-        objective, ends = VecchiaObjective(likelihood, space), parallel_map(end_of, samples)
-        start = max(ends, key=lambda end: Climb(objective, end).value)
-        return Climb(objective, start).go_on(tolerance=GAIN * n_positions)
+        ends, n_neighbors = parallel_map(end_of, samples), math.isqrt(MOST_SQUARES // n_positions)
+        for share in COARSER:
+            likelihood = self._likelihood(self.rows, n_positions, n_neighbors // share)
+            objective = VecchiaObjective(likelihood, space)
+            climbs = [Climb(objective, end) for end in ends]
+            climb = max(climbs, key=lambda climb: climb.value).go_on(tolerance=GAIN * n_positions)
+            ends = [climb.free]
+        return climb
 
     def _start(self, space: Space, some: Rows) -> Floats:
         """Return the best of the starting points, by the exact likelihood of some rows."""

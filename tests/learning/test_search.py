@@ -147,7 +147,8 @@ class TestVecchiaLikelihood:
 
         monkeypatch.setattr(Climb, "go_on", spy)
         search(X, y).optimum(make_form("matern32", True, 2))
-        (first,) = started
+        first, second = started
+        assert first.objective.n_neighbors == second.objective.n_neighbors // 2
         likeliest = [Climb(first.objective, end).value for end in ends]
         assert len({tuple(end) for end in ends}) == searching.N_SAMPLES == 4
         np.testing.assert_array_equal(first.free, ends[int(np.argmax(likeliest))])
