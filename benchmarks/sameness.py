@@ -89,8 +89,10 @@ def write_page():
     lines = [f"| {' | '.join(heading)} |", f"|---{6 * '|---:'}|"]
     for name in (name for name in SETS if name in kept):
         runs = {run["draw"]: run for run in kept[name]}
-        alike, drawn = [runs[draw] for draw in CHANGES], [runs[draw] for draw in (CHANGES[0], *DRAWS[len(CHANGES) :])]
-        cells = [name, *(f"{np.ptp([run[key] for run in alike]):.4f}" for key in ("nlpd", "rmse"))]
+        alike = [runs[draw] for draw in CHANGES if draw in runs]
+        drawn = [runs[draw] for draw in (CHANGES[0], *DRAWS[len(CHANGES) :])]
+        changes = (f"{np.ptp([run[key] for run in alike]):.4f}" for key in ("nlpd", "rmse"))
+        cells = [name, *(changes if len(alike) == len(CHANGES) else "–" * 2)]
         for key, digits in (("nlpd", 3), ("rmse", 4)):
             values = [run[key] for run in drawn]
             cells += [f"{np.mean(values):.{digits}f}", f"{min(values):.{digits}f} to {max(values):.{digits}f}"]

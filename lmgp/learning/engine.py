@@ -157,7 +157,8 @@ def learn(
     slope that other rows have at the optimum of 500. Of more than `max_learning_rows` rows, the likelihood is
     Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
     where there are fewer rows: 141 of 2,000. It is climbed from the likeliest of four kernels, each learned from 500
-    rows. Of eight and more columns, a random sample of 1,048,576 rows stands for more of them.
+    rows, with half of these neighbours first, and then with all. Of eight and more columns, a random sample of
+    1,048,576 rows stands for more of them.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
     the spread of the columns and of y. Those of lengthscales share a prior: the logarithm of each is the sum of what
