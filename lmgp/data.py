@@ -45,6 +45,11 @@ def generator(random_state: RandomState) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
+def drawing_of(random_state: RandomState) -> np.random.Generator:
+    """Make the generator with which a model draws its map; one that is given is advanced."""
+    return spawn(generator(random_state), 2)[1]
+
+
 def sampling(*of: int) -> np.random.Generator:
     """Make the generator of a sample by which models learn, or are compared: always the same, whatever `random_state`.
 

@@ -25,10 +25,10 @@ from lmgp.data import (
     Rows,
     check_rows,
     column_deviations,
+    drawing_of,
     generator,
     known_centers,
     named_targets,
-    spawn,
     validated,
     validated_pair,
     warn_of_scales,
@@ -631,7 +631,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             else:
                 named = getattr(self, "feature_names_in_", None)
                 warn_of_outlying_rows(inputs, named, self._table.as_they_are)
-            centers, (drawing,) = known_centers(center, rows), spawn(generator(self.random_state), 1)
+            centers, drawing = known_centers(center, rows), drawing_of(self.random_state)
             fit, rows, rng = self._frozen(rows, names, centers, center is not None, drawing)
             rows = averaged(rows) if duplicates == "average" else rows
             targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from sklearn.base import clone
 
-from lmgp.data import Noise, Rows, generator, sampling, spawn
+from lmgp.data import Noise, Rows, drawing_of, sampling
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.fourier import FourierMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -94,12 +94,7 @@ def choose(
     if n_streamed is not None:
         selection = replace(selection, sample_rows=len(rows))
         recipe = replace(recipe, solver="primal") if isinstance(recipe, Local) else recipe
-    return recipe, replace(selection, seed=seed), _drawing(seed)
-
-
-def _drawing(seed: int) -> np.random.Generator:
-    """Return the stream from which each map is drawn: what is tried is what is chosen."""
-    return spawn(generator(seed), 1)[0]
+    return recipe, replace(selection, seed=seed), drawing_of(seed)  # what was tried is what is chosen
 
 
 def _by_trials(
@@ -121,7 +116,7 @@ def _by_trials(
             # As many columns for each row as all rows will have: some places take fewer than all between them.
             size = max(2, round(probes.share * candidate.size))
             recipe = replace(recipe, features=clone(recipe.features).set_params(n_features=size))
-        return recipe.posterior(kernel, noise.variance, probes.rest, _drawing(seed))
+        return recipe.posterior(kernel, noise.variance, probes.rest, drawing_of(seed))
 
     reach = negligible_share(rows, kernel, noise, PRUNE)
     problem = Problem(rows, kernel, reach, n_predict, len(probes.rest), len(probes.X), n_streamed)

@@ -14,7 +14,7 @@ from uuid import uuid4
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from lmgp.data import Rows, generator, sampling, spawn
+from lmgp.data import Rows, drawing_of, sampling
 from lmgp.errors import ClusterError, InputError, LmgpError
 from lmgp.io.sources import Chunk, RowSource, default_chunk_rows, source_of
 from lmgp.neighbours.lattice import union
@@ -402,7 +402,7 @@ def fit_to_partitions(model: Any, source: Partitions, client: Any, verbose: bool
         for one in FITTED:
             vars(model).pop(one, None)
         bare = _bare(model, source, reset=True)
-        (drawing,) = spawn(generator(model.random_state), 1)
+        drawing = drawing_of(model.random_state)
         look = partial(made_of_rows, bare, partial(_sampled, noise_variance=model.noise_variance))
         if whole := model._needs_sample():
             sample = source.reduced(look, Sample.merge, client, f"{name}, first pass" if verbose else None)

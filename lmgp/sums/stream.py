@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from lmgp.data import Rows, generator, sampling, spawn
+from lmgp.data import Rows, drawing_of, sampling
 from lmgp.errors import EmptyChunkWarning, InputError, LmgpError, ModelFileError, StreamError, warn
 from lmgp.io.sources import Chunk, RowSource
 from lmgp.saving.files import read_file, write_file
@@ -181,7 +181,7 @@ class StreamFit:
         self.model, self.source, self.path, self.verbose, self.center = model, source, path, verbose, center
         self.name = type(model).__name__
         self._header = {"class": CHECKPOINT, "of": self.name, "parameters": model._digest_of(center)}
-        (self.drawing,) = spawn(generator(model.random_state), 1)
+        self.drawing = drawing_of(model.random_state)
         self.sample: Sample | None = Sample(sampling())
         self.of_noise: Sample | None = model._sample_of_noise()
         self.columns: dict[str, Any] = {}
