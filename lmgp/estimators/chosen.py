@@ -39,7 +39,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.spectral import SpectralPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend
 from lmgp.recipes import ROWS_TO_COME, Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
-from lmgp.selection.candidates import Allowed, checked_methods, summed_methods
+from lmgp.selection.candidates import Allowed, Problem, checked_methods, summed_methods
 from lmgp.selection.choose import choose
 from lmgp.selection.methods import METHODS
 from lmgp.selection.search import Selection
@@ -372,11 +372,10 @@ class GPRegressor(AdditiveGaussianProcess):
             methods = tuple(name for name in methods if name not in METHODS or not METHODS[name].localized)
         n_predict = n_streamed or len(rows) if self.n_predict is None else int(self.n_predict)
         allowed = Allowed(methods, int(self.max_features), float(self.max_memory_gib))
-        n_columns = rows.n_targets + n_trend
         first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
-        return choose(
-            allowed, first, kernel, noise_variance, float(self.tolerance), n_predict, rng, n_columns, n_streamed
-        )
+        n_targets = rows.n_targets + n_trend
+        problem = Problem(first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed)
+        return choose(allowed, problem, rng)
 
     @property
     def _n_streamed(self) -> int | None:

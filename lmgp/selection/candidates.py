@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import gammainccinv
 
-from lmgp.data import Floats, Rows
+from lmgp.data import Approximation, Floats, Noise, Rows
 from lmgp.errors import InputError, MemoryLimitError, nearest_names
 from lmgp.features.base import KernelMap
 from lmgp.features.nystroem import NystroemFeatures
@@ -18,6 +18,8 @@ from lmgp.posteriors.weights import check_model
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Weights
 from lmgp.selection.methods import EXACT, METHODS, NEAREST_ROWS, RESIDUAL, SPECTRAL, Method
 
+# What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
+APPROXIMATION: Approximation = "fitc"
 # Thresholds of localized models, in lengthscales, in descending order.
 THRESHOLDS = (4.0, 2.0, 1.0, 0.5, 0.25)
 # Sizes are tried from the largest down, each this fraction of the one before.
@@ -143,11 +145,6 @@ def exact_work(n_rows: int, n_predict: int) -> float:
     return n_rows**2 * (n_rows / 3.0 + n_predict)
 
 
-def affordable(n_rows: int, n_inputs: int, n_predict: int, kernel: Kernel) -> float:
-    """Return the nominal seconds that a model may take."""
-    return max(AFFORDABLE, Nearest(NEIGHBOURS).cost(n_rows, n_inputs, n_predict, kernel).seconds)
-
-
 def sizes(max_features: int) -> list[int]:
     """Return the sizes that are tried: from the largest down by quarters."""
     quarters = takewhile(lambda size: size >= SMALLEST_SIZE, (max_features // FRACTION**power for power in count()))
@@ -169,26 +166,34 @@ class Problem:
     Attributes
     ----------
     rows : Rows
-        Those that the chosen one is fitted to.
+        Those that the chosen one is fitted to, with one centred target.
     kernel : Kernel
+    noise_variance : float
+    tolerance : float
+        KL per row, in nats.
+    n_predict : int
+        The number of rows to predict.
+    n_targets : int, default=1
+        The columns of y, and of a trend.
+    n_streamed : int, optional
+        The number of rows of a stream that the chosen one is fitted to, of which `rows` are a sample.
+    n_tried, n_probes : int
+        The number of rows that candidates are tried on, and of those that they predict.
     reach : float
         The share of its prior variance below which a row is left out of a model, see
         `lmgp.neighbours.placement.negligible_share`.
-    n_predict : int
-        The number of rows to predict.
-    n_tried, n_probes : int
-        The number of rows that candidates are tried on, and of those that they predict.
-    n_streamed : int, optional
-        The number of rows that the chosen one is fitted to, where `rows` are a sample of them.
     """
 
     rows: Rows
     kernel: Kernel
-    reach: float
+    noise_variance: float
+    tolerance: float
     n_predict: int
-    n_tried: int
-    n_probes: int
+    n_targets: int = 1
     n_streamed: int | None = None
+    n_tried: int = 0
+    n_probes: int = 0
+    reach: float = 0.0
 
     @property
     def n_rows(self) -> int:
@@ -199,6 +204,17 @@ class Problem:
     def n_inputs(self) -> int:
         """The number of their columns, d."""
         return self.rows.X.shape[1]
+
+    @property
+    def noise(self) -> Noise:
+        """The noise, with what a map leaves out of the variance."""
+        return Noise(self.noise_variance, APPROXIMATION)
+
+    @property
+    def affordable(self) -> float:
+        """The nominal seconds that a model may take."""
+        by_rows = Nearest(NEIGHBOURS).cost(self.n_rows, self.n_inputs, self.n_predict, self.kernel)
+        return max(AFFORDABLE, by_rows.seconds)
 
     def candidate(self, method: str, size: int, recipe: Recipe, **more: float) -> Candidate:
         """Return a candidate, with what else its cost depends on."""
@@ -254,8 +270,7 @@ def candidates(allowed: Allowed, problem: Problem, cover: Callable[[float], Floa
             f"{problem.n_inputs} columns, with max_features={allowed.max_features} and "
             f"max_memory_gib={allowed.max_memory_gib:g}. Allow more of these."
         )
-    limit = affordable(problem.n_rows, problem.n_inputs, problem.n_predict, problem.kernel)
-    limit = max(limit, min(one.seconds for one in found))
+    limit = max(problem.affordable, min(one.seconds for one in found))
     return [one for one in found if one.seconds <= limit]
 
 

@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 from sklearn.base import clone
 
-from lmgp.data import Noise, Rows, drawing_of, sampling
+from lmgp.data import drawing_of, sampling
 from lmgp.errors import InputError, MemoryLimitError
 from lmgp.features.fourier import FourierMap
 from lmgp.features.nystroem import NystroemFeatures
-from lmgp.kernels.base import Kernel, unsupported
+from lmgp.kernels.base import unsupported
 from lmgp.neighbours.placement import cover, negligible_share
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.local import PRUNE
@@ -23,14 +23,13 @@ from lmgp.selection.candidates import (
     Allowed,
     Candidate,
     Problem,
-    affordable,
     candidates,
     exact_work,
     max_centroids,
 )
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import APPROXIMATION, Selection, at_once, select
+from lmgp.selection.search import Selection, at_once, select
 from lmgp.utils.progress import stage
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
@@ -40,35 +39,18 @@ GLOBAL = (FourierMap, NystroemFeatures)
 
 
 def choose(
-    allowed: Allowed,
-    rows: Rows,
-    kernel: Kernel,
-    noise_variance: float,
-    tolerance: float,
-    n_predict: int,
-    rng: np.random.Generator,
-    n_targets: int = 1,
-    n_streamed: int | None = None,
+    allowed: Allowed, problem: Problem, rng: np.random.Generator
 ) -> tuple[Recipe, Selection, np.random.Generator]:
     """Choose the cheapest recipe that is near enough to the exact process.
 
     Parameters
     ----------
     allowed : Allowed
-    rows : Rows
-        With one centred target.
-    kernel : Kernel
-        With a metric, where the exact process is not taken at once.
-    noise_variance : float
-    tolerance : float
-        KL per row, in nats.
-    n_predict : int
+        Of a stream, methods of sums alone.
+    problem : Problem
+        Whose kernel has a metric, where the exact process is not taken at once.
     rng : numpy.random.Generator
         Draws the maps.
-    n_targets : int, default=1
-        y, and the columns of a trend.
-    n_streamed : int, optional
-        The number of rows of a stream, of which `rows` are a sample; `allowed` has methods of sums alone then.
 
     Returns
     -------
@@ -77,32 +59,29 @@ def choose(
     drawing : numpy.random.Generator
         From which the posterior of the recipe is to be drawn: as that of its trial was.
     """
-    seed, n = int(rng.integers(2**31)), n_streamed or len(rows)
+    seed, n, n_predict = int(rng.integers(2**31)), problem.n_rows, problem.n_predict
     if allowed.needs_no_search(n, n_predict):
         candidate = Candidate(EXACT, n, Exact(allowed.max_memory_gib), 0.0)
-        selection = at_once(candidate, 0.0, tolerance, n_predict)
-    elif not kernel.can("metric"):
-        raise unsupported(kernel, "metric", f"GPRegressor for {n:,} rows and {n_predict:,} predictions")
-    elif by_modes := _by_modes(allowed, rows, kernel, noise_variance, tolerance, n_predict, n_targets, n_streamed):
+        selection = at_once(problem, candidate, 0.0)
+    elif not problem.kernel.can("metric"):
+        raise unsupported(problem.kernel, "metric", f"GPRegressor for {n:,} rows and {n_predict:,} predictions")
+    elif by_modes := _by_modes(allowed, problem):
         candidate, selection = by_modes
     else:
         stage("choosing", "choosing a model for %s rows and %s predictions", f"{n:,}", f"{n_predict:,}")
-        noise = Noise(noise_variance, APPROXIMATION)
-        probes = Probes.of(rows, kernel, noise, sampling(), allowed.max_memory_gib)
-        candidate, selection = _by_trials(probes, allowed, rows, n_predict, kernel, noise, tolerance, seed, n_streamed)
+        candidate, selection = _by_trials(allowed, problem, seed)
     recipe = candidate.recipe
-    if n_streamed is not None:
-        selection = replace(selection, sample_rows=len(rows))
+    if problem.n_streamed is not None:
+        selection = replace(selection, sample_rows=len(problem.rows))
         recipe = replace(recipe, solver="primal") if isinstance(recipe, Local) else recipe
     return recipe, replace(selection, seed=seed), drawing_of(seed)  # what was tried is what is chosen
 
 
-def _by_trials(
-    probes: Probes, allowed: Allowed, rows: Rows, n_predict: int, kernel: Kernel, noise: Noise, tolerance: float,
-    seed: int, n_streamed: int | None,
-) -> tuple[Candidate, Selection]:  # fmt: skip
+def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate, Selection]:
     """Try candidates on probes: posteriors of their recipes, of the rows that these are predicted from."""
-    most = max_centroids(n_streamed or len(rows), rows.X.shape[1])
+    rows, kernel = problem.rows, problem.kernel
+    probes = Probes.of(rows, kernel, problem.noise, sampling(), allowed.max_memory_gib)
+    most = max_centroids(problem.n_rows, problem.n_inputs)
     covers = cache(lambda threshold: cover(rows, kernel, threshold, most))
 
     def build(candidate: Candidate) -> Posterior:
@@ -116,40 +95,34 @@ def _by_trials(
             # As many columns for each row as all rows will have: some places take fewer than all between them.
             size = max(2, round(probes.share * candidate.size))
             recipe = replace(recipe, features=clone(recipe.features).set_params(n_features=size))
-        return recipe.posterior(kernel, noise.variance, probes.rest, drawing_of(seed))
+        return recipe.posterior(kernel, problem.noise_variance, probes.rest, drawing_of(seed))
 
-    reach = negligible_share(rows, kernel, noise, PRUNE)
-    problem = Problem(rows, kernel, reach, n_predict, len(probes.rest), len(probes.X), n_streamed)
-    listed = candidates(replace(allowed, max_neighbours=probes.most_neighbours), problem, covers)
-    return select(probes, listed, build, noise.variance, tolerance, n_predict)
+    allowed = replace(allowed, max_neighbours=probes.most_neighbours)
+    reach = negligible_share(rows, kernel, problem.noise, PRUNE)
+    problem = replace(problem, n_tried=len(probes.rest), n_probes=len(probes.X), reach=reach)
+    return select(problem, probes, candidates(allowed, problem, covers), build)
 
 
-def _by_modes(
-    allowed: Allowed, rows: Rows, kernel: Kernel, noise_variance: float, tolerance: float, n_predict: int,
-    n_targets: int, n_streamed: int | None,
-) -> tuple[Candidate, Selection] | None:  # fmt: skip
+def _by_modes(allowed: Allowed, problem: Problem) -> tuple[Candidate, Selection] | None:
     """Choose the global solve if it serves the kernel, for no more work than the exact GP takes or `AFFORDABLE` allows.
 
     It states its own error, and so needs no trial: modes and iterations may each add half the square of that of the
     mean to the divergence. Of a stream it may take what any model may.
     """
+    kernel, n, gib = problem.kernel, problem.n_rows, allowed.max_memory_gib
     if SPECTRAL not in allowed.methods or not kernel.can("spectral_density"):
         return None
-    error = min(MEAN_ERROR, math.sqrt(0.5 * tolerance))
+    error, streamed = min(MEAN_ERROR, math.sqrt(0.5 * problem.tolerance)), problem.n_streamed is not None
     try:
-        modes = choose_modes(kernel, rows.X, noise_variance, error)
-        check_modes(modes, kernel, error, n_targets, allowed.max_memory_gib)
+        modes = choose_modes(kernel, problem.rows.X, problem.noise_variance, error)
+        check_modes(modes, kernel, error, problem.n_targets, gib)
     except (InputError, MemoryLimitError):
         return None
-    n = n_streamed or len(rows)
     # At the rate by which the exact GP is taken at once within a second.
-    by_exact = exact_work(n, n_predict) / QUICK if allowed.takes_exact(n) else math.inf
-    limit = min(AFFORDABLE, max(1.0, by_exact))
-    if n_streamed is not None:
-        limit = affordable(n, rows.X.shape[1], n_predict, kernel)
-    seconds = ModeSolve.of(modes, kernel, noise_variance, n, error, n_streamed is None).cost.seconds
+    by_exact = exact_work(n, problem.n_predict) / QUICK if allowed.takes_exact(n) else math.inf
+    limit = problem.affordable if streamed else min(AFFORDABLE, max(1.0, by_exact))
+    seconds = ModeSolve.of(modes, kernel, problem.noise_variance, n, error, not streamed).cost.seconds
     if seconds > limit:
         return None
-    recipe = Spectral(error, max_memory_gib=allowed.max_memory_gib)
-    candidate = Candidate(SPECTRAL, modes.n_modes, recipe, seconds)
-    return candidate, at_once(candidate, error**2, tolerance, n_predict)
+    candidate = Candidate(SPECTRAL, modes.n_modes, Spectral(error, max_memory_gib=gib), seconds)
+    return candidate, at_once(problem, candidate, error**2)

@@ -6,18 +6,13 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import NamedTuple, Self
 
-from lmgp.data import Approximation
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.base import Posterior
-from lmgp.selection.candidates import Candidate
+from lmgp.selection.candidates import APPROXIMATION, Candidate, Problem
 from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.utils.progress import tried_model
 from lmgp.utils.trials import Trials, aligned
-
-# What becomes of the prior variance that a map leaves out: right at every row, which the divergences rest on.
-APPROXIMATION: Approximation = "fitc"
-
 
 # A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have heavy
 # tails, and of many candidates the first one below the tolerance has been lucky with its probes.
@@ -171,18 +166,13 @@ class Selection(Trials[RecipeTrial]):
         return "\n".join((*aligned((("", *names), *lines), 2), *notes))
 
 
-def at_once(candidate: Candidate, kl: float, tolerance: float, n_predict: int) -> Selection:
+def at_once(problem: Problem, candidate: Candidate, kl: float) -> Selection:
     """Return the selection of a candidate that needs no search."""
-    return Selection((_trial(candidate, kl)._replace(chosen=True),), tolerance, n_predict, 0, 0.0)
+    return Selection((_trial(candidate, kl)._replace(chosen=True),), problem.tolerance, problem.n_predict, 0, 0.0)
 
 
 def select(
-    probes: Probes,
-    candidates: Sequence[Candidate],
-    build: Callable[[Candidate], Posterior],
-    noise_variance: float,
-    tolerance: float,
-    n_predict: int,
+    problem: Problem, probes: Probes, candidates: Sequence[Candidate], build: Callable[[Candidate], Posterior]
 ) -> tuple[Candidate, Selection]:
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
@@ -192,14 +182,11 @@ def select(
 
     Parameters
     ----------
+    problem : Problem
     probes : Probes
     candidates : sequence of Candidate
     build : callable
         Makes the posterior of a candidate, of `probes.rest`.
-    noise_variance : float
-    tolerance : float
-        KL per row, in nats.
-    n_predict : int
 
     Returns
     -------
@@ -207,13 +194,13 @@ def select(
     Selection
     """
     trials: dict[Candidate, RecipeTrial] = {}
-    spent = 0.0
+    spent, tolerance = 0.0, problem.tolerance
     for candidate in sorted(candidates, key=lambda one: one.seconds):
         if candidate.method == EXACT:
             trials[candidate] = _trial(candidate, 0.0)
         elif not trials or spent + candidate.trial_seconds <= TRIALS:
             spent += candidate.trial_seconds
-            trials[candidate] = _tried(probes, candidate, build, noise_variance)
+            trials[candidate] = _tried(probes, candidate, build, problem.noise_variance)
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
@@ -221,7 +208,7 @@ def select(
     near = near or {one: trial for one, trial in trials.items() if trial.kl <= limit}
     chosen, best = min(near.items(), key=lambda pair: pair[1].seconds)
     table = tuple(trial._replace(chosen=trial is best) for trial in trials.values())
-    return chosen, Selection(table, tolerance, n_predict, len(probes.rest), probes.seconds)
+    return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
 
 
 def _tried(

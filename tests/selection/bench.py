@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lmgp import TaylorFeatures
+from lmgp import GaussianKernel, TaylorFeatures
 from lmgp.data import Rows
 from lmgp.recipes import Exact, Local, Nearest
-from lmgp.selection.candidates import Candidate
+from lmgp.selection.candidates import Candidate, Problem
 from lmgp.selection.methods import EXACT, NEAREST_ROWS
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import Selection, select
@@ -41,7 +41,8 @@ class Bench:
         return Made(self.divergence[candidate.method, candidate.size])
 
     def select(self, candidates: list[Candidate], tolerance: float = TOLERANCE) -> tuple[Candidate, Selection]:
-        return select(self.probes, candidates, self.build, NOISE, tolerance, 77)
+        problem = Problem(self.probes.rest, GaussianKernel(), NOISE, tolerance, 77)
+        return select(problem, self.probes, candidates, self.build)
 
 
 class Made:

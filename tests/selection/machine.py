@@ -35,7 +35,8 @@ def listed(
     rows: Rows, allowed: Allowed = OPEN, n_predict: int = 1000, share: float = SHARE, kernel: Kernel = KERNEL
 ) -> list[Candidate]:
     limit = max_centroids(*rows.X.shape)
-    problem = Problem(rows, kernel, share, n_predict, max(1, len(rows) // 2), N_PROBES)
+    tried = {"n_tried": max(1, len(rows) // 2), "n_probes": N_PROBES, "reach": share}
+    problem = Problem(rows, kernel, 0.1, 1e-3, n_predict, **tried)
     return candidates(allowed, problem, lambda threshold: cover(rows, kernel, threshold, limit))
 
 

@@ -8,7 +8,7 @@ import pytest
 from lmgp import GaussianKernel, GPRegressor
 from lmgp.metrics import kl_divergence
 from lmgp.selection import choose
-from lmgp.selection.candidates import TRIED, Candidate
+from lmgp.selection.candidates import TRIED, Candidate, Problem
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import TRIALS, Selection, select
@@ -118,10 +118,10 @@ def test_of_real_models_what_is_written_is_true(
     selections = []
 
     def checked(
-        probes: Probes, listed: list[Candidate], build: Callable, *arguments: float
+        problem: Problem, probes: Probes, listed: list[Candidate], build: Callable
     ) -> tuple[Candidate, Selection]:
         """Within the fit, so that random maps are drawn as they were."""
-        choice, selection = select(probes, listed, build, *arguments)
+        choice, selection = select(problem, probes, listed, build)
         names = "threshold", "n_neighbors"
         tried = {(one.method, one.size, *(getattr(one.recipe, name, None) for name in names)): one for one in listed}
         for trial in selection:

@@ -5,9 +5,10 @@ import pickle
 import pytest
 
 from lmgp.recipes import Exact
-from lmgp.selection.candidates import Candidate
+from lmgp.selection.candidates import Candidate, Problem
 from lmgp.selection.methods import EXACT
 from lmgp.selection.search import RecipeTrial, Selection, at_once
+from tests.selection.machine import KERNEL, draw
 
 
 class TestTable:
@@ -59,7 +60,7 @@ def test_how_far_off_the_tolerance_it_is() -> None:
 
 
 def test_without_a_search_there_is_one_line() -> None:
-    selection = at_once(Candidate(EXACT, 90, Exact(), 0.0), 0.0, 1e-3, 5)
+    selection = at_once(Problem(draw(90), KERNEL, 0.1, 1e-3, 5), Candidate(EXACT, 90, Exact(), 0.0), 0.0)
     assert [(trial.method, trial.n_features, trial.kl) for trial in selection] == [(EXACT, 90, 0.0)]
     assert selection.chosen is selection[0]
     assert selection.shortfall is None
