@@ -1,17 +1,23 @@
-"""Whole neighbourhoods that are left out, to tell kernels apart by how well they predict away from rows."""
+"""Rows and whole neighbourhoods that are left out, to tell kernels and trends apart by how well they are predicted."""
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats, Indices, Noise, Rows
 from lmgp.kernels.base import Kernel
+from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.parallel import parallel_map
 
-# The share of the rows that is left out, at most.
+# The number of rows that are left out by themselves.
+N_ALONE = 1000
+# The share of the rows that is left out in neighbourhoods, at most.
 SHARE = 0.1
 # The number of neighbourhoods that are left out at a time, at most: of √n rows, and of more, up to this share of the
 # rows. What interpolates best may extrapolate worst, and only a large gap shows it.
@@ -32,15 +38,15 @@ class HeldOut:
         All.
     taken : ndarray of bool of shape (n,)
         Which of them are left out.
-    regions : Rows
+    index : ndarray of int
         Those to predict.
     region : ndarray of int
-        The neighbourhood of each row of `regions`.
+        The neighbourhood of each of them.
     """
 
     rows: Rows
     taken: NDArray[np.bool_]
-    regions: Rows
+    index: Indices
     region: Indices
 
     @classmethod
@@ -62,7 +68,7 @@ class HeldOut:
             predicted.append(rng.permutation(near[~taken[near]])[:N_IN_REGION])
             taken[near] = True
         labels = np.repeat(np.arange(len(predicted)), [len(some) for some in predicted])
-        return cls(rows, taken, rows.take(np.concatenate(predicted)), labels)
+        return cls(rows, taken, np.concatenate(predicted), labels)
 
     @classmethod
     def several(cls, rows: Rows, scales: Floats, rng: np.random.Generator) -> list[Self]:
@@ -72,35 +78,82 @@ class HeldOut:
         return [cls.of(rows, scales, rng) for _ in range(times)]
 
     @property
+    def regions(self) -> Rows:
+        """The rows to predict."""
+        return self.rows.take(self.index)
+
+    @property
     def rest(self) -> Rows:
         """The rows that were not left out."""
         return self.rows.take(~self.taken)
-
-    def densities(self, kernel: Kernel, noise_variance: float) -> Floats:
-        """Predict each row of a neighbourhood from the nearest rows outside.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            With a metric.
-        noise_variance : float
-            Of rows without one of their own.
-
-        Returns
-        -------
-        ndarray
-            The mean log p(y) of each neighbourhood, in nats a row, summed over targets.
-        """
-        if not len(self.region):
-            return np.empty(0)
-        nearest = NearestPosterior(kernel, self.rest, Noise(noise_variance), N_NEIGHBORS, share=False)
-        means, variances = nearest.distribution(self.regions.X)
-        return self.means(log_density(self.regions, means, variances, noise_variance))
 
     def means(self, densities: Floats) -> Floats:
         """Return the mean of each neighbourhood of a number of each row."""
         counts = np.bincount(self.region)
         return np.bincount(self.region, densities)[counts > 0] / counts[counts > 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Validation:
+    """Rows that are left out by themselves, and whole neighbourhoods.
+
+    Attributes
+    ----------
+    rows : Rows
+        All, with centred targets; the columns of a trend may stand behind these.
+    alone : ndarray of int
+    neighbourhoods : sequence of HeldOut
+    """
+
+    rows: Rows
+    alone: Indices
+    neighbourhoods: Sequence[HeldOut]
+
+    @classmethod
+    def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, near: bool = True) -> Self:
+        """Draw 1,000 rows, and neighbourhoods several times, see `HeldOut`; none of these if not `near`."""
+        alone = np.sort(rng.permutation(len(rows))[:N_ALONE])
+        return cls(rows, alone, HeldOut.several(rows, scales, rng) if near else ())
+
+    def densities(
+        self, kernel: Kernel, noise_variance: float, trended: Callable[[Any], Posterior] = lambda posterior: posterior
+    ) -> list[Floats]:
+        """Predict each row from the nearest others, and each neighbourhood from the rows around it.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            With a metric, if neighbourhoods are left out; without one, all other rows predict each.
+        noise_variance : float
+            Of rows without one of their own.
+        trended : callable, optional
+            Adds a trend to a posterior of `rows`.
+
+        Returns
+        -------
+        list of ndarray
+            log p(y) of each row that is left out by itself, and its mean over each neighbourhood, in nats a row, summed
+            over targets.
+        """
+        if kernel.can("metric"):
+            nearest = NearestPosterior(kernel, self.rows, Noise(noise_variance), N_NEIGHBORS, share=False)
+            whole = trended(nearest)
+        else:
+            whole = trended(ExactPosterior(kernel, self.rows, Noise(noise_variance)))
+        rows, of_regions = whole.rows, [np.empty(0)]
+        for held in self.neighbourhoods:
+            if len(held.index):
+                predicted = trended(nearest.without(held.taken)).distribution(held.regions.X)
+                of_regions.append(held.means(log_density(rows.take(held.index), *predicted, noise_variance)))
+        of_alone = log_density(rows.take(self.alone), *whole.leave_one_out(self.alone), noise_variance)
+        return [of_alone, np.concatenate(of_regions)]
+
+
+def mean_and_error(parts: Sequence[Floats]) -> tuple[float, float]:
+    """Return the mean over rows and neighbourhoods, of which both kinds count alike, and its standard error."""
+    parts = [part for part in parts if len(part)]
+    error = math.sqrt(sum(part.var() / len(part) for part in parts)) / len(parts)
+    return float(np.mean([part.mean() for part in parts])), error
 
 
 def _nearest(columns: Floats, centre: int, size: int) -> Indices:

@@ -62,6 +62,8 @@ def likely_periods(rows: Rows) -> Floats:
 
 
 def _periods(x: Floats, Y: Floats, n_rows: int) -> Floats:
+    from scipy.signal import find_peaks  # here, for it takes half a second to load
+
     extent = float(np.ptp(x))
     if extent == 0.0:
         return np.ones(CANDIDATES)
@@ -72,13 +74,9 @@ def _periods(x: Floats, Y: Floats, n_rows: int) -> Floats:
     power = np.concatenate(
         [np.square(np.abs(np.exp(-2j * np.pi * np.outer(some, x)) @ left)).sum(axis=1) for some in _chunks(cycles)]
     )
-    peaks = 1 + np.flatnonzero((power[1:-1] > power[:-2]) & (power[1:-1] >= power[2:]))
-    found: list[float] = []
-    for peak in cycles[peaks[np.argsort(-power[peaks], kind="stable")]]:
-        if len(found) < CANDIDATES and all(abs(peak - other) >= APART for other in found):
-            found.append(float(peak))
-    found += (2.0 ** np.arange(1, 1 + CANDIDATES - len(found))).tolist()
-    return extent / np.array(found)
+    peaks, _ = find_peaks(power, distance=APART * OVERSAMPLED)
+    highest = cycles[peaks[np.argsort(-power[peaks], kind="stable")[:CANDIDATES]]]
+    return extent / np.append(highest, 2.0 ** np.arange(1, 1 + CANDIDATES - len(highest)))
 
 
 def _chunks(cycles: Floats) -> list[Floats]:

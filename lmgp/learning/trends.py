@@ -10,14 +10,12 @@ import numpy as np
 
 from lmgp.data import Floats, Indices, Noise, Rows, sampling
 from lmgp.errors import InputError
-from lmgp.learning.choice import N_ALONE
 from lmgp.learning.engine import Settings, learn_rows, most_of
-from lmgp.learning.heldout import N_NEIGHBORS, HeldOut, log_density
+from lmgp.learning.heldout import Validation, mean_and_error
 from lmgp.learning.record import Learned
 from lmgp.neighbours.duplicates import steady_order, steady_sample
 from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
-from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend, Trended
 from lmgp.utils.progress import TRIED, silent, stage
 
@@ -95,16 +93,15 @@ def trend_pays(rows: Rows, without: Learned, trend: Trend, beside: Learned, scal
         The unit of each column, in which neighbourhoods are measured.
     """
     rows = most_of(rows)
-    rows, drawn = rows.take(steady_order(rows)), sampling(0, 1)
+    rows = rows.take(steady_order(rows))
     some = rows.take(np.sort(sampling().permutation(len(rows))[:MOST_ROWS]))
-    index, held = drawn.permutation(len(rows))[:N_ALONE], HeldOut.several(rows, scales, drawn)
+    validation = Validation.of(rows, scales, sampling(0, 1))
     processes = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)
-    before, after = (one.densities(rows, index, held) for one in processes)
-    gains = [new - old for old, new in zip(before, after, strict=True) if len(old)]
-    means, errors = [of.mean() for of in gains], [of.std() / math.sqrt(len(of)) for of in gains]
-    gain, error = float(np.mean(means)), math.hypot(*errors) / len(errors)
+    before, after = (process.densities(validation) for process in processes)
+    gains = [new - old for old, new in zip(before, after, strict=True)]
+    (of_rows, error_of_rows), (gain, error) = mean_and_error(gains[:1]), mean_and_error(gains)
     TRIED.info("a linear trend gains %.3g nats a row left out, with a standard error of %.1g", gain, error)
-    return bool(gain > error and means[0] > errors[0])
+    return gain > error and of_rows > error_of_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,32 +123,15 @@ class Process:
     @property
     def log_likelihood(self) -> float:
         """That of the rows of the slopes, with the likeliest slopes, in nats."""
-        exact = self._exact
-        return float((self._with_slopes(exact) if self.trend.estimated else exact).log_density()[0])
+        return float(self._trended(self._exact).log_density()[0])
 
-    def densities(self, rows: Rows, index: Indices, held: Sequence[HeldOut]) -> tuple[Floats, Floats]:
-        """Return the log densities of some rows, and the mean ones of neighbourhoods, each without itself."""
-        noise = self.learned.noise_variance
-        nearest = NearestPosterior(
-            self.learned.kernel, self._with_columns(rows), Noise(noise), N_NEIGHBORS, share=False
-        )
-        posterior = self._trended(nearest)
-        alone = log_density(self._less_trend(rows.take(index), posterior), *posterior.leave_one_out(index), noise)
-        regions = [np.empty(0)]
-        for each in held:
-            if len(each.region):
-                posterior = self._trended(nearest.without(each.taken))
-                rest, predicted = self._less_trend(each.regions, posterior), posterior.distribution(each.regions.X)
-                regions.append(each.means(log_density(rest, *predicted, noise)))
-        return alone, np.concatenate(regions)
+    def densities(self, validation: Validation) -> list[Floats]:
+        """Return the log densities of rows and neighbourhoods, each without itself; see `Validation.densities`."""
+        validation = replace(validation, rows=self._with_columns(validation.rows))
+        return validation.densities(self.learned.kernel, self.learned.noise_variance, self._trended)
 
     def _trended(self, posterior: Posterior) -> Posterior:
         return self._with_slopes(posterior) if self.trend.estimated else posterior
-
-    def _less_trend(self, rows: Rows, posterior: Posterior) -> Rows:
-        if not isinstance(posterior, Trended):
-            return rows
-        return rows.with_targets(rows.Y - self.trend.columns(rows.X) @ posterior.coefficients)
 
     @cached_property
     def _exact(self) -> ExactPosterior:

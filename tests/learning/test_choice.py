@@ -10,10 +10,10 @@ from scipy.stats import norm
 from lmgp import GaussianKernel, MaternKernel, ModulatedKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
-from lmgp.learning import choice, heldout
+from lmgp.learning import heldout
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import declared_free, make_form
-from lmgp.learning.heldout import HeldOut
+from lmgp.learning.heldout import Validation
 from lmgp.learning.search import Optimum, Search
 from lmgp.learning.space import Units
 from tests.learning.conftest import Draw
@@ -62,17 +62,13 @@ def test_what_predicts_best_is_taken(draw_from: Draw) -> None:
 def test_lines_have_the_densities_of_rows_and_of_neighbourhoods(
     draw_from: Draw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (choice, heldout):
-        monkeypatch.setattr(module, "N_NEIGHBORS", 500)
+    monkeypatch.setattr(heldout, "N_NEIGHBORS", 500)
     rows = rough(draw_from, 150)
     given = optima(rows)
     found, _ = compared(rows, np.ones(2), given, False, np.random.default_rng(0))
-    rng = np.random.default_rng(0)
-    rng.permutation(150)
-    held = HeldOut.several(rows, np.ones(2), rng)
+    validation = Validation.of(rows, np.ones(2), np.random.default_rng(0))
     for one in found:
-        alone = leave_one_out(rows, one)
-        regions = np.concatenate([each.densities(*one.hyperparameters) for each in held])
+        alone, (_, regions) = leave_one_out(rows, one), validation.densities(*one.hyperparameters)
         assert one.trial.alone == pytest.approx(alone.mean(), rel=1e-6)
         assert one.trial.regions == pytest.approx(regions.mean(), rel=1e-6)
         error = np.hypot(np.std(alone) / len(alone) ** 0.5, np.std(regions) / len(regions) ** 0.5) / 2.0
@@ -84,8 +80,11 @@ def test_neighbourhoods_count_as_much_as_rows(draw_from: Draw, monkeypatch: pyte
     given = optima(rows)
     # The second predicts every row better by a nat, and the first every neighbourhood by more.
     for by, taken in ((0.9, 1), (1.1, 0)):
-        monkeypatch.setattr(choice, "log_density", lambda some, mean, variance, noise: np.full(len(some), noise))
-        monkeypatch.setattr(HeldOut, "densities", lambda self, kernel, noise, by=by: np.full(3, -by * noise))
+
+        def densities(self: Validation, _: Kernel, noise: float, by: float = by) -> list[Floats]:
+            return [np.full(len(self.alone), noise), np.full(3, -by * noise)]
+
+        monkeypatch.setattr(Validation, "densities", densities)
         noises = iter((0.0, 1.0))
         numbered = [one._replace(space=_WithNoise(one.space, next(noises))) for one in given]
         _, weights = compared(rows, np.ones(2), numbered, False, np.random.default_rng(0))
@@ -107,20 +106,17 @@ class _WithNoise:
 
 
 def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (choice, heldout):
-        monkeypatch.setattr(module, "N_NEIGHBORS", 500)
+    monkeypatch.setattr(heldout, "N_NEIGHBORS", 500)
     X, y = draw_from(MaternKernel(1.0, 0.5, smoothness=0.5) + GaussianKernel(1.0), 90, noise=0.01, seed=2)
     rows = Rows(X, y - y.mean())
     given = optima(rows)
     _, weights = compared(rows, np.ones(2), given, True, np.random.default_rng(0))
-    rng = np.random.default_rng(0)
-    rng.permutation(90)
-    held = HeldOut.several(rows, np.ones(2), rng)
+    validation = Validation.of(rows, np.ones(2), np.random.default_rng(0))
     kinds = [
         np.array([of(one) for one in given])
         for of in (
             lambda one: leave_one_out(rows, one),
-            lambda one: np.concatenate([each.densities(*one.hyperparameters) for each in held]),
+            lambda one: validation.densities(*one.hyperparameters)[1],
         )
     ]
 
@@ -135,14 +131,11 @@ def test_an_average_has_the_weights_that_predict_best(draw_from: Draw, monkeypat
 
 
 @pytest.mark.slow
-def test_a_thousand_rows_are_left_out_and_24_neighbourhoods(draw_from: Draw, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thousand_rows_are_left_out_and_24_neighbourhoods(draw_from: Draw) -> None:
     rows = rough(draw_from, 1100)
-    given = optima(rows.take(np.arange(60)))
-    counts: list[int] = []
-    monkeypatch.setattr(choice, "log_density", lambda some, *_: counts.append(len(some)) or np.zeros(len(some)))
-    monkeypatch.setattr(HeldOut, "densities", lambda *_: counts.append(0) or np.zeros(3))
-    compared(rows, np.ones(2), given, False, np.random.default_rng(0))
-    assert counts == [1000, *8 * [0]] * 2  # three of them at a time
+    validation = Validation.of(rows, np.ones(2), np.random.default_rng(0))
+    kernel = MaternKernel(1.0, smoothness=0.5)
+    assert [len(part) for part in validation.densities(kernel, 0.1)] == [1000, 24]  # three of them at a time
 
 
 def test_weights_of_rows_count(draw_from: Draw) -> None:

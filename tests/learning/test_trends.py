@@ -9,7 +9,7 @@ from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
 from lmgp.learning import trends
 from lmgp.learning.engine import Settings
-from lmgp.learning.heldout import HeldOut
+from lmgp.learning.heldout import Validation
 from lmgp.learning.record import Learned
 from lmgp.learning.trends import Process, likely_trend, trend_pays
 from lmgp.posteriors.trend import CONSTANT_TREND, Trend
@@ -53,7 +53,7 @@ class TestProcess:
     def test_predicts_each_row_from_the_others_with_slopes_that_do_not_know_it(self) -> None:
         rows = rows_of(60)
         index = np.random.default_rng(3).permutation(60)
-        alone, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(rows, index, [])
+        alone, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(Validation(rows, index, ()))
         assert len(alone) == 60
         assert not len(regions)
         row = int(index[0])
@@ -69,9 +69,8 @@ class TestProcess:
 
     def test_predicts_neighbourhoods(self) -> None:
         rows = rows_of(600)
-        rng = np.random.default_rng(3)
-        held = HeldOut.several(rows, np.ones(3), rng)
-        _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(rows, np.arange(5), held)
+        validation = Validation.of(rows, np.ones(3), np.random.default_rng(3))
+        _, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(validation)
         assert 4 <= len(regions) <= 40
         assert np.all(np.abs(regions) < 5.0)
 
