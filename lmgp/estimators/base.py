@@ -605,44 +605,15 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             If one row makes most of the standard deviation of a column, and the kernel is learned.
         """
         told = verbose or getattr(self, "verbose", False)
+        given: dict[str, Any] = {
+            "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
+            "duplicates": duplicates, "center": center,
+        }  # fmt: skip
         with unchanged_on_failure(self), shown(told) if told else nullcontext():
             self._validate_params()
             noise = checked_noise(self.noise)
-            if duplicates != "keep":
-                check_duplicates(duplicates)
-            if isinstance(X, RowSource):
-                raise InputError(
-                    f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit GPRegressor, "
-                    "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
-                )
-            inputs, target = self._read_pair(X, y)
-            rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
-            names = named_targets(y, target)
-            self._check_first(rows, names)
-            if not self._all_given:
-                settings = self._settings(rows.X.shape[1], CONSTANT_TREND)
-                plan = expected_seconds(rows, settings, noise != "normal", self._chooses)
-                foreseen(plan, f"a fit to {len(rows):,} rows of {inputs.shape[1]} columns")
-            # A copy: what becomes of the caller's arrays later changes no model.
-            rows = self._adapted((dropped(rows) if duplicates == "drop" else rows).copy())
-            if isinstance(self.kernel, Kernel):
-                kernel = self._given_kernel(rows.X.shape[1])
-                warn_of_long_periods(kernel, rows.X, self._names())
-            else:
-                named = getattr(self, "feature_names_in_", None)
-                warn_of_outlying_rows(inputs, named, self._table.as_they_are)
-            centers, drawing = known_centers(center, rows), drawing_of(self.random_state)
-            fit, rows, rng = self._frozen(rows, names, centers, center is not None, drawing)
-            rows = averaged(rows) if duplicates == "average" else rows
-            targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)
-            n_trend = fit.trend.n_columns if fit.trend.estimated else 0
-            sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
-            self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
+            self._fit_normal(**given)
             if noise != "normal":
-                given = {
-                    "X": X, "y": y, "sample_weight": sample_weight, "noise_variances": noise_variances,
-                    "duplicates": duplicates, "center": center,
-                }  # fmt: skip
                 self._fitted = with_noise(self, noise, given)
             if not self._all_given:  # a small part of the time that learning takes
                 posterior = self._posterior()
@@ -650,6 +621,42 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
                 noted = importances(self._fitted, rows, self._table, posterior)
                 variances = row_variances(self._fitted.kernel, rows.X)
                 self._fitted = replace(self._fitted, importance=noted, variances=variances)
+        return self
+
+    def _fit_normal(
+        self, X: Any, y: Any, sample_weight: Any, noise_variances: Any, duplicates: Duplicates, center: Any
+    ) -> Self:
+        """Fit with normal noise, without what is told of the fit afterwards."""
+        if duplicates != "keep":
+            check_duplicates(duplicates)
+        if isinstance(X, RowSource):
+            raise InputError(
+                f"{type(self).__name__} takes rows in memory; got a {type(X).__name__} of chunks. Fit GPRegressor, "
+                "FeaturizedGPRegressor, LocalizedGPRegressor or SpectralGPRegressor to these, or this to a sample."
+            )
+        inputs, target = self._read_pair(X, y)
+        rows = check_rows(self._coordinates(inputs), target, sample_weight, noise_variances)
+        names = named_targets(y, target)
+        self._check_first(rows, names)
+        if not self._all_given:
+            settings = self._settings(rows.X.shape[1], CONSTANT_TREND)
+            plan = expected_seconds(rows, settings, self.noise != "normal", self._chooses)
+            foreseen(plan, f"a fit to {len(rows):,} rows of {inputs.shape[1]} columns")
+        # A copy: what becomes of the caller's arrays later changes no model.
+        rows = self._adapted((dropped(rows) if duplicates == "drop" else rows).copy())
+        if isinstance(self.kernel, Kernel):
+            kernel = self._given_kernel(rows.X.shape[1])
+            warn_of_long_periods(kernel, rows.X, self._names())
+        else:
+            named = getattr(self, "feature_names_in_", None)
+            warn_of_outlying_rows(inputs, named, self._table.as_they_are)
+        centers, drawing = known_centers(center, rows), drawing_of(self.random_state)
+        fit, rows, rng = self._frozen(rows, names, centers, center is not None, drawing)
+        rows = averaged(rows) if duplicates == "average" else rows
+        targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)
+        n_trend = fit.trend.n_columns if fit.trend.estimated else 0
+        sums, posterior = fit.recipe.condition(fit.kernel, fit.noise_variance, rows, targets, rng, n_trend)
+        self._fitted = self._finished(replace(fit, sums=sums), posterior, rows.with_targets(rows.Y @ targets))
         return self
 
     def _frozen(

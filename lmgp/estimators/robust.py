@@ -64,5 +64,5 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
                 of_turn.set_params(noise_variance=max(noise, LEAST_NOISE * float(y.var())))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # which the fit to all rows has given
-            model = of_turn.fit(**{**arguments, "sample_weight": weights * pull})
+            model = of_turn._fit_normal(**{**arguments, "sample_weight": weights * pull})
     return model

@@ -150,7 +150,7 @@ def left_out_by_folds(model: Any, arguments: Mapping[str, Any], degrees: float |
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # which the fit to all rows has given
             of_fold = {**arguments, **train}
-            fitted = given.fit(**of_fold)
+            fitted = given._fit_normal(**of_fold)
             fitted = fitted if degrees is None else robust_fit(fitted, of_fold, degrees)
             of_folds.append(fitted._predicted(**test))
     rows, *predicted = zip(*of_folds, strict=True)

@@ -168,7 +168,8 @@ class ResidualPosterior(Posterior):
         n = rows.shape[-2]
         # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
         joint = self.kernel.evaluate_at(torch.cat((rows, tests), dim=-2), rows, self._values)
-        joint -= torch.cat((mapped, own), dim=-2) @ mapped.mT
+        joint[..., :n, :] -= mapped @ mapped.mT
+        joint[..., n:, :] -= own @ mapped.mT
         factor = factorise(joint[..., :n, :].contiguous(), noise)
         solved = solve_lower(factor, joint[..., n:, :].mT)
         weights = solve_upper(factor.mT, solved)
