@@ -46,13 +46,11 @@ LAPACK = np.array(
 LETTERS = np.frombuffer(b"LRTN", dtype=np.uint8)
 
 # e^x = 2^n e^r: n is rounded by adding a number beyond which there are no fractions. That leaves n + 1023, the exponent
-# of 2^n, in the last bits. Below the least x, e^x is zero. In single precision, the exponent is n + 127.
-SHIFT, LEAST = 1.5 * 2.0**52 + 1023.0, -708.0
-LOG2_E, LN2_HIGH, LN2_LOW = 1.4426950408889634, 0.6931471803691238, 1.9082149292705877e-10
-SERIES = tuple(1.0 / math.factorial(degree) for degree in range(13))
-SINGLE_SHIFT, SINGLE_LEAST, SINGLE_LOG2_E = np.float32(1.5 * 2.0**23 + 127.0), np.float32(-87.0), np.float32(LOG2_E)
-SINGLE_LN2_HIGH, SINGLE_LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-SINGLE_SERIES = tuple(np.float32(term) for term in SERIES[:8])
+# of 2^n, in the last bits; in single precision n + 127. Of each precision: the number that is added, the least x, below
+# which e^x is zero, log₂ e, log 2 in two parts, and the terms of the series of e^r, the last one first.
+SERIES = tuple(1.0 / math.factorial(degree) for degree in reversed(range(13)))
+DOUBLE: Any = 1.5 * 2.0**52 + 1023.0, -708.0, math.log2(math.e), 0.6931471803691238, 1.9082149292705877e-10, SERIES
+SINGLE: Any = *map(np.float32, (1.5 * 2.0**23 + 127.0, -87.0, DOUBLE[2], 0.693359375, -2.12194440e-4)), SERIES[5:]
 
 KERNEL = (indices, indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
@@ -60,7 +58,7 @@ ROWS = (matrix, matrix, vector, real)
 
 @intrinsic
 def _power_of_two(typing: Any, shifted: Any) -> Any:
-    """Return 2^n of n + SHIFT, or of n + SINGLE_SHIFT."""
+    """Return 2^n of n shifted as `DOUBLE` or `SINGLE` says."""
     whole, mantissa = (ir.IntType(64), 52) if shifted == types.float64 else (ir.IntType(32), 23)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -77,40 +75,20 @@ def _exp(x):
 
 @overload(_exp, jit_options={"fastmath": {"contract"}, "error_model": "numpy"})
 def _exp_of(x):
-    def double(x):
-        shifted = max(x, LEAST) * LOG2_E + SHIFT
-        n = shifted - SHIFT
-        r = (max(x, LEAST) - n * LN2_HIGH) - n * LN2_LOW
-        total = SERIES[12]
-        total = total * r + SERIES[11]
-        total = total * r + SERIES[10]
-        total = total * r + SERIES[9]
-        total = total * r + SERIES[8]
-        total = total * r + SERIES[7]
-        total = total * r + SERIES[6]
-        total = total * r + SERIES[5]
-        total = total * r + SERIES[4]
-        total = total * r + SERIES[3]
-        total = total * r + SERIES[2]
-        total = total * r + 1.0
-        total = total * r + 1.0
-        return total * _power_of_two(shifted) if x > LEAST else 0.0
+    number = np.float64 if x == types.float64 else np.float32
+    shift, least, log2_e, high, low, series = DOUBLE if x == types.float64 else SINGLE
+    terms, zero = tuple(map(number, series)), number(0.0)
 
-    def single(x):
-        shifted = max(x, SINGLE_LEAST) * SINGLE_LOG2_E + SINGLE_SHIFT
-        n = shifted - SINGLE_SHIFT
-        r = (max(x, SINGLE_LEAST) - n * SINGLE_LN2_HIGH) - n * SINGLE_LN2_LOW
-        total = SINGLE_SERIES[7]
-        total = total * r + SINGLE_SERIES[6]
-        total = total * r + SINGLE_SERIES[5]
-        total = total * r + SINGLE_SERIES[4]
-        total = total * r + SINGLE_SERIES[3]
-        total = total * r + SINGLE_SERIES[2]
-        total = total * r + SINGLE_SERIES[1]
-        total = total * r + SINGLE_SERIES[0]
-        return total * _power_of_two(shifted) if x > SINGLE_LEAST else np.float32(0.0)
+    def exponential(x):
+        shifted = max(x, least) * log2_e + shift
+        n = shifted - shift
+        r = (max(x, least) - n * high) - n * low
+        total = terms[0]
+        for degree in range(1, len(terms)):
+            total = total * r + terms[degree]
+        return total * _power_of_two(shifted) if x > least else zero
 
-    return double if x == types.float64 else single
+    return exponential
 
 
 @exact
