@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
 from lmgp.learning import heldout
-from lmgp.learning.heldout import HeldOut, Validation, sizes_of_regions
+from lmgp.learning.heldout import HeldOut, Validation, mean_and_error, sizes_of_regions
 from tests.conftest import KERNELS, NOISE, counts_and_noises
 
 Floats = NDArray[np.float64]
@@ -63,6 +63,13 @@ class TestRows:
         assert sizes_of_regions(n).tolist() == sizes
         if len(sizes) == 1:
             assert n - len(left_out(n).rest) == sizes[0]
+
+    def test_a_neighbourhood_is_the_rows_nearest_to_one_of_them(self) -> None:
+        given, held = rows(150), left_out(150)
+        (taken,) = np.nonzero(held.taken)
+        distances = np.linalg.norm(given.X[taken, None] - given.X, axis=2)
+        nearest = np.sort(np.argsort(distances, axis=1)[:, : len(taken)], axis=1)
+        assert np.any(np.all(nearest == taken, axis=1))
 
     def test_many_rows_leave_out_neighbourhoods_of_all_sizes_up_to_a_fiftieth(self) -> None:
         sizes = sizes_of_regions(60_000)
@@ -125,6 +132,37 @@ def test_densities_are_those_of_dense_algebra(
 
     means = [expected(held.regions.take(held.region == one)).mean() for one in np.unique(held.region)]
     np.testing.assert_allclose(densities(held, kernel), means, rtol=1e-6)
+
+
+def test_a_thousand_rows_are_left_out_by_themselves() -> None:
+    validation = Validation.of(rows(1100), np.ones(2), np.random.default_rng(0))
+    assert len(validation.alone) == 1000
+    assert np.all(np.diff(validation.alone) > 0)
+    assert len(Validation.of(rows(1100), np.ones(2), np.random.default_rng(0), near=False).neighbourhoods) == 0
+
+
+def test_each_row_is_predicted_from_its_own_nearest_rows() -> None:
+    """Not from rows that it shares with its neighbours, as predictions are."""
+    given, kernel = rows(3000), KERNELS["matern32"][0]
+    validation = Validation(given, np.arange(50), ())
+    (of_rows, _) = validation.densities(kernel, NOISE)
+    for i in range(50):
+        others = np.delete(np.arange(3000), i)
+        near = others[np.argsort(np.square(kernel.in_lengthscales(given.X[others] - given.X[i])).sum(axis=1))[:128]]
+        K, k = kernel(given.X[near]) + NOISE * np.eye(128), kernel(given.X[near], given.X[[i]])[:, 0]
+        mean, variance = k @ np.linalg.solve(K, given.Y[near, 0]), kernel.prior_variance() + NOISE
+        variance -= k @ np.linalg.solve(K, k)
+        expected = -0.5 * (np.log(2.0 * np.pi * variance) + (given.Y[i, 0] - mean) ** 2 / variance)
+        assert of_rows[i] == pytest.approx(expected, rel=1e-7)
+
+
+def test_rows_and_neighbourhoods_count_alike() -> None:
+    of_rows, of_regions = np.array([1.0, 2.0, 3.0, 6.0]), np.array([-1.0, 3.0])
+    mean, error = mean_and_error([of_rows, of_regions])
+    assert mean == pytest.approx((3.0 + 1.0) / 2.0)
+    assert error == pytest.approx(np.hypot(of_rows.std() / 2.0, of_regions.std() / np.sqrt(2.0)) / 2.0)
+    mean, error = mean_and_error([of_rows, np.empty(0)])
+    assert (mean, error) == pytest.approx((3.0, of_rows.std() / 2.0))
 
 
 def test_few_rows_leave_no_neighbourhood_out() -> None:

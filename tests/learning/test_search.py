@@ -216,8 +216,10 @@ class TestStarts:
             return plain(rows, kernel, noise_variance)
 
         monkeypatch.setattr(searching, "log_likelihood", refuse_long)
-        found = search(*draw_from(SMOOTH, 80), exact=True).optimum(make_form("gaussian", True, 2))
-        assert np.isfinite(found.trial.log_likelihood)
+        trying, form = search(*draw_from(SMOOTH, 80), exact=True), make_form("gaussian", True, 2)
+        space = searching.Space(form, trying.units)
+        assert space.kernel(trying._start(space, trying.rows)).lengthscale.min() <= 1.0
+        assert np.isfinite(trying.optimum(form).trial.log_likelihood)
 
 
 @pytest.mark.parametrize("exact", [True, False])

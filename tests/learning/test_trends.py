@@ -100,6 +100,22 @@ class TestLikelyTrend:
     def test_is_none(self, rows: Rows, places: list[NDArray[np.intp]]) -> None:
         assert likely_trend(rows, places, Settings("matern52")) is None
 
+    def test_takes_five_nats_more_than_the_slopes_gain_by_chance(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By dense algebra: the likelihood with the likeliest slope, less that without, less ½ log n."""
+        rows, given = rows_of(120, slope=0.6), Settings(KERNEL, noise_variance=NOISE)
+        slopes, _, covariance = dense(rows, np.arange(120), [2])
+        means = np.zeros(120), np.column_stack((np.ones(120), rows.X[:, 2])) @ slopes
+        before, after = (multivariate_normal(mean, covariance).logpdf(rows.Y[:, 0]) for mean in means)
+        gain = after - before - 0.5 * np.log(120.0)
+        assert gain > 0.0
+        for evidence, likely in ((gain - 1e-6, True), (gain + 1e-6, False)):
+            monkeypatch.setattr(trends, "EVIDENCE", evidence)
+            assert (likely_trend(rows, EACH, given) is not None) == likely
+
+    def test_takes_a_hundred_rows(self) -> None:
+        assert likely_trend(rows_of(99), EACH, Settings("matern52")) is None
+        assert likely_trend(rows_of(100), EACH, Settings("matern52")) is not None
+
     def test_takes_all_columns_of_a_place(self) -> None:
         """As the coordinates of a sphere."""
         columns = likely_trend(rows_of(200), [np.array([0]), np.array([1, 2])], Settings("matern52"))
@@ -112,6 +128,30 @@ def test_a_trend_pays_where_rows_left_out_say_so() -> None:
     short = Learned(MaternKernel([1.0, 1.0, 0.3], 9.0), NOISE, 0.0, True)
     assert trend_pays(rows, short, trend, LEARNED, np.ones(3))
     assert not trend_pays(rows, LEARNED, trend, short, np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("of_rows", "of_regions", "pays"),
+    [
+        ([0.3, 0.4, 0.5], [0.1, 0.2], True),
+        ([0.3, 0.4, 0.5], [-0.2, -0.3], True),  # by the mean of both
+        ([0.3, 0.4, 0.5], [-0.6, -0.7], False),
+        ([0.1, -0.9, 0.9], [3.0, 3.1], False),  # within the error of the mean over rows
+        ([0.3, 0.4, 0.5], [4.0, -4.2], False),  # within the error of the mean of both
+        ([0.0, 0.0, 0.0], [0.0, 0.0], False),
+        ([0.3, 0.4, 0.5], [], True),
+    ],
+)
+def test_a_trend_gains_more_than_its_standard_error(
+    of_rows: list[float], of_regions: list[float], pays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def densities(process: Process, _: Validation) -> list[Floats]:
+        sign = float(process.trend.estimated)
+        return [sign * np.array(of_rows), sign * np.array(of_regions)]
+
+    monkeypatch.setattr(Process, "densities", densities)
+    rows = rows_of(100)
+    assert trend_pays(rows, LEARNED, Trend.of(rows, [2], None), LEARNED, np.ones(3)) == pays
 
 
 class TestGPRegressor:
