@@ -67,7 +67,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
         return None
     slopes = Process(beside, trend, some).significance
     kept = [of for of in places if slopes[np.isin(columns, of)].max() >= SIGNIFICANT]
-    if not kept or not (without.kernel.can("metric") and beside.kernel.can("metric")):
+    if not kept or not without.kernel.can("metric"):
         return None
     trend = Trend.of(some, np.concatenate(kept), None)
     before, after = Process(without, CONSTANT_TREND, some), Process(beside, trend, some)

@@ -53,6 +53,23 @@ class TestLikelyPeriods:
         assert found[0, 2] == pytest.approx(1.0, rel=0.05)
         assert np.all(np.isfinite(found) & (found > 0.0))
 
+    def test_are_two_cycles_apart_and_no_shorter_than_two_rows(self) -> None:
+        # Two seasons, of 20 and of 22.5 cycles, of four periods of the series.
+        t = np.linspace(-0.5, 0.5, 4 * 200, endpoint=False)
+        y = np.cos(2.0 * np.pi * 20.0 * t) + 0.9 * np.sin(2.0 * np.pi * 22.5 * t)
+        cycles = np.ptp(t) / likely_periods(centred(t[:, None], y))[:, 0]
+        for expected in (20.0, 22.5):
+            assert np.abs(cycles - expected).min() < 0.3
+        rng = np.random.default_rng(0)
+        for seed in range(20):
+            noise = np.random.default_rng(seed).normal(size=40)
+            cycles = 39.0 / likely_periods(centred(np.arange(40.0)[:, None], noise))[:, 0]
+            assert np.min(np.abs(cycles[:, None] - cycles) + 9.0 * np.eye(CANDIDATES)) >= 2.0
+            assert cycles.max() <= 20.0
+            jittered = np.sort(rng.uniform(0.0, 39.0, 40))
+            cycles = np.ptp(jittered) / likely_periods(centred(jittered[:, None], noise))[:, 0]
+            assert cycles.max() <= 20.0
+
     @pytest.mark.parametrize("n", [2, 3, 5, 8])
     def test_few_rows_have_candidates_too(self, n: int) -> None:
         found = likely_periods(centred(np.arange(float(n))[:, None], np.random.default_rng(n).normal(size=n)))
