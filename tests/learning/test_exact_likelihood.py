@@ -158,6 +158,7 @@ class TestLearning:
         assert model.kernel is kernel
         assert model.kernel_ is not kernel
         best = model.log_marginal_likelihood_
+        assert model.learning_.chosen.log_likelihood == pytest.approx(best / 50, rel=1e-9)
         values = [dense_likelihood(X, y, 0.15, 0.1, np.full(50, f * model.noise_variance_)) for f in (0.98, 1.0, 1.02)]
         assert values[1] == pytest.approx(best, rel=1e-9)
         assert max(values[0], values[2]) < best
