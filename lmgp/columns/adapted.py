@@ -101,7 +101,7 @@ class ColumnTrials:
         return [-math.inf if one is None else one.log_marginal_likelihood for one in learned]
 
     def _learned(self, columns: Columns, n_rows: int, index: Sequence[int]) -> Learned | None:
-        drawn = self._order[sampling().permutation(len(self.rows))[:n_rows]]
+        drawn = self.order[sampling().permutation(len(self.rows))[:n_rows]]
         some = np.union1d(drawn, index).astype(np.intp)
         rows = replace(self.rows.take(some), X=columns.coordinates(self.values[some]))
         settings = replace(self._settings, max_learning_rows=len(some), groups=columns.groups.tolist())
@@ -111,7 +111,8 @@ class ColumnTrials:
             return None
 
     @cached_property
-    def _order(self) -> Indices:
+    def order(self) -> Indices:
+        """The rows in `steady_order`."""
         return steady_order(self.rows)
 
 
@@ -131,8 +132,9 @@ def with_likely_scales(columns: Columns, trials: ColumnTrials, straight: set[int
     heavy = [j for j in columns.as_they_are if j not in straight and has_heavy_tails(values[:, j])]
     if not heavy:
         return columns
-    # What makes a tail may be one row.
-    extremes = [int(np.nanargmax(np.abs(values[:, j] - np.nanmedian(values[:, j])))) for j in heavy]
+    # What makes a tail may be one row, or one of several that are alike.
+    order = trials.order
+    extremes = [order[np.nanargmax(np.abs(values[order, j] - np.nanmedian(values[:, j])))] for j in heavy]
     tried = [(j, scale) for j in heavy for scale in _scales(values[:, j])]
     stage("columns", "trying scales for %d columns with heavy tails", len(heavy))
     candidates = [columns, *(columns.on_scale(values, {j: scale}) for j, scale in tried)]

@@ -6,13 +6,13 @@ from time import perf_counter
 
 import numpy as np
 
-from lmgp.data import Floats, Noise, Rows
+from lmgp.data import Floats, Noise, Rows, sampling
 from lmgp.distributions.left_out import LeftOut
 from lmgp.distributions.noise import mean_gain
 from lmgp.distributions.student import Student
 from lmgp.learning.record import Learned
 from lmgp.learning.space import LEAST_NOISE
-from lmgp.neighbours.duplicates import steady_sample
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.progress import tried_kernel
 
@@ -41,9 +41,9 @@ def with_heavy_tails(rows: Rows, learned: Learned) -> Learned:
     """
     if len(rows) < FEWEST_ROWS or not learned.kernel.can("metric"):
         return learned
-    index = steady_sample(rows, N_ROWS)
+    rows = rows.take(steady_order(rows))  # of many copies, which are near depends on their order
+    index = np.sort(sampling().permutation(len(rows))[:N_ROWS])
     some, least = rows.take(index), LEAST_NOISE * float(np.var(rows.Y))
-
     nearest = NearestPosterior(learned.kernel, rows, Noise(learned.noise_variance), N_NEIGHBORS, share=False)
 
     def density(noise_variance: float) -> Floats:

@@ -84,6 +84,15 @@ def test_near_copies_that_agree_ask_for_a_smaller_noise() -> None:
     assert last.log_likelihood == pytest.approx(densities[taken].mean(), abs=1e-6)
 
 
+def test_copies_at_a_place_count_alike_in_any_order() -> None:
+    """Of 150 rows at one place, which differ in y alone, 128 are the nearest."""
+    rows, order = rows_of(0.5, share=0.1), np.random.default_rng(1).permutation(N)
+    rows.X[:150], rows.Y[:150] = rows.X[0], rows.Y[0] + 0.02 * rows.Y[:150]
+    first, second = (with_heavy_tails(each, learned_of(0.4)) for each in (rows, rows.take(order)))
+    assert first.noise_variance == second.noise_variance < 0.4
+    assert first.learning.chosen.log_likelihood == second.learning.chosen.log_likelihood
+
+
 def test_where_it_does_not_pay_all_stays_as_it_is() -> None:
     learned = learned_of(0.0025)
     assert with_heavy_tails(rows_of(0.0), learned) is learned

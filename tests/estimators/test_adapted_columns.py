@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from lmgp import GaussianKernel, GPRegressor, MaternKernel, load
-from lmgp.columns.adapted import has_heavy_tails
+from lmgp.columns.adapted import ColumnTrials, has_heavy_tails, with_likely_scales
 from lmgp.columns.numbers import AsinhScale
 from lmgp.columns.table import Columns, Reading
 from lmgp.data import Rows
@@ -64,6 +64,25 @@ HEAVY = {
 def test_heavy_tails_are_those_of_few_rows(name: str) -> None:
     values, expected = HEAVY[name]
     assert has_heavy_tails(values.astype(np.float64)) is expected
+
+
+def test_which_rows_tell_a_scale_does_not_depend_on_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where several rows have the largest value, one of them is always among those of the likelihood."""
+    rng, told = np.random.default_rng(0), []
+    X, y = np.minimum(np.exp(2.0 * rng.normal(size=600)), 40.0)[:, None], rng.normal(size=600)
+    assert np.count_nonzero(X == 40.0) > 10
+
+    def log_likelihoods(trials: ColumnTrials, candidates: list[Columns], n_rows: int, index: list[int]) -> list[float]:
+        told.append(trials.rows.Y[index].ravel())
+        return [0.0] * len(candidates)
+
+    monkeypatch.setattr(ColumnTrials, "log_likelihoods", log_likelihoods)
+    for order in (np.arange(600), rng.permutation(600), rng.permutation(600)):
+        trials = ColumnTrials(X[order], Rows(X[order], y[order] - y.mean()), Settings())
+        with_likely_scales(Columns.of_numbers(1, None), trials, set())
+    assert len(told[0]) == 1
+    np.testing.assert_array_equal(told[0], told[1])
+    np.testing.assert_array_equal(told[0], told[2])
 
 
 def skewed(n: int = 400) -> tuple[pd.DataFrame, np.ndarray]:
