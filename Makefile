@@ -14,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 
 # Benchmarks that draw figures and write tables of the pages from their kept results.
 REDRAWN := columns fast_prediction few_rows kernel_sgd learning localized priors quality sameness seasons sizes sparse_taylor \
-	spherical tables trends
+	spectral spherical tables trends
 
 compare: .venv/.package
 	$(BIN)/lmgp compare sinc diabetes

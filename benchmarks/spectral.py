@@ -15,13 +15,15 @@ columns     Three columns: 10,000 rows evenly spread in a box of 17 × 6 × 4 le
 
     python benchmarks/spectral.py [--only where iterations rough rows columns] [--repeats 3] [--rows N ...] [--shared]
                                   [--data-dir DIR] [--quick]
+    python benchmarks/spectral.py --redraw  # the tables of `where` and `iterations` alone, from the results
 
 Seconds are those of the fit, and of means and standard deviations of all rows to predict; nothing is learned. Beside
 them the processor's seconds of all threads: they count where others use the machine, too. Writes
-benchmarks/results/spectral.json: medians, and the environment.
+benchmarks/results/spectral.json: medians, and the environment; and two tables in docs/spectral_measured.md.
 """
 
 import argparse
+import json
 import os
 import warnings
 from itertools import product
@@ -31,7 +33,7 @@ from unittest.mock import patch
 
 import numpy as np
 from clustering import cities
-from common import timed, write
+from common import RESULTS, timed, write, write_table
 from finufft import nufft2d3
 from localized import GIVEN, Problem, load, made_problem
 from million import waves
@@ -215,6 +217,47 @@ def columns(args):
         yield from compared(*drawn(name, X, n_rows), models, args.repeats)
 
 
+KERNELS = {
+    "flats, paper": "Gaussian, lengthscale 0.248°",
+    "flats, short": "Gaussian, 0.082°",
+    "flats, Matérn-3/2": "Matérn-3/2, 0.15°",
+    "flats, Matérn-5/2": "Matérn-5/2, 0.12°",
+}
+
+
+def tables():
+    """Write the tables of two parts."""
+    kept = json.loads((RESULTS / "spectral.json").read_text())
+    both, rule = ("seconds", "processor seconds"), "|---|---|---:|---:|---:|---:|---:|"
+
+    def row(cells):
+        return f"| {' | '.join(cells)} |"
+
+    def short(number):
+        return f"{number:.1e}".replace("e-0", "e-") if number else "–"
+
+    def once(names):
+        """Leave a name out where it is that of the line before."""
+        return ["" if name == before else name for before, name in zip(["", *names], names, strict=False)]
+
+    heads = "kernel", "model", "KL of the means", "KL of the variances", "stated of the means", *both
+    lines = [row(heads), rule]
+    runs = [run for run in kept["where"] if "kl" in run]
+    for name, run in zip(once([KERNELS[run["problem"]] for run in runs]), runs, strict=True):
+        numbers = map(short, (run["kl_of_means"], run["kl_of_variances"], run.get("stated")))
+        seconds = f"{run['fit_s'] + run['predict_s']:.1f}", f"{run['processor_s']:.1f}"
+        lines.append(row((name, run["model"], *numbers, *seconds)))
+    write_table("spectral_measured.md", "where", lines)
+
+    heads = "rows", "noise variance", "modes", "iterations", "KL left by them, at most", *both
+    lines = [row(heads), rule]
+    for rows, run in zip(once([f"{run['n_rows']:,}" for run in kept["iterations"]]), kept["iterations"], strict=True):
+        number = f"{run['n_iterations']:,}{'' if run['converged'] else ', not converged'}"
+        numbers = f"{run['noise_variance']:g}", f"{run['n_modes']:,}", number, short(run["iterations"])
+        lines.append(row((rows, *numbers, f"{run['fit_s']:.1f}", f"{run['processor_s']:.1f}")))
+    write_table("spectral_measured.md", "iterations", lines)
+
+
 PARTS = {"where": where, "iterations": iterations, "rough": rough, "rows": rows, "columns": columns}
 
 
@@ -227,7 +270,10 @@ def main():
     parser.add_argument("--rows", nargs="+", type=int, default=[10_000, 100_000, 1_000_000], help="of the part `rough`")
     parser.add_argument("--shared", action="store_true", help="keep with the results that other work ran, too")
     parser.add_argument("--quick", action="store_true", help="few rows, once, to see that it works; keeps nothing")
+    parser.add_argument("--redraw", action="store_true", help="only write the tables of what is in the results")
     args = parser.parse_args()
+    if args.redraw:
+        return tables()
     args.repeats = 1 if args.quick else args.repeats
     warm_up = made_problem(1000, 2)
     for _, model in (*localized((66,), 2.0), *nearest((32,)), *spectral((1e-3,))):
@@ -238,6 +284,8 @@ def main():
         if not args.quick:
             more = {"load average": [load_before, os.getloadavg()]} | ({"machine": SHARED} if args.shared else {})
             write("spectral", {part: results}, **more)
+            tables()
+    return None
 
 
 if __name__ == "__main__":
