@@ -103,17 +103,20 @@ class Validation:
         All, with centred targets; the columns of a trend may stand behind these.
     alone : ndarray of int
     neighbourhoods : sequence of HeldOut
+    near : bool
+        Whether the nearest rows predict each, or all other rows, where no neighbourhoods are left out.
     """
 
     rows: Rows
     alone: Indices
     neighbourhoods: Sequence[HeldOut]
+    near: bool = True
 
     @classmethod
     def of(cls, rows: Rows, scales: Floats, rng: np.random.Generator, near: bool = True) -> Self:
         """Draw 1,000 rows, and neighbourhoods several times, see `HeldOut`; none of these if not `near`."""
         alone = np.sort(rng.permutation(len(rows))[:N_ALONE])
-        return cls(rows, alone, HeldOut.several(rows, scales, rng) if near else ())
+        return cls(rows, alone, HeldOut.several(rows, scales, rng) if near else (), near)
 
     def densities(
         self, kernel: Kernel, noise_variance: float, trended: Callable[[Any], Posterior] = lambda posterior: posterior
@@ -123,7 +126,7 @@ class Validation:
         Parameters
         ----------
         kernel : Kernel
-            With a metric, if neighbourhoods are left out; without one, all other rows predict each.
+            With a metric, if the nearest rows predict.
         noise_variance : float
             Of rows without one of their own.
         trended : callable, optional
@@ -135,7 +138,7 @@ class Validation:
             log p(y) of each row that is left out by itself, and its mean over each neighbourhood, in nats a row, summed
             over targets.
         """
-        if kernel.can("metric"):
+        if self.near:
             nearest = NearestPosterior(kernel, self.rows, Noise(noise_variance), N_NEIGHBORS, share=False)
             whole = trended(nearest)
         else:
