@@ -138,6 +138,7 @@ def test_a_thousand_rows_are_left_out_by_themselves() -> None:
     validation = Validation.of(rows(1100), np.ones(2), np.random.default_rng(0))
     assert len(validation.alone) == 1000
     assert np.all(np.diff(validation.alone) > 0)
+    assert len(validation.neighbourhoods) == 8  # three each time
     assert len(Validation.of(rows(1100), np.ones(2), np.random.default_rng(0), near=False).neighbourhoods) == 0
 
 
