@@ -116,6 +116,13 @@ class TestLikelyTrend:
         assert likely_trend(rows_of(99), EACH, Settings("matern52")) is None
         assert likely_trend(rows_of(100), EACH, Settings("matern52")) is not None
 
+    def test_takes_five_rows_for_each_slope_and_the_constant(self) -> None:
+        places, kernel = [np.array([j]) for j in range(24)], MaternKernel([1.0, 1.0, 3.0, *21 * [1e3]], 0.8)
+        for n, enough in ((124, False), (125, True)):
+            rows, others = rows_of(n), np.random.default_rng(1).normal(size=(n, 21))
+            rows = Rows(np.hstack((rows.X, others)), rows.Y)
+            assert (likely_trend(rows, places, Settings(kernel, noise_variance=NOISE)) is not None) == enough
+
     def test_takes_all_columns_of_a_place(self) -> None:
         """As the coordinates of a sphere."""
         columns = likely_trend(rows_of(200), [np.array([0]), np.array([1, 2])], Settings("matern52"))
