@@ -342,3 +342,14 @@ def test_of_very_many_rows_of_many_columns_a_sample_is_learned_from_in_whatever_
     # Parameters are as uncertain as those of a sample are, and no more.
     errors = np.sqrt(np.diag(np.linalg.inv(fisher(drawn.X, found))))
     assert np.all(np.abs(logarithms(found) - np.log([0.7, 2.0, 1.0, 0.05])) < 4.0 * errors)
+
+
+def test_the_last_sixteen_are_remembered() -> None:
+    engine.REMEMBERED.clear()
+    given = engine.Settings(GaussianKernel(1.0), noise_variance=0.1)
+    rows = [Rows(np.arange(5.0)[:, None], factor * (np.arange(5.0) - 2.0)) for factor in range(1, 21)]
+    learned = [engine.learn_rows(one, given) for one in rows]
+    assert len(engine.REMEMBERED) == 16
+    assert engine.learn_rows(rows[-1], given) is learned[-1]
+    assert engine.learn_rows(rows[4], given) is learned[4]
+    assert engine.learn_rows(rows[3], given) is not learned[3]

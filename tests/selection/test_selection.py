@@ -6,7 +6,7 @@ import pytest
 
 from lmgp.recipes import Exact
 from lmgp.selection.candidates import Candidate, Problem
-from lmgp.selection.methods import EXACT
+from lmgp.selection.methods import EXACT, SPECTRAL
 from lmgp.selection.search import RecipeTrial, Selection, at_once
 from tests.selection.machine import KERNEL, draw
 
@@ -64,5 +64,8 @@ def test_without_a_search_there_is_one_line() -> None:
     assert [(trial.method, trial.n_features, trial.kl) for trial in selection] == [(EXACT, 90, 0.0)]
     assert selection.chosen is selection[0]
     assert selection.shortfall is None
-    assert "no search" in str(selection)
+    assert "So few rows need no search." in str(selection)
+    assert selection.reference_seconds == 0.0
+    by_modes = at_once(Problem(draw(90), KERNEL, 0.1, 1e-3, 5), Candidate(SPECTRAL, 90, Exact(), 0.0), 1e-5)
+    assert "Its own estimate of its error needs no search." in str(by_modes)
     assert Selection.from_json(selection.to_json()) == selection
