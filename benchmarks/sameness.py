@@ -85,14 +85,12 @@ def measure(args):
 def write_page():
     """Put what is changed, and the means and ranges over five samples, into the page, between its marks."""
     kept = json.loads((RESULTS / "sameness.json").read_text())
-    heading = "", "NLPD changes by", "RMSE by", "samples", "NLPD, mean", "range", "RMSE, mean", "range"
-    lines = [f"| {' | '.join(heading)} |", f"|---{7 * '|---:'}|"]
+    heading = "", "NLPD changes by", "RMSE by", "NLPD of five samples", "range", "RMSE", "range"
+    lines = [f"| {' | '.join(heading)} |", f"|---{6 * '|---:'}|"]
     for name in (name for name in SETS if name in kept):
         runs = {run["draw"]: run for run in kept[name]}
-        alike = [runs[draw] for draw in CHANGES if draw in runs]
-        drawn = [runs[draw] for draw in (CHANGES[0], *DRAWS[len(CHANGES) :]) if draw in runs]
-        changes = (f"{np.ptp([run[key] for run in alike]):.4f}" for key in ("nlpd", "rmse"))
-        cells = [name, *(changes if len(alike) == len(CHANGES) else "–" * 2), str(len(drawn))]
+        alike, drawn = [runs[draw] for draw in CHANGES], [runs[draw] for draw in (CHANGES[0], *DRAWS[len(CHANGES) :])]
+        cells = [name, *(f"{np.ptp([run[key] for run in alike]):.4f}" for key in ("nlpd", "rmse"))]
         for key, digits in (("nlpd", 3), ("rmse", 4)):
             values = [run[key] for run in drawn]
             cells += [f"{np.mean(values):.{digits}f}", f"{min(values):.{digits}f} to {max(values):.{digits}f}"]
