@@ -47,7 +47,7 @@ from lmgp.estimators.summary import Summarized
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel, check_kernel
 from lmgp.kernels.table import row_variances
-from lmgp.learning.engine import Settings, Wanted, learn_rows
+from lmgp.learning.engine import Settings, Wanted, learn_warned
 from lmgp.learning.forms import Ard
 from lmgp.learning.record import Learned, Learning
 from lmgp.neighbours.duplicates import Duplicates, averaged, check_duplicates, dropped
@@ -849,7 +849,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if self._all_given:
             kernel = clone(self._given_kernel(rows.X.shape[1]))
             return Learned(kernel, float(self.noise_variance), float("nan"), True)  # type: ignore[arg-type]
-        return learn_rows(rows, self._settings(rows.X.shape[1], trend))
+        return learn_warned(rows, self._settings(rows.X.shape[1], trend))
 
     def _settings(self, n_inputs: int, trend: Trend) -> Settings:
         """Say what is to be learned from rows of `n_inputs` columns, less a trend."""

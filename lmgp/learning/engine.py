@@ -29,7 +29,7 @@ from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import shown, stage, tried_kernel
+from lmgp.utils.progress import shown, silent, stage, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
@@ -156,8 +156,8 @@ def learn(
     its slope there, for a shorter one; all others share one. From 1,000 rows on, half of them are chosen again by the
     slope that other rows have at the optimum of 500. Of more than `max_learning_rows` rows, the likelihood is
     Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
-    where there are fewer rows: 141 of 2,000. It is climbed from the likeliest of four kernels, each learned from 500
-    rows, with half of these neighbours first, and then with all. Of eight and more columns, a random sample of
+    where there are fewer rows: 141 of 2,000. It is climbed from the mean of four kernels, each learned from 500 rows,
+    with half of these neighbours first, and then with all. Of eight and more columns, a random sample of
     1,048,576 rows stands for more of them.
 
     The logarithms of all parameters have Gaussian priors with a standard deviation of 3, around values that follow from
@@ -210,7 +210,14 @@ def learn(
     rng = generator(random_state)
     draw = int(random_state) if isinstance(random_state, Integral) else int(rng.integers(2**31))
     with shown(verbose):
-        return learn_rows(rows, replace(settings, draw=draw))
+        return learn_warned(rows, replace(settings, draw=draw))
+
+
+def learn_warned(rows: Rows, settings: Settings) -> Learned:
+    """Learn from the rows of a user, and warn of a noise that has collapsed because of exact copies."""
+    learned = learn_rows(rows, settings)
+    _warn_of_copies(merged_copies(most_of(rows)), learned, settings)
+    return learned
 
 
 def learn_rows(rows: Rows, settings: Settings) -> Learned:
@@ -230,18 +237,13 @@ def learn_rows(rows: Rows, settings: Settings) -> Learned:
         learns_noise, settings = False, replace(settings, noise_variance=noise)
     if tried or learns_noise:
         stage("learning", "learning the kernel from %s rows of %d columns", f"{n_rows:,}", rows.X.shape[1])
-    learned = _learned(rows, tried, settings)
-    n_copies = count_copies(rows)
-    suspicious = learns_noise and n_copies and learned.noise_variance < COLLAPSED_NOISE * float(np.var(rows.Y))
-    if suspicious:
-        _warn_of_copies(rows, n_copies, learned, tried, settings)
-    learned = replace(learned, learning=Learning(learned.learning.trials, n_rows, n_copies, perf_counter() - start))
-    # What may have been warned about is learned again, and said again.
-    if not suspicious:
-        with _LOCK:
-            REMEMBERED[key] = learned
-            while len(REMEMBERED) > MOST_REMEMBERED:
-                del REMEMBERED[next(iter(REMEMBERED))]
+    learned = _by_search(rows, tried, settings) if tried else _beside(rows, settings)
+    learning = Learning(learned.learning.trials, n_rows, count_copies(rows), perf_counter() - start)
+    learned = replace(learned, learning=learning)
+    with _LOCK:
+        REMEMBERED[key] = learned
+        while len(REMEMBERED) > MOST_REMEMBERED:
+            del REMEMBERED[next(iter(REMEMBERED))]
     return learned
 
 
@@ -261,19 +263,16 @@ def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
     return forms("gaussian" if kernel is None else kernel, ard, n_inputs, groups, rows, settings.categories)
 
 
-def _learned(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned:
-    """Learn, with the trials alone in the record."""
-    return _by_search(rows, tried, settings) if tried else _beside(rows, settings)
-
-
-def _warn_of_copies(rows: Rows, n_copies: int, learned: Learned, tried: Sequence[Form], settings: Settings) -> None:
+def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
-    if len(rows) < 2:
+    n_copies, given = learned.learning.n_copies, settings.noise_variance is not None or rows.noise_variances is not None
+    if given or not n_copies or len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * float(np.var(rows.Y)):
         return
-    distinct = dropped(rows)
-    chosen = learned.learning.chosen
-    same = [form for form in tried if (form.name, form.ard) == (chosen.kernel, chosen.ard)]
-    noise = _learned(distinct, same, replace(settings, average=False)).noise_variance
+    distinct, chosen = dropped(rows), learned.learning.chosen
+    if not isinstance(settings.kernel, Kernel):
+        settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
+    with silent():
+        noise = learn_rows(distinct, replace(settings, average=False)).noise_variance
     if noise >= COLLAPSE * learned.noise_variance:
         warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "

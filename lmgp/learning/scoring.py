@@ -1,6 +1,6 @@
-"""The maximum of a likelihood with a prior: Fisher scoring with a damped step."""
+"""The maximum of a likelihood with a prior: Fisher scoring with a damped step, corrected by secants."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -24,9 +24,10 @@ LOWERED, RAISED, EXPECTED = 5.0, 8.0, 0.5
 LONGEST = 2.0
 # How many times the neighbours are renewed on the way.
 RENEWALS = 3
-# A climb takes at most this number of steps, and ends where one gains, or is to gain, less than this many nats. One
-# standard error off the optimum, half a nat is lost: a gain of much less cannot be shown by these rows.
-STEPS, TOLERANCE = 30, 0.02
+# A climb takes at most this number of steps, and ends where one gains, or is to gain, less than this many nats a row.
+STEPS, TOLERANCE = 30, 2e-4
+# The curvature along a step is at least this share of what the model has without it.
+LEAST_CURVATURE = 0.2
 # Of the differences in place of derivatives, in logarithms.
 STEP = 1e-4
 
@@ -164,6 +165,10 @@ class ExactObjective:
 class Climb:
     """Fisher scoring: the way to a maximum of a log likelihood with the prior, some steps at a time.
 
+    The information is the expected curvature. From it and the changes of the gradient over all steps, the formula
+    of Broyden, Fletcher, Goldfarb and Shanno makes a second model of the curvature. A step is taken by the model that
+    has told the gain of the last one better.
+
     Parameters
     ----------
     objective : VecchiaObjective or ExactObjective
@@ -181,12 +186,17 @@ class Climb:
     ----------
     J. Guinness, *Gaussian Process Learning via Fisher Scoring of Vecchia's Approximation*, Statistics and Computing,
     2021.
+
+    J. E. Dennis, D. M. Gay and R. E. Welsch, *An Adaptive Nonlinear Least-Squares Algorithm*, ACM Transactions on
+    Mathematical Software 7, 1981: two models of the curvature, of which the last step decides.
     """
 
     def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
         self.space, self.converged = objective.space, False
         self.free = np.clip(start, *self.space.bounds.T)
         self.objective, self._damping, self._renewals = objective, FIRST, RENEWALS
+        self._secants: list[tuple[Floats, Floats]] = []  # steps, and by how much the gradient fell
+        self._trusted = 0  # which of the two models
 
     @cached_property
     def at(self) -> Point:
@@ -207,23 +217,49 @@ class Climb:
         steps : int
             At most.
         tolerance : float
-            In nats, see `TOLERANCE`.
+            In nats a row, see `TOLERANCE`.
         """
+        least = tolerance * self.objective.n_rows
         for _ in range(steps):
             if self.converged or self._damping > MOST:
                 break
-            step, promised = _step(self.at, self._damping, self.free, *self.space.bounds.T)
-            self.converged = promised < tolerance or self._take(step, tolerance)
+            # In logarithms, curvature has the slope itself as a part: it counts where a parameter is so small that it
+            # says nothing, as a noise variance near zero.
+            model = self.at.information + np.diag(np.abs(self.at.gradient))
+            models = model, corrected(model, self._secants)
+            step, promised = self._step(models[self._trusted])
+            self.converged = promised < least or self._take(step, models, least)
         return self
 
-    def _take(self, step: Floats, tolerance: float) -> bool:
-        """Take a step if it gains, and damp the next one if not; say whether it gained less than the tolerance."""
+    def _step(self, model: Floats) -> tuple[Floats, float]:
+        """Return the damped step within the bounds, and what it would gain without bounds and limits.
+
+        Numbers at a bound that the gradient presses against stay there.
+        """
+        free, gradient, (low, high) = self.free, self.at.gradient, self.space.bounds.T
+        inside = ~(((free <= low) & (gradient < 0.0)) | ((free >= high) & (gradient > 0.0)))
+        step = np.zeros_like(free)
+        if not inside.any():
+            return step, 0.0
+        matrix, slope = model[np.ix_(inside, inside)], gradient[inside]
+        step[inside] = np.linalg.solve(matrix + np.diag(self._damping * np.diag(matrix)), slope)
+        promised = 0.5 * float(slope @ step[inside])
+        # Shorter as a whole: what is left of a step whose parts are cut one by one may lead down.
+        step *= min(1.0, LONGEST / float(np.abs(step).max()))
+        return np.clip(free + step, low, high) - free, promised
+
+    def _take(self, step: Floats, models: Sequence[Floats], least: float) -> bool:
+        """Take a step if it gains, and damp the next one if not; say whether it gained less than is worth a step."""
         at, proposed = self.at, self.objective(self.free + step)
         gain = proposed.value - at.value
+        expected = [float(at.gradient @ step - 0.5 * step @ model @ step) for model in models]
+        as_expected = gain > EXPECTED * expected[self._trusted]
+        if np.isfinite(gain):
+            self._trusted = int(abs(expected[1] - gain) < abs(expected[0] - gain))
+            self._secants.append((step, at.gradient - proposed.gradient))
         if not gain > 0.0:  # or not a number
             self._damping *= RAISED
             return False
-        as_expected = gain > EXPECTED * float(at.gradient @ step - 0.5 * step @ at.information @ step)
         if as_expected:
             self._damping = max(self._damping / LOWERED, LEAST)
         self.free, self.at = self.free + step, proposed
@@ -231,23 +267,33 @@ class Climb:
             self._renewals -= 1
             self.at = self.objective(self.free)
             return False
-        return as_expected and gain < tolerance and self._damping <= FIRST  # others may gain little anywhere
+        return as_expected and gain < least and self._damping <= FIRST  # others may gain little anywhere
 
 
-def _step(at: Point, damping: float, free: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:
-    """Return the damped step within the bounds, and what it would gain without bounds and limits.
+def corrected(curvature: Floats, secants: Iterable[tuple[Floats, Floats]]) -> Floats:
+    """Correct a model of the curvature by steps and the changes of the gradient over them.
 
-    Numbers at a bound that the gradient presses against stay there.
+    Parameters
+    ----------
+    curvature : ndarray of shape (k, k)
+        Positive definite.
+    secants : iterable of pairs of ndarray of shape (k,)
+        Each a step, and by how much the gradient fell over it; those that are to hold exactly last.
+
+    Returns
+    -------
+    ndarray of shape (k, k)
+        Positive definite.
+
+    References
+    ----------
+    J. Nocedal and S. J. Wright, *Numerical Optimization*, 2nd edition, 2006, equation 6.19 and procedure 18.2.
     """
-    inside = ~(((free <= low) & (at.gradient < 0.0)) | ((free >= high) & (at.gradient > 0.0)))
-    step = np.zeros_like(free)
-    if not inside.any():
-        return step, 0.0
-    matrix, slope = at.information[np.ix_(inside, inside)], at.gradient[inside]
-    # In logarithms, curvature has the slope itself as a part: it counts where a parameter is so small that it says
-    # nothing, as a noise variance near zero.
-    step[inside] = np.linalg.solve(matrix + np.diag(damping * np.diag(matrix) + np.abs(slope)), slope)
-    promised = 0.5 * float(slope @ step[inside])
-    # Shorter as a whole: what is left of a step whose parts are cut one by one may lead down.
-    step *= min(1.0, LONGEST / float(np.abs(step).max()))
-    return np.clip(free + step, low, high) - free, promised
+    for step, fall in secants:
+        along = curvature @ step
+        known, shown = float(step @ along), float(step @ fall)
+        if shown < LEAST_CURVATURE * known:
+            share = (1.0 - LEAST_CURVATURE) * known / (known - shown)
+            fall, shown = share * fall + (1.0 - share) * along, LEAST_CURVATURE * known
+        curvature = curvature + np.outer(fall, fall) / shown - np.outer(along, along) / known
+    return curvature

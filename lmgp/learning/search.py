@@ -24,16 +24,16 @@ from lmgp.posteriors.vecchia import VecchiaLikelihood
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import tried_kernel
 
-# A climb starts at the best of these points, by the exact likelihood of this number of rows: a lengthscale for all
-# columns and parts, in √d standard deviations, and a noise variance, in variances of y.
+# A climb starts at the best of these points, by the exact likelihood of samples of this number of rows: a lengthscale
+# for all columns and parts, in √d standard deviations, and a noise variance, in variances of y.
 FIRST_ROWS = 500
 LENGTHSCALES, NOISES = (0.03, 0.1, 0.3, 1.0, 3.0), (0.02, 0.3)
-# The Vecchia likelihood of all rows is climbed from the best end of climbs by this number of samples of as many rows.
+# The Vecchia likelihood of all rows is climbed from the mean of the ends of climbs by this number of samples of as many
+# rows, each of which is overfitted by itself.
 N_SAMPLES = 4
 # Where there are many columns, those that have lengthscales of their own are chosen again by at most this number of
 # further rows.
 SCREENING_ROWS = 1000
-
 
 # Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one.
 INFORMATION = 500, 30
@@ -42,8 +42,6 @@ INFORMATION = 500, 30
 MOST_POSITIONS, MOST_SQUARES = 20_000, 40_000_000
 # It is climbed twice, with the number of neighbours over each of these: most steps need no more than half of them.
 COARSER = 2, 1
-# A climb of it ends where a step gains less than this number of nats a position.
-GAIN = 5e-5
 
 
 class Optimum(NamedTuple):
@@ -112,7 +110,7 @@ class Search:
         size, n_samples = min(FIRST_ROWS, len(order)), 1 if self.exact or len(order) <= FIRST_ROWS else N_SAMPLES
         samples = [self.rows.take(np.roll(order, -first)[:size]) for first in range(0, n_samples * size, size)]
         some, further = samples[0], self.rows.take(order[size:][:SCREENING_ROWS])
-        start = self._start(space, some)
+        start = self._start(space, samples)
         screening = screened(ExactObjective(some, space), start)
         if screening.space is not space and len(further) >= len(some) and space.form.kernel.can("metric"):
             # What a column adds to others shows beside these alone, and to rows that have not been climbed by.
@@ -135,25 +133,22 @@ class Search:
         if self.exact:
             return Climb(self._objective(self.rows, space), start).go_on()
 
-        def end_of(sample: Rows) -> Floats:
-            start_of = start if sample is samples[0] else self._start(space, sample)
-            return Climb(self._objective(sample, space), start_of).go_on().free
-
         # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
+        ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
+        free = np.mean(ends, axis=0)
         n_positions = min(len(self.rows), MOST_POSITIONS)
-        ends, n_neighbors = parallel_map(end_of, samples), math.isqrt(MOST_SQUARES // n_positions)
+        n_neighbors = math.isqrt(MOST_SQUARES // n_positions)
         for share in COARSER:
             likelihood = self._likelihood(self.rows, n_positions, n_neighbors // share)
-            objective = VecchiaObjective(likelihood, space)
-            climbs = [Climb(objective, end) for end in ends]
-            climb = max(climbs, key=lambda climb: climb.value).go_on(tolerance=GAIN * n_positions)
-            ends = [climb.free]
+            climb = Climb(VecchiaObjective(likelihood, space), free).go_on()
+            free = climb.free
         return climb
 
-    def _start(self, space: Space, some: Rows) -> Floats:
-        """Return the best of the starting points, by the exact likelihood of some rows."""
-        starts = with_periods(self._starts(space), space, self.rows)
-        return max(starts, key=lambda free: _value(some, space, free))
+    def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
+        """Return the best of the starting points, by the exact likelihoods of samples."""
+        starts = list(with_periods(self._starts(space), space, self.rows))
+        values = parallel_map(lambda free: sum(_value(some, space, free) for some in samples), starts)
+        return starts[int(np.argmax(values))]
 
     def _starts(self, space: Space) -> Iterator[Floats]:
         if not space.form.named:

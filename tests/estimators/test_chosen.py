@@ -324,7 +324,7 @@ class TestWhatIsOpen:
         assert divergence(model, X, y, T) < 1e-2
 
     def test_an_unknown_method_is_told_before_anything_is_learned(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("lmgp.estimators.base.learn_rows", lambda *_, **__: pytest.fail("learned"))
+        monkeypatch.setattr("lmgp.estimators.base.learn_warned", lambda *_, **__: pytest.fail("learned"))
         X, y, _ = draw(50)
         with pytest.raises(InputError, match=r"'local_tayler'.*did you mean 'local_taylor'"):
             GPRegressor(methods=["local_tayler"]).fit(X, y)
