@@ -17,8 +17,6 @@ from lmgp.utils.trials import Trials, aligned
 # A divergence is within the tolerance if it is so with this number of standard errors added. Divergences have heavy
 # tails, and of many candidates the first one below the tolerance has been lucky with its probes.
 STANDARD_ERRORS = 2.0
-# Where no candidate is near enough, the cheapest one is taken whose divergence is at most this multiple of the least.
-AS_NEAR = 1.1
 # All trials together take at most this number of nominal seconds.
 TRIALS = 3.0
 
@@ -177,8 +175,8 @@ def select(
     """Take the cheapest candidate whose divergence from the exact predictions is within the tolerance.
 
     Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
-    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the nearest one is
-    taken, or a cheaper one that is about as near.
+    as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest one is
+    taken whose divergence is within one standard error of the least.
 
     Parameters
     ----------
@@ -192,6 +190,11 @@ def select(
     -------
     Candidate
     Selection
+
+    References
+    ----------
+    L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone, *Classification and Regression Trees*, 1984, section
+    3.4.3: the rule of one standard error.
     """
     trials: dict[Candidate, RecipeTrial] = {}
     spent, tolerance = 0.0, problem.tolerance
@@ -204,8 +207,8 @@ def select(
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
-    limit = AS_NEAR * min(trial.kl for trial in trials.values())
-    near = near or {one: trial for one, trial in trials.items() if trial.kl <= limit}
+    nearest = min(trials.values(), key=lambda trial: trial.kl)
+    near = near or {one: trial for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread}
     chosen, best = min(near.items(), key=lambda pair: pair[1].seconds)
     table = tuple(trial._replace(chosen=trial is best) for trial in trials.values())
     return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
