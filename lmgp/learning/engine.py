@@ -216,7 +216,7 @@ def learn(
 def learn_warned(rows: Rows, settings: Settings) -> Learned:
     """Learn from the rows of a user, and warn of a noise that has collapsed because of exact copies."""
     learned = learn_rows(rows, settings)
-    _warn_of_copies(merged_copies(most_of(rows)), learned, settings)
+    _warn_of_copies(rows, learned, settings)
     return learned
 
 
@@ -266,7 +266,10 @@ def forms_of(rows: Rows, settings: Settings) -> tuple[Form, ...]:
 def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     """Warn where the rows without their exact copies give a much larger noise, with the same form of the kernel."""
     n_copies, given = learned.learning.n_copies, settings.noise_variance is not None or rows.noise_variances is not None
-    if given or not n_copies or len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * float(np.var(rows.Y)):
+    if given or not n_copies:
+        return
+    rows = merged_copies(most_of(rows))
+    if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * float(np.var(rows.Y)):
         return
     distinct, chosen = dropped(rows), learned.learning.chosen
     if not isinstance(settings.kernel, Kernel):

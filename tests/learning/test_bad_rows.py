@@ -2,13 +2,16 @@
 
 import math
 import time
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from lmgp import ExactGPRegressor, GPRegressor, learn
+from lmgp.data import Rows
 from lmgp.errors import DuplicateRowsWarning, InputError
+from lmgp.learning import engine
 from lmgp.learning.record import Learned
 
 Floats = NDArray[np.float64]
@@ -109,6 +112,22 @@ class TestRows:
         assert_usable(found, y)
         assert found.learning.n_copies == 1180
         assert "1,180 are exact copies" in str(found.learning)
+
+    def test_only_for_a_user_they_are_learned_from_again_without_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        X, y = plane(20)
+        rows, sizes, search = Rows(np.repeat(X, 6, axis=0), np.repeat(y - y.mean(), 6)), list[int](), engine._by_search
+
+        def spy(rows: Rows, *arguments: Any) -> Learned:
+            sizes.append(len(rows) if rows.weights is None else round(float(rows.weights.sum())))
+            return search(rows, *arguments)
+
+        monkeypatch.setattr(engine, "_by_search", spy)
+        monkeypatch.setattr(engine, "REMEMBERED", {})
+        engine.learn_rows(rows, engine.Settings("matern32"))
+        assert sizes == [120]
+        with pytest.warns(DuplicateRowsWarning, match="100 of 120 rows"):
+            engine.learn_warned(rows, engine.Settings("matern32"))
+        assert sizes == [120, 20]  # what was learned before is remembered
 
     def test_equal_rows_with_other_targets_say_what_the_noise_is(self) -> None:
         rng = np.random.default_rng(0)
