@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import digamma, gammaln
 from scipy.stats import t
 
 from lmgp.data import Floats
@@ -45,15 +46,21 @@ class Student:
         """
         sizes = np.abs(errors)
         typical = float(np.median(sizes[sizes > 0.0]))  # no mean square, of which one error may be all
-        relative = errors / typical
-        largest = math.log(float(sizes.max()) / typical)
+        squares, shares = np.square(errors / typical), np.ones(len(errors)) if weights is None else weights
+        shares, largest = shares / shares.sum(), math.log(float(sizes.max()) / typical)
 
-        def loss(point: Floats) -> float:
-            inverse, log_scale = point
-            return -float(np.average(t.logpdf(relative, 1.0 / inverse, scale=math.exp(log_scale)), weights=weights))
+        def loss(point: Floats) -> tuple[float, Floats]:
+            degrees, log_scale = 1.0 / point[0], point[1]
+            ratio = squares * (math.exp(-2.0 * log_scale) / degrees)
+            tails, pull = float(shares @ np.log1p(ratio)), (degrees + 1.0) * float(shares @ (ratio / (1.0 + ratio)))
+            halves = 0.5 * np.array([degrees + 1.0, degrees])
+            constant = float(np.subtract(*gammaln(halves))) - 0.5 * math.log(math.pi * degrees)
+            by_degrees = float(np.subtract(*digamma(halves))) - tails + (pull - 1.0) / degrees
+            value = constant - log_scale - 0.5 * (degrees + 1.0) * tails
+            return -value, np.array([0.5 * degrees**2 * by_degrees, 1.0 - pull])
 
         bounds = (1.0 / MOST_DEGREES, 1.0 / LEAST_DEGREES), (-LONGEST, largest + LONGEST)
-        best = minimize(loss, (0.25, 0.0), method="L-BFGS-B", bounds=bounds)
+        best = minimize(loss, (0.25, 0.0), jac=True, method="L-BFGS-B", bounds=bounds)
         return cls(1.0 / float(best.x[0]), typical * math.exp(best.x[1]))
 
     def log_density(self, errors: Floats) -> Floats:
