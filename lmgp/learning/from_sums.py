@@ -14,16 +14,12 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.record import Learned
 from lmgp.learning.space import RANGES, parameter_units
 from lmgp.posteriors.modes import Modes
-from lmgp.posteriors.spectral import ModeStatistics, mode_log_density
-from lmgp.posteriors.toeplitz import RealModes
+from lmgp.posteriors.spectral import ModeLikelihood
 from lmgp.sums.modes import ModeSums
-from lmgp.utils.lazy import torch
 from lmgp.utils.memory import check_memory
 
 # The most modes: the likelihood takes a Cholesky factor of that size.
 MOST_MODES = 6000
-# Of the difference quotients of spectral densities, in logarithms of the parameters.
-STEP = 1e-5
 # A logarithm that is nearer to a bound than this has reached it.
 AT_END = 1e-3
 # The optimiser stops where a step raises the likelihood by less than the tolerance, relative to it, or where no slope
@@ -126,80 +122,6 @@ def learn_from_sums(
     learned = kernel.with_theta(best.x[:n_free])
     _warn_of_ends(modes, learned, bounds)
     return Learned(learned, math.exp(best.x[-1]) if learns_noise else given, -best.fun * n, converged)
-
-
-class ModeLikelihood:
-    """The log marginal likelihood of sums, as a function of a kernel's free parameters and of the noise.
-
-    Parameters
-    ----------
-    statistics : ModeStatistics
-        Of centred targets, whose likelihoods are added; with ρ = w where all rows have one noise variance.
-    """
-
-    def __init__(self, statistics: ModeStatistics) -> None:
-        plan = statistics.plan
-        self._modes, self._targets = plan.modes, statistics.targets
-        self._real = RealModes(np.ones(plan.modes.shape, dtype=np.bool_))
-        self._gram, self._cross = self._real.gram(statistics.generator), self._real.of_vectors(statistics.cross)
-        self._counts_missing = statistics.shared_noise is not None and plan.noise.counts_missing
-
-    def __call__(self, kernel: Kernel, theta: Floats, noise_variance: float) -> tuple[float, Floats]:
-        """Return the value in nats and its gradient.
-
-        Parameters
-        ----------
-        kernel : Kernel
-        theta : ndarray of shape (n_free,)
-            Logarithms of the kernel's free parameters.
-        noise_variance : float
-
-        Returns
-        -------
-        value : float
-            Not a number where float64 does not allow a Cholesky factorisation.
-        gradient : ndarray of shape (n_free + 1,)
-            By `theta`, and by the logarithm of the noise variance last.
-        """
-        weights, left_out = self._prior(kernel, theta)
-        # What the modes leave out of the prior variance is noise of the rows.
-        value, by_weights, by_noise = self._of_weights(weights, noise_variance + left_out)
-        slopes = []
-        for step in np.eye(len(theta)) * STEP:
-            (more, more_out), (less, less_out) = (self._prior(kernel, theta + change) for change in (step, -step))
-            slopes.append((by_weights @ (more - less) + by_noise * (more_out - less_out)) / (2.0 * STEP))
-        return value, np.append(slopes, by_noise * noise_variance)
-
-    def _prior(self, kernel: Kernel, theta: Floats) -> tuple[Floats, float]:
-        """Return the prior variance of the constant, cosines and sines, and what they leave out for the rows."""
-        kernel = kernel.with_theta(theta)
-        weights = self._real.of_modes(self._modes.weights(kernel))
-        left_out = max(0.0, kernel.prior_variance() - float(weights.sum()))
-        return weights, left_out if self._counts_missing else 0.0
-
-    def _of_weights(self, weights: Floats, noise: float) -> tuple[float, Floats, float]:
-        """Return the value, its gradient by the prior variances of the modes, and its derivative by the noise.
-
-        With A = W^{1/2}FᵀPFW^{1/2} + σ²I and α = A⁻¹W^{1/2}FᵀPy: 2 ∂/∂log wⱼ = αⱼ² − (1 − σ²(A⁻¹)ⱼⱼ).
-        """
-        targets, roots, (t, n_modes) = self._targets, np.sqrt(weights), self._cross.shape
-        matrix = torch.from_numpy(roots[:, None] * self._gram * roots)
-        matrix.diagonal().add_(noise)
-        factor, info = torch.linalg.cholesky_ex(matrix)
-        if info != 0:
-            return math.nan, np.zeros_like(weights), 0.0
-        right = torch.from_numpy(roots * self._cross)
-        alpha = torch.cholesky_solve(right.T, factor).T
-        inverse = torch.cholesky_inverse(factor).diagonal().numpy()
-        fits = targets.products.diagonal() - (right * alpha).sum(dim=1).numpy()
-        log_determinant = 2.0 * float(factor.diagonal().log().sum())
-        value = float(mode_log_density(fits, log_determinant, targets, n_modes, noise).sum())
-        squares = alpha.square().sum(dim=0).numpy()
-        # A mode without a prior variance has nothing to lose: its share of the gradient is 0.
-        changes = squares - t * (1.0 - noise * inverse)
-        shares = np.divide(changes, weights, out=np.zeros_like(weights), where=weights > 0.0)
-        beyond = (t * (targets.n - n_modes) - fits.sum() / noise) / noise
-        return value, 0.5 * shares, -0.5 * float(beyond + squares.sum() / noise + t * inverse.sum())
 
 
 def _check(modes: Modes, max_memory_gib: float | None) -> None:
