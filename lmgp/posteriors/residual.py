@@ -77,8 +77,18 @@ class ResidualPosterior(Posterior):
     def _values(self) -> dict[str, Tensor]:
         return self.kernel.checked(self._forest.none.X.shape[1]).values(None, torch.device("cpu"))
 
+    @cached_property
+    def _systems(self) -> Any:
+        from lmgp.posteriors.rowsystems import MOST, RowSystems  # here, for it loads a compiler
+
+        none = self._forest.none
+        if self.n_neighbors > MOST:
+            return None
+        return RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("covariance_of_rows", "_values")}
+        made = "covariance_of_rows", "_values", "_systems"
+        return {name: value for name, value in vars(self).items() if name not in made}
 
     @property
     def rows(self) -> Rows:
@@ -99,10 +109,10 @@ class ResidualPosterior(Posterior):
 
         def solve(part: slice) -> None:
             near = self._forest.query(points[part], self.n_neighbors)[1]
-            mean, latent, _ = self._given(near, X[part, None], variance)
-            means[part] = mean[:, 0].numpy()
+            mean, latent, _ = self._given(near, X[part], variance)
+            means[part] = mean.numpy()
             if variances is not None:
-                variances[part] = latent[:, 0].numpy()
+                variances[part] = latent.numpy()
 
         parallel_map(solve, list(chunks(len(X), (self.n_neighbors + 1) * len(self._factor), BATCH_BYTES)))
         return means, variances
@@ -133,55 +143,69 @@ class ResidualPosterior(Posterior):
             change = alpha[torch.from_numpy(block)] / diagonal[:, None]
             for part in chunks(len(block), (k + 1) * len(self._factor), BATCH_BYTES):
                 some = block[part]
-                mean, latent, remaining = self._given(forest.others(some, k), forest.take(some).X[:, None])
-                pulled = (remaining[:, 0] * pulls.T[part]).sum(dim=1)
-                means[some] = (mean[:, 0] - pulled[:, None] * change[part]).numpy()
-                variances[some] = (latent[:, 0] + pulled.square() / diagonal[part]).numpy()
+                mean, latent, remaining = self._given(forest.others(some, k), forest.take(some).X)
+                pulled = (remaining * pulls.T[part]).sum(dim=1)
+                means[some] = (mean - pulled[:, None] * change[part]).numpy()
+                variances[some] = (latent + pulled.square() / diagonal[part]).numpy()
 
         self.covariance_of_rows.of_rows(places, solve)
         return means[places], variances[places]
 
     @no_grad
     def _given(self, near: Indices, X: Floats, variance: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-        """Predict from the residuals of training rows, a batch of sets of them.
+        """Predict rows, each from the residuals of some training rows.
 
         Parameters
         ----------
-        near : ndarray of int of shape (..., n)
+        near : ndarray of int of shape (m, n)
             Their places.
-        X : ndarray of shape (..., m, d)
+        X : ndarray of shape (m, d)
         variance : bool, default=True
             Whether to compute variances: O(D²) a row.
 
         Returns
         -------
-        means : Tensor of shape (..., m, t)
-        variance : Tensor of shape (..., m)
+        means : Tensor of shape (m, t)
+        variance : Tensor of shape (m,)
             Of no rows where it is not asked for.
-        remaining : Tensor of shape (..., m, D)
+        remaining : Tensor of shape (m, D)
             ψ.
         """
-        shape, flat, tests = X.shape[:-1], X.reshape(-1, X.shape[-1]), as_tensor(X)
-        own = self._forest.plan.mapped(flat).reshape(*shape, -1)
-        names = "mapped", "inputs", "targets", "noise"
-        mapped, rows, targets, noise = (self._forest.gathered(name, near) for name in names)
-        n = rows.shape[-2]
-        # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
-        joint = self.kernel.evaluate_at(torch.cat((rows, tests), dim=-2), rows, self._values)
-        joint[..., :n, :] -= mapped @ mapped.mT
-        joint[..., n:, :] -= own @ mapped.mT
-        factor = factorise(joint[..., :n, :].contiguous(), noise)
-        solved = solve_lower(factor, joint[..., n:, :].mT)
-        weights = solve_upper(factor.mT, solved)
-        remaining = own - weights.mT @ mapped
-        means = remaining @ self._weights + weights.mT @ (targets @ as_tensor(self._combination))
+        own = self._forest.plan.mapped(X)
+        mapped, targets = (self._forest.gathered(name, near) for name in ("mapped", "targets"))
+        shared = torch.cat((mapped @ mapped.mT, mapped @ own[:, :, None]), dim=-1)
+        weights, reduction = self._weigh(near, X, shared)
+        remaining, of_targets = own - _sums(weights, mapped), _sums(weights, targets)
+        means = remaining @ self._weights + of_targets @ as_tensor(self._combination)
         if not variance:
             return means, torch.empty(0), remaining
-        prior = as_tensor(self.kernel.evaluate_diagonal(flat)).reshape(shape)
+        prior = as_tensor(self.kernel.evaluate_diagonal(X))
         left_out = (prior - own.square().sum(dim=-1)).clamp_min(0.0)
-        whitened = solve_lower(self._factor, remaining.reshape(len(flat), -1).T).square().sum(dim=0)
-        latent = whitened.reshape(shape) + (left_out - solved.square().sum(dim=-2)).clamp_min(0.0)
+        latent = solve_lower(self._factor, remaining.T).square().sum(dim=0) + (left_out - reduction).clamp_min(0.0)
         return means, torch.minimum(latent, prior), remaining
+
+    def _weigh(self, near: Indices, X: Floats, shared: Tensor) -> tuple[Tensor, Tensor]:
+        """Return b = R⁻¹r(N, x), shape (m, n), and bᵀr(N, x), of φᵀφ within N and with x, shape (m, n, n + 1)."""
+        rows, noise = (self._forest.gathered(name, near) for name in ("inputs", "noise"))
+        weights, reduction = torch.empty(near.shape, dtype=torch.float64), torch.full((len(X),), torch.nan).double()
+        if self._systems is not None:
+            flat, places = rows.flatten(0, 1).numpy(), np.arange(near.size).reshape(near.shape)
+            of_near = self._systems.over(flat, np.empty((len(flat), 0)), noise.flatten().numpy())
+            weights, reduction = map(torch.from_numpy, of_near.weights(places, X, shared.numpy()))
+        if (unsolved := reduction.isnan()).any():  # which torch corrects, or refuses
+            some, tests, n = rows[unsolved], as_tensor(X)[unsolved, None], near.shape[1]
+            # One evaluation for both: with few rows, what surrounds an operation takes as long as the operation.
+            joint = self.kernel.evaluate_at(some, torch.cat((some, tests), dim=-2), self._values) - shared[unsolved]
+            factor = factorise(joint[..., :n].contiguous(), noise[unsolved])
+            solved = solve_lower(factor, joint[..., n:])
+            reduction[unsolved] = solved.square().sum(dim=(-2, -1))
+            weights[unsolved] = solve_upper(factor.mT, solved)[..., 0]
+        return weights, reduction
+
+
+def _sums(weights: Tensor, values: Tensor) -> Tensor:
+    """Return Σⱼ wᵢⱼvᵢⱼ, of weights of shape (m, n) and values of shape (m, n, k)."""
+    return torch.matmul(weights[:, None], values)[:, 0]
 
 
 @dataclass(frozen=True)

@@ -295,11 +295,8 @@ def _room(like, keeps, kernel, n_columns, m, n_tests, t):
 
 
 @exact
-def _solve(lapack, kernel, scale, rows, near, tests, room, solved):
-    """Solve the system of the m rows near to tests: U, U⁻ᵀy and U⁻ᵀk beside each other; say whether it can be.
-
-    Only the first of the tests are `solved`, and k is left of the others.
-    """
+def _fill(kernel, scale, rows, near, tests, room):
+    """Write the system of the m rows near to tests: the upper triangle of K + Σ, y, and k beside each other."""
     X, Y, noise, factor = rows
     system, points, m, t, prior = room[0], room[1], len(near), Y.shape[1], kernel[5].sum()
     for column in range(len(points)):
@@ -312,7 +309,16 @@ def _solve(lapack, kernel, scale, rows, near, tests, room, solved):
         row = system[i]
         row[i], row[i + 1 : m], row[m : m + t], row[m + t :] = prior + factor * noise[near[i]], 0.0, Y[near[i]], 0.0
     _covariances(kernel, m, t, m + len(tests), room)
-    return _factorise(lapack, room, m, m + t + solved)
+
+
+@exact
+def _solve(lapack, kernel, scale, rows, near, tests, room, solved):
+    """Solve the system of the m rows near to tests: U, U⁻ᵀy and U⁻ᵀk beside each other; say whether it can be.
+
+    Only the first of the tests are `solved`, and k is left of the others.
+    """
+    _fill(kernel, scale, rows, near, tests, room)
+    return _factorise(lapack, room, len(near), len(near) + rows[1].shape[1] + solved)
 
 
 @exact
@@ -364,25 +370,28 @@ def _predictions(
         _predict(np.empty(0), lapack, kernel, scale, rows, near, tests, variance, *found)
 
 
-@kept(*KERNEL, vector, *ROWS, many_indices, indices, real[:, ::1], real[::1])
+@kept(*KERNEL, vector, *ROWS, many_indices, matrix, matrices, real[:, ::1], real[::1])
 def _weights(
-    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, own, weights,
-    of_variance,
+    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, less,
+    weights, reductions,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
-    room = _room(of_variance, False, kernel, X.shape[1], near.shape[1], 1, t)
+    room = _room(reductions, False, kernel, X.shape[1], near.shape[1], 1, t)
     system = room[0]
     for number in range(len(near)):
-        present, row = near[number] >= 0, own[number]
-        there, variance = near[number][present], variances.sum() + factor * noise[row]
+        present = near[number] >= 0
+        there = near[number][present]
         m = len(there)
-        weights[number] = 0.0
-        if _solve(lapack, kernel, scale, rows, there, X[row : row + 1], room, 1):
+        _fill(kernel, scale, rows, there, tests[number : number + 1], room)
+        for i in range(m if len(less) else 0):
+            _add(-1.0, less[number, i, i:m], system[i, i:m])
+            system[i, m + t] -= less[number, i, m]
+        weights[number], reductions[number] = 0.0, np.nan
+        if _factorise(lapack, room, m, m + t + 1):
             of_there = system[:m, m + t].copy()
-            variance -= _dot(of_there, of_there)
+            reductions[number] = _dot(of_there, of_there)
             _back(system, m, of_there)
             weights[number][present] = of_there
-        of_variance[number] = variance
 
 
 @exact
@@ -689,35 +698,42 @@ class RowSystems:
         of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
         return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
 
-    def weights(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
-        """Weigh the rows near to each row in its mean given them.
+    def weights(self, near: Indices, tests: Floats, less: Floats | None = None) -> tuple[Floats, Floats]:
+        """Weigh the rows near to each test in its mean given them.
 
         Parameters
         ----------
         near : ndarray of int of shape (n, m)
             −1 where there is no row.
-        own : ndarray of int of shape (n,)
+        tests : ndarray of shape (n, d)
+        less : ndarray of shape (n, m, m + 1), optional
+            What each kernel has more than the covariance of the m rows, with each other and with the test last.
 
         Returns
         -------
         weights : ndarray of shape (n, m)
             0 where there is no row, and where float64 does not allow a Cholesky factorisation.
-        variances : ndarray of shape (n,)
-            Of the row given these, with its noise.
+        reductions : ndarray of shape (n,)
+            By how much the rows reduce the variance; not a number where float64 does not allow a factorisation.
         """
-        found = np.empty(near.shape), np.empty(len(near))
-        _weights(LAPACK, *self.kernel, self.scale, *self.rows, near, own, *found)
+        found, less = (np.empty(near.shape), np.empty(len(near))), np.empty((0, 0, 0)) if less is None else less
+        _weights(LAPACK, *self.kernel, self.scale, *self.rows, near, _ordered(tests, self.columns), less, *found)
         return found
+
+    def at(self, own: Indices) -> tuple[Floats, Floats]:
+        """Return rows, with columns in the order of the caller, and their prior variances with noise."""
+        X, _, noise, factor = self.rows
+        rows = np.empty_like(X, shape=(len(own), X.shape[1]))
+        rows[:, self.columns] = X[own]
+        return rows, self.kernel[5].sum() + factor * noise[own]
 
     def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
         """Evaluate the first two results of `conditionals` alone."""
-        X, Y, noise, factor = self.rows
-        tests = np.empty_like(X, shape=(len(own), X.shape[1]))
-        tests[:, self.columns] = X[own]
+        tests, variances = self.at(own)
         means, reductions, _, solved = self.predict(near, tests)
-        variances = self.kernel[5].sum() + factor * noise[own] - reductions
+        variances = variances - reductions
         variances[~solved | ~(variances > 0.0)] = np.nan
-        return variances, (Y[own] - means) ** 2 / variances[:, None]
+        return variances, (self.rows[1][own] - means) ** 2 / variances[:, None]
 
     def conditionals(
         self, near: Indices, own: Indices, shares: Floats, signs: Floats, noisy: bool

@@ -279,8 +279,10 @@ class VecchiaLikelihood:
         systems, n = self._systems(kernel, free), self._n
         if systems is None:
             return None
-        parts = parallel_map(lambda part: systems.weights(self._near[part], self.positions[part]), self._chunks())
-        weights, variances = (np.concatenate(each) for each in zip(*parts, strict=True))
+        tests, priors = systems.at(self.positions)
+        parts = parallel_map(lambda part: systems.weights(self._near[part], tests[part]), self._chunks())
+        weights, reductions = (np.concatenate(each) for each in zip(*parts, strict=True))
+        variances = priors - np.nan_to_num(reductions)
         entries = np.column_stack((np.ones(self.n_positions), -weights)) / np.sqrt(variances)[:, None]
         columns = self.order[np.column_stack((self.positions, self._near))]
         starts = np.arange(self.n_positions + 1) * columns.shape[1]

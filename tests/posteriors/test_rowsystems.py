@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from lmgp import GaussianKernel, LinearKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.data import Noise, Rows
+from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import Kernel
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.posteriors.rowsystems import PAIRS, PairPullback, RowSystems, nearest_before
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.recipes import Residual
 from tests.conftest import ARGUMENTS, NOISE, rows_and_noises
 
 Floats = NDArray[np.float64]
@@ -369,3 +371,38 @@ class TestSinglePrecision:
         )
         for of_single, of_double in zip(single, double, strict=True):
             np.testing.assert_array_equal(of_single, of_double)
+
+
+class TestResiduals:
+    @pytest.mark.parametrize("k", [1, 13, 110])
+    @pytest.mark.parametrize("name", RADIAL)
+    def test_are_those_by_torch(self, name: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Predictions from what a map leaves of the kernel, by own systems and by LAPACK."""
+        X, Y = cube(120, 2)
+        recipe = Residual(NystroemFeatures(20), k, 40, 1.0)
+
+        def found():
+            posterior = recipe.posterior(RADIAL[name], NOISE, Rows(X, Y), np.random.default_rng(0))
+            return *posterior.predict(X[:40] + 0.1), *posterior.leave_one_out(np.arange(5, 60))
+
+        compiled = found()
+        by_torch(monkeypatch)
+        for one, expected in zip(compiled, found(), strict=True):
+            np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-11)
+
+    def test_those_without_a_factor_are_by_torch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """And the others beside them compiled."""
+        X, Y = cube(120)
+        recipe, weigh = Residual(NystroemFeatures(20), 13, 40, 1.0), RowSystems.weights
+        posterior = recipe.posterior(RADIAL["sum"], NOISE, Rows(X, Y), np.random.default_rng(0))
+        expected = posterior.predict(X[:40])
+
+        def failing(systems: RowSystems, near: Floats, *given: Floats) -> tuple[Floats, Floats]:
+            weights, reductions = weigh(systems, near, *given)
+            weights[::3], reductions[::3] = 0.0, np.nan
+            return weights, reductions
+
+        monkeypatch.setattr(RowSystems, "weights", failing)
+        for found, one in zip(posterior.predict(X[:40]), expected, strict=True):
+            np.testing.assert_allclose(found, one, rtol=1e-9, atol=1e-11)
+            assert np.isfinite(found).all()
