@@ -13,7 +13,7 @@ from lmgp.learning.trends import SAMPLE
 # Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in
 # a whole search for the maximum of an exact likelihood, and of Vecchia's; what a row takes that is predicted without
 # itself; and what it takes to choose a model, and to fit it.
-EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE = 1e-7, 4e-9, 1e-3, 1.0
+EXACT, VECCHIA, ROW_LEFT_OUT, CHOICE = 1e-7, 4e-9, 5e-4, 1.0
 
 
 def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: bool) -> dict[str, float]:

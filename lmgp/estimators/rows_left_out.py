@@ -24,7 +24,7 @@ from lmgp.sums.sample import Sample
 from lmgp.utils.progress import silent, stage
 
 # The distribution is fitted to at most this number of rows that are left out by themselves.
-MOST_ROWS = 4000
+MOST_ROWS = 8000
 # Up to this number of training rows "auto" tries a robust fit, and the rows of a robust fit are predicted in folds.
 MOST_ROBUST, N_FOLDS = 2000, 5
 # Of more training rows than these, neighbourhoods are left out six times, and predicted from the nearest other rows.
