@@ -155,8 +155,8 @@ class Numbers(Column):
         scale = "" if self.scale is None else f" {self.scale}"
         if not self.n_missing:
             return f"{self.kind}{scale}"
-        marked = ", and marked" * self.is_marked
-        return f"{self.kind}{scale}, missing in {self.n_missing:,} rows: filled by the other numbers{marked}"
+        marked, rows = ", and marked" * self.is_marked, "row" if self.n_missing == 1 else "rows"
+        return f"{self.kind}{scale}, missing in {self.n_missing:,} {rows}: filled by the other numbers{marked}"
 
 
 def numbers_of(column: "pandas.Series") -> Floats:

@@ -368,7 +368,7 @@ def test_rows_with_gaps_are_learned_and_less_certain() -> None:
 
 def test_lists_are_tables_too() -> None:
     columns = read([[1.0, "a"], [None, "b"], [2.0, "a"]])
-    assert str(columns).splitlines()[0] == "x0  numbers, missing in 1 rows: filled by the other numbers, and marked"
+    assert str(columns).splitlines()[0] == "x0  numbers, missing in 1 row: filled by the other numbers, and marked"
     with pytest.raises(InputError, match="All 2 values of column 1 of X are missing"):
         read([[1.0, None], [2.0, None]])
 
