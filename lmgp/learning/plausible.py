@@ -6,10 +6,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lmgp.data import Floats, Rows
-from lmgp.errors import NumericalError
-from lmgp.learning.search import Optimum
+from lmgp.learning.search import Optimum, log_posterior
 from lmgp.posteriors.average import WeightedKernel
-from lmgp.posteriors.likelihood import log_likelihood
 from lmgp.utils.parallel import parallel_map
 
 # Draws of all forms together: at most the first number, and no more than have the second number of rows between them,
@@ -82,7 +80,4 @@ def _weighed(rows: Rows, optimum: Optimum, root: Floats, offset: Floats) -> tupl
     free = np.clip(optimum.free + np.linalg.solve(root.T, offset), *space.bounds.T)
     moved = optimum._replace(free=free)
     proposal = np.log(np.diag(root)).sum() - 0.5 * (offset @ offset + len(free) * np.log(2.0 * np.pi))
-    try:
-        return moved, log_likelihood(rows, *moved.hyperparameters) + space.log_prior(free)[0] - proposal
-    except NumericalError:
-        return moved, -np.inf
+    return moved, log_posterior(rows, space, free) - proposal

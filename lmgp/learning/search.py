@@ -147,7 +147,7 @@ class Search:
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""
         starts = list(with_periods(self._starts(space), space, self.rows))
-        values = parallel_map(lambda free: sum(_value(some, space, free) for some in samples), starts)
+        values = parallel_map(lambda free: sum(log_posterior(some, space, free) for some in samples), starts)
         return starts[int(np.argmax(values))]
 
     def _starts(self, space: Space) -> Iterator[Floats]:
@@ -165,7 +165,7 @@ class Search:
         return ExactObjective(rows, space, self._likelihood(rows, *INFORMATION))
 
 
-def _value(rows: Rows, space: Space, free: Floats) -> float:
+def log_posterior(rows: Rows, space: Space, free: Floats) -> float:
     """Return the exact log likelihood of rows with the prior, −∞ where float64 does not allow it."""
     try:
         value = log_likelihood(rows, space.kernel(free), space.noise_variance(free))

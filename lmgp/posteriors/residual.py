@@ -187,7 +187,7 @@ class ResidualPosterior(Posterior):
     def _weigh(self, near: Indices, X: Floats, shared: Tensor) -> tuple[Tensor, Tensor]:
         """Return b = R⁻¹r(N, x), shape (m, n), and bᵀr(N, x), of φᵀφ within N and with x, shape (m, n, n + 1)."""
         rows, noise = (self._forest.gathered(name, near) for name in ("inputs", "noise"))
-        weights, reduction = torch.empty(near.shape, dtype=torch.float64), torch.full((len(X),), torch.nan).double()
+        weights, reduction = (torch.full(shape, torch.nan, dtype=torch.float64) for shape in (near.shape, (len(X),)))
         if self._systems is not None:
             flat, places = rows.flatten(0, 1).numpy(), np.arange(near.size).reshape(near.shape)
             of_near = self._systems.over(flat, np.empty((len(flat), 0)), noise.flatten().numpy())

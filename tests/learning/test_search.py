@@ -193,7 +193,7 @@ class TestStarts:
         found = search(X, y, exact=True).optimum(form)
         for free in (found.free, found.space.median + 0.5):
             expected = log_posterior(X, y, found, free)
-            assert searching._value(trying.rows, found.space, free) == pytest.approx(expected, rel=1e-9)
+            assert searching.log_posterior(trying.rows, found.space, free) == pytest.approx(expected, rel=1e-9)
 
     def test_a_given_kernel_starts_from_its_own_values(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 50)
