@@ -88,7 +88,7 @@ def read_for_model(model: Any, arguments: argparse.Namespace, targets: Sequence[
         missing = [name for name in (*wanted, *targets) if name not in names]
         if missing:
             told = missing_columns(missing, names)
-            raise DatasetError(f"{where} lacks {len(missing)} of the columns that are needed: {told}.")
+            raise DatasetError(f"{where} lacks {len(missing)} of the columns that are needed: {told}")
         if len(wanted) != n_inputs:
             raise DatasetError(
                 f"{where} has {len(wanted)} inputs, {', '.join(wanted)}; the model was fitted to {n_inputs} columns "

@@ -87,8 +87,8 @@ class ResidualPosterior(Posterior):
         return RowSystems.of(self.kernel, None, none.X, none.Y, np.empty(0))
 
     def __getstate__(self) -> dict[str, Any]:
-        made = "covariance_of_rows", "_values", "_systems"
-        return {name: value for name, value in vars(self).items() if name not in made}
+        cached = "covariance_of_rows", "_values", "_systems"
+        return {name: value for name, value in vars(self).items() if name not in cached}
 
     @property
     def rows(self) -> Rows:

@@ -720,8 +720,8 @@ class RowSystems:
         _weights(LAPACK, *self.kernel, self.scale, *self.rows, near, _ordered(tests, self.columns), less, *found)
         return found
 
-    def at(self, own: Indices) -> tuple[Floats, Floats]:
-        """Return rows, with columns in the order of the caller, and their prior variances with noise."""
+    def rows_at(self, own: Indices) -> tuple[Floats, Floats]:
+        """Return the rows at some places, as the caller has their columns, and their prior variances with noise."""
         X, _, noise, factor = self.rows
         rows = np.empty_like(X, shape=(len(own), X.shape[1]))
         rows[:, self.columns] = X[own]
@@ -729,7 +729,7 @@ class RowSystems:
 
     def errors(self, near: Indices, own: Indices) -> tuple[Floats, Floats]:
         """Evaluate the first two results of `conditionals` alone."""
-        tests, variances = self.at(own)
+        tests, variances = self.rows_at(own)
         means, reductions, _, solved = self.predict(near, tests)
         variances = variances - reductions
         variances[~solved | ~(variances > 0.0)] = np.nan

@@ -279,7 +279,7 @@ class VecchiaLikelihood:
         systems, n = self._systems(kernel, free), self._n
         if systems is None:
             return None
-        tests, priors = systems.at(self.positions)
+        tests, priors = systems.rows_at(self.positions)
         parts = parallel_map(lambda part: systems.weights(self._near[part], tests[part]), self._chunks())
         weights, reductions = (np.concatenate(each) for each in zip(*parts, strict=True))
         variances = priors - np.nan_to_num(reductions)
