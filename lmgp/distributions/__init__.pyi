@@ -1,4 +1,3 @@
-from .noise import NoiseTrial, ObservationNoise
-from .student import Student
+from .noise import NoiseTrial, ObservationNoise, Student
 
 __all__ = ["NoiseTrial", "ObservationNoise", "Student"]

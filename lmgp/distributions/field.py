@@ -9,12 +9,12 @@ from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 
 from lmgp.data import Floats, Rows
-from lmgp.distributions.student import Student
 from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.stationary import MaternKernel
 from lmgp.posteriors.base import Posterior
 from lmgp.recipes import Weights
 from lmgp.utils.parallel import parallel_map
+from lmgp.utils.student import Student
 
 # Errors say little about their scale one by one, so that the process is smooth beside its noise: a map of this number
 # of landmarks has all of it, and one lengthscale serves all inputs.

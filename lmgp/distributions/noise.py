@@ -12,9 +12,9 @@ from scipy import stats
 from lmgp.data import Floats
 from lmgp.distributions.field import ScaleField
 from lmgp.distributions.left_out import LeftOut
-from lmgp.distributions.student import Student
 from lmgp.errors import InputError, nearest_names
 from lmgp.utils.parameters import NOISES as SYNONYMS
+from lmgp.utils.student import Student as Student  # part of `lmgp.distributions`
 from lmgp.utils.trials import Trials, aligned
 
 NoiseName = Literal["auto", "normal", "student", "varying", "robust"]

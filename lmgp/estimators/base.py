@@ -34,7 +34,6 @@ from lmgp.data import (
     warn_of_scales,
 )  # fmt: skip
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, checked_noise, distribution
-from lmgp.distributions.tails import with_heavy_tails
 from lmgp.errors import ImplausibleMeanWarning, InputError, warn
 from lmgp.estimators.expected import expected_seconds
 from lmgp.estimators.importance import FEWEST, importances
@@ -693,9 +692,6 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers))
         level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         of_learning = residuals.with_targets(residuals.Y / scales)
-        learns_noise = self.noise_variance is None and rows.noise_variances is None
-        if self.noise != "normal" and learns_noise and len(scales) == 1:
-            learned = with_heavy_tails(of_learning, learned)
         if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
             squares = np.average(np.square(of_learning.Y), axis=0, weights=rows.weights)
             unit = float(np.sqrt(squares.mean())) or 1.0
@@ -860,6 +856,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             standardize=False,
             max_learning_rows=self.max_learning_rows,
             max_memory_gib=self.max_memory_gib,
+            tails=self.noise != "normal",
         )
 
     def predict(

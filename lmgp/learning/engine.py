@@ -21,7 +21,7 @@ from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
 from lmgp.learning.plausible import plausible_kernels
 from lmgp.learning.record import Learned, Learning, Trial
-from lmgp.learning.search import Search
+from lmgp.learning.search import FIRST_ROWS, Search
 from lmgp.learning.space import RANGES, Units, deviation
 from lmgp.neighbours.duplicates import count_copies, dropped, merged_copies, steady_sample
 from lmgp.posteriors.likelihood import ExactLikelihood, log_likelihood, noise_likelihood
@@ -46,7 +46,7 @@ MOST_LEARNED = 2**20
 N_NOISES = 100
 
 # A learned noise below this share of the variance of y is suspicious where rows are exact copies; it has collapsed
-# because of them if the rows without copies give one that is this multiple of it.
+# because of them if a sample of the rows without their copies gives this multiple of what they give with them.
 COLLAPSED_NOISE, COLLAPSE = 1e-3, 10.0
 
 # What was learned last, by the digest of the rows and the settings, the one asked for last at the end: a grid search
@@ -81,6 +81,7 @@ class Settings:
     max_memory_gib: float = 4.0
     average: Average = False
     draw: int = 0
+    tails: bool = False
 
 
 def learn(
@@ -271,15 +272,17 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     rows = merged_copies(most_of(rows))
     if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * float(np.var(rows.Y)):
         return
-    distinct, chosen = dropped(rows), learned.learning.chosen
+    n_rows, chosen = round(rows.n_observations), learned.learning.chosen
+    rows = rows.take(steady_sample(rows, FIRST_ROWS))
     if not isinstance(settings.kernel, Kernel):
         settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
+    settings = replace(settings, average=False)
     with silent():
-        noise = learn_rows(distinct, replace(settings, average=False)).noise_variance
-    if noise >= COLLAPSE * learned.noise_variance:
+        collapsed, noise = (learn_rows(some, settings).noise_variance for some in (rows, dropped(rows)))
+    if noise >= COLLAPSE * collapsed:
         warn(
             f"The learned noise variance collapsed to {learned.noise_variance:.2g}, because {n_copies:,} of "
-            f"{len(distinct) + n_copies:,} rows are exact copies of others (equal X and equal y; a sample_weight "
+            f"{n_rows:,} rows are exact copies of others (equal X and equal y; a sample_weight "
             f"of whole numbers counts copies): equal measurements look free of noise. Without them it is {noise:.2g}. "
             "Keep one row of each, or give noise_variance or, for whole weights that mean precision, noise_variances.",
             DuplicateRowsWarning,
@@ -332,7 +335,9 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
         _check_memory(min(len(rows), most), tried[-1].kernel, settings)
         rows = _sample(rows, settings)
     units = Units.of(rows, settings.standardize, settings.groups)
-    optima = parallel_map(Search(rows, units, settings.noise_variance, exact, settings.draw).optimum, tried)
+    tails = settings.tails and settings.noise_variance is None and rows.n_targets == 1
+    search = Search(rows, units, settings.noise_variance, exact, settings.draw, tails)
+    optima = parallel_map(search.optimum, tried)
     draws = sampling(settings.draw, 1)
     average = rows.n_targets == 1 and (settings.average is True or (settings.average == "auto" and exact))
     if average and exact and len(rows) <= FEW_ROWS:
@@ -346,7 +351,7 @@ def _by_search(rows: Rows, tried: Sequence[Form], settings: Settings) -> Learned
     value = chosen.trial.log_likelihood * len(rows)
     trials = tuple(one.trial._replace(chosen=one.trial is chosen.trial) for one in optima)
     kernel, noise, _ = kernels[0]
-    return Learned(kernel, noise, value, chosen.converged, Learning(trials), kernels)
+    return Learned(kernel, noise, value, chosen.converged, Learning(trials), kernels, chosen.objective.degrees)
 
 
 def _sample(rows: Rows, settings: Settings) -> Rows:

@@ -14,6 +14,7 @@ from lmgp.posteriors.base import Posterior
 from lmgp.posteriors.exact import ExactPosterior
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.utils.parallel import parallel_map
+from lmgp.utils.student import Student
 
 # The number of rows that are left out by themselves.
 N_ALONE = 1000
@@ -119,7 +120,11 @@ class Validation:
         return cls(rows, alone, HeldOut.several(rows, scales, rng) if near else (), near)
 
     def densities(
-        self, kernel: Kernel, noise_variance: float, trended: Callable[[Any], Posterior] = lambda posterior: posterior
+        self,
+        kernel: Kernel,
+        noise_variance: float,
+        degrees: float = math.inf,
+        trended: Callable[[Any], Posterior] = lambda posterior: posterior,
     ) -> list[Floats]:
         """Predict each row from the nearest others, and each neighbourhood from the rows around it.
 
@@ -129,6 +134,8 @@ class Validation:
             With a metric, if the nearest rows predict.
         noise_variance : float
             Of rows without one of their own.
+        degrees : float, default=inf
+            Those of freedom of the errors.
         trended : callable, optional
             Adds a trend to a posterior of `rows`.
 
@@ -147,8 +154,8 @@ class Validation:
         for held in self.neighbourhoods:
             if len(held.index):
                 predicted = trended(nearest.without(held.taken)).distribution(held.regions.X)
-                of_regions.append(held.means(log_density(rows.take(held.index), *predicted, noise_variance)))
-        of_alone = log_density(rows.take(self.alone), *whole.leave_one_out(self.alone), noise_variance)
+                of_regions.append(held.means(log_density(rows.take(held.index), *predicted, noise_variance, degrees)))
+        of_alone = log_density(rows.take(self.alone), *whole.leave_one_out(self.alone), noise_variance, degrees)
         return [of_alone, np.concatenate(of_regions)]
 
 
@@ -178,7 +185,9 @@ def sizes_of_regions(n: int) -> Indices:
     return sizes[np.cumsum(sizes) <= SHARE * n]
 
 
-def log_density(rows: Rows, means: Floats, variances: Floats, noise_variance: float) -> Floats:
+def log_density(
+    rows: Rows, means: Floats, variances: Floats, noise_variance: float, degrees: float = math.inf
+) -> Floats:
     """Return the log density of new observations of rows, in nats, summed over their targets.
 
     Parameters
@@ -189,8 +198,9 @@ def log_density(rows: Rows, means: Floats, variances: Floats, noise_variance: fl
         Of the latent function.
     noise_variance : float
         Of rows without one of their own.
+    degrees : float, default=inf
+        Those of freedom of the errors.
     """
-    variances = variances + (noise_variance if rows.noise_variances is None else rows.noise_variances)
-    squares = np.square(rows.Y - means) / variances[:, None]
-    density: Floats = -0.5 * (np.log(2.0 * np.pi * variances)[:, None] + squares).sum(axis=1)
+    std = np.sqrt(variances + (noise_variance if rows.noise_variances is None else rows.noise_variances))[:, None]
+    density: Floats = (Student(degrees).log_density((rows.Y - means) / std) - np.log(std)).sum(axis=1)
     return density

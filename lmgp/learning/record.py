@@ -21,8 +21,8 @@ class Trial(NamedTuple):
     n_free : int
         The number of free parameters, with the noise.
     likelihood : str
-        "vecchia", "exact", "modes" for that of sums over rows on Fourier modes, or "leave-one-out, t" where a smaller
-        noise was taken beside heavy tails.
+        "vecchia", "vecchia, t" with a t in place of the normal distribution of errors, "exact", or "modes" for that of
+        sums over rows on Fourier modes.
     n_rows : int
         The number of positions of the Vecchia likelihood, or of rows of the exact one.
     n_neighbors : int
@@ -128,6 +128,8 @@ class Learned:
         What was tried.
     average : tuple of WeightedKernel
         What a search found: one kernel, or those of an average, the likeliest first.
+    degrees : float
+        The degrees of freedom of the t of errors; infinity where they were taken to be normal.
     """
 
     kernel: Kernel
@@ -136,3 +138,4 @@ class Learned:
     converged: bool
     learning: Learning = field(default_factory=Learning, compare=False)
     average: tuple[WeightedKernel, ...] = ()
+    degrees: float = math.inf

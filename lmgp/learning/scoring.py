@@ -1,5 +1,6 @@
 """The maximum of a likelihood with a prior: Fisher scoring with a damped step, corrected by secants."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,10 +21,9 @@ FIRST, LEAST, MOST = 1e-2, 1e-3, 1e6
 # The multiple is divided by the first of these after a step that gained a share `EXPECTED` of what was expected, and
 # multiplied by the second after one that did not gain.
 LOWERED, RAISED, EXPECTED = 5.0, 8.0, 0.5
-# No logarithm changes by more in a step.
+# No logarithm changes by more in a step: what is added to all of the information's diagonal, in nats, is doubled until
+# it is so, which shortens the others least.
 LONGEST = 2.0
-# How many times the neighbours are renewed on the way.
-RENEWALS = 3
 # A climb takes at most this number of steps, and ends where one gains, or is to gain, less than this many nats a row.
 STEPS, TOLERANCE = 30, 2e-4
 # The curvature along a step is at least this share of what the model has without it.
@@ -66,18 +66,27 @@ class VecchiaObjective:
     ----------
     likelihood : VecchiaLikelihood
     space : Space
+    tails : bool, default=False
+        Whether errors have a t, with the degrees of freedom of those at the start of a climb, in place of a normal
+        distribution.
     """
 
-    name = "vecchia"
-
-    def __init__(self, likelihood: VecchiaLikelihood, space: Space) -> None:
-        self.likelihood, self.space = likelihood, space
+    def __init__(self, likelihood: VecchiaLikelihood, space: Space, tails: bool = False) -> None:
+        self.likelihood, self.space, self._tails = likelihood, space, tails
+        self.name = "vecchia, t" if tails else "vecchia"
         self.n_rows, self.n_neighbors = likelihood.n_positions, likelihood.n_neighbors
         self.standard_error = likelihood.standard_error
 
-    def moved_to(self, free: Floats) -> bool:
-        """Look for the neighbours again, where the ratios of the lengthscales have changed."""
-        return self.likelihood.look_for_neighbours(self.space.kernel(free))
+    @property
+    def degrees(self) -> float:
+        """The degrees of freedom of the errors."""
+        return self.likelihood.student.degrees
+
+    def start_at(self, free: Floats) -> None:
+        """Look for the neighbours, and take the tails that errors have, where a climb starts."""
+        self.likelihood.look_for_neighbours(self.space.kernel(free))
+        if self._tails:
+            self.likelihood.take_tails(self.space.form.kernel, self.space.logarithms(free))
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
@@ -109,7 +118,7 @@ class ExactObjective:
         metric, the information is that of all rows, at 2n³ operations for each free number.
     """
 
-    name, n_neighbors = "exact", 0
+    name, n_neighbors, degrees = "exact", 0, math.inf
 
     def __init__(self, rows: Rows, space: Space, sample: VecchiaLikelihood | None = None) -> None:
         self.likelihood, self.rows, self.space = ExactLikelihood(rows), rows, space
@@ -120,11 +129,10 @@ class ExactObjective:
         """Return 0: all rows are positions."""
         return 0.0
 
-    def moved_to(self, free: Floats) -> bool:
-        """Look for neighbours; the likelihood is the same."""
+    def start_at(self, free: Floats) -> None:
+        """Look for the neighbours of the information, where a climb starts."""
         if self.near is not None:
-            self.near.moved_to(free)
-        return False
+            self.near.start_at(free)
 
     def __call__(self, free: Floats) -> Point:
         """Return the value and its derivatives."""
@@ -194,14 +202,14 @@ class Climb:
     def __init__(self, objective: VecchiaObjective | ExactObjective, start: Floats) -> None:
         self.space, self.converged = objective.space, False
         self.free = np.clip(start, *self.space.bounds.T)
-        self.objective, self._damping, self._renewals = objective, FIRST, RENEWALS
+        self.objective, self._damping = objective, FIRST
         self._secants: list[tuple[Floats, Floats]] = []  # steps, and by how much the gradient fell
         self._trusted = 0  # which of the two models
 
     @cached_property
     def at(self) -> Point:
         """The objective where it is."""
-        self.objective.moved_to(self.free)
+        self.objective.start_at(self.free)
         return self.objective(self.free)
 
     @property
@@ -242,10 +250,12 @@ class Climb:
         if not inside.any():
             return step, 0.0
         matrix, slope = model[np.ix_(inside, inside)], gradient[inside]
-        step[inside] = np.linalg.solve(matrix + np.diag(self._damping * np.diag(matrix)), slope)
+        matrix, ridge = matrix + np.diag(self._damping * np.diag(matrix)), 1.0
+        step[inside] = np.linalg.solve(matrix, slope)
         promised = 0.5 * float(slope @ step[inside])
-        # Shorter as a whole: what is left of a step whose parts are cut one by one may lead down.
-        step *= min(1.0, LONGEST / float(np.abs(step).max()))
+        while np.abs(step).max() > LONGEST:  # by numbers that the likelihood hardly depends on
+            step[inside] = np.linalg.solve(matrix + ridge * np.eye(len(matrix)), slope)
+            ridge *= 2.0
         return np.clip(free + step, low, high) - free, promised
 
     def _take(self, step: Floats, models: Sequence[Floats], least: float) -> bool:
@@ -263,10 +273,6 @@ class Climb:
         if as_expected:
             self._damping = max(self._damping / LOWERED, LEAST)
         self.free, self.at = self.free + step, proposed
-        if self._renewals and self.objective.moved_to(self.free):
-            self._renewals -= 1
-            self.at = self.objective(self.free)
-            return False
         return as_expected and gain < least and self._damping <= FIRST  # others may gain little anywhere
 
 

@@ -15,7 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
-from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
+from lmgp.learning.scoring import TOLERANCE, Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import OWN_COLUMNS, screened
 from lmgp.learning.space import Space, Units
 from lmgp.posteriors.average import WeightedKernel
@@ -40,8 +40,11 @@ INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions. Its cost grows about as their number times
 # the square of that of the neighbours, and is this at most: the fewer rows there are, the more neighbours each has.
 MOST_POSITIONS, MOST_SQUARES = 20_000, 40_000_000
-# It is climbed twice, with the number of neighbours over each of these: most steps need no more than half of them.
-COARSER = 2, 1
+# Its climbs, each with neighbours that are near by the kernel where it starts: what the number of neighbours is divided
+# by, for most steps need no more than half; whether errors have a t; and the tolerance. Where they may have a t, the
+# first climb has normal errors: those at its start tell how far off it is. Steps with all neighbours take the longest.
+NORMAL = (2, False, TOLERANCE), (1, False, TOLERANCE)
+TAILED = (2, False, TOLERANCE), (2, True, TOLERANCE), (1, True, 1e-3)
 
 
 class Optimum(NamedTuple):
@@ -95,6 +98,8 @@ class Search:
         Whether the likelihood of the rows is the exact one, or Vecchia's.
     draw : int
         Of the order of the rows, see `lmgp.data.sampling`.
+    tails : bool, default=False
+        Whether errors have a t in Vecchia's, with the likeliest degrees of freedom.
     """
 
     rows: Rows
@@ -102,6 +107,7 @@ class Search:
     noise_variance: float | None
     exact: bool
     draw: int
+    tails: bool = False
 
     def optimum(self, form: Form) -> Optimum:
         """Maximise the likelihood, from the best of some starting points."""
@@ -138,9 +144,9 @@ class Search:
         free = np.mean(ends, axis=0)
         n_positions = min(len(self.rows), MOST_POSITIONS)
         n_neighbors = math.isqrt(MOST_SQUARES // n_positions)
-        for share in COARSER:
+        for share, tails, tolerance in TAILED if self.tails else NORMAL:
             likelihood = self._likelihood(self.rows, n_positions, n_neighbors // share)
-            climb = Climb(VecchiaObjective(likelihood, space), free).go_on()
+            climb = Climb(VecchiaObjective(likelihood, space, tails), free).go_on(tolerance=tolerance)
             free = climb.free
         return climb
 

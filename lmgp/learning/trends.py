@@ -128,7 +128,8 @@ class Process:
     def densities(self, validation: Validation) -> list[Floats]:
         """Return the log densities of rows and neighbourhoods, each without itself; see `Validation.densities`."""
         validation = replace(validation, rows=self._with_columns(validation.rows))
-        return validation.densities(self.learned.kernel, self.learned.noise_variance, self._trended)
+        learned = self.learned
+        return validation.densities(learned.kernel, learned.noise_variance, learned.degrees, self._trended)
 
     def _trended(self, posterior: Posterior) -> Posterior:
         return self._with_slopes(posterior) if self.trend.estimated else posterior

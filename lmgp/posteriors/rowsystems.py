@@ -477,12 +477,12 @@ def _pair_derivatives(
 
 
 @kept(
-    *KERNEL, vector, *ROWS, types.boolean, many_indices, indices, vector, matrix, real[::1], real[:, ::1],
+    *KERNEL, vector, *ROWS, types.boolean, many_indices, indices, vector, matrix, real, real[::1], real[:, ::1],
     real[::1], real[:, ::1],
 )  # fmt: skip
 def _conditionals(
     lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own,
-    shares, signs, of_variance, squared, score, information,
+    shares, signs, tails, of_variance, squared, score, information,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
@@ -509,8 +509,10 @@ def _conditionals(
             residual = Y[row, target]
             for i in range(m):
                 residual -= system[i, m + t] * system[i, m + target]
-            pulls[target], squared[number, target] = residual / variance, residual**2 / variance
-            excess += residual**2 / variance - 1.0
+            square = residual**2 / variance
+            pull = (1.0 + tails) / (1.0 + tails * square)
+            pulls[target], squared[number, target] = pull * residual / variance, square
+            excess += pull * square - 1.0
         directions[1:, :m] = 0.0
         for target in range(t):
             for i in range(m):
@@ -530,9 +532,10 @@ def _conditionals(
         by_variance, of_mean, of_score = found[0], found[1], found[n_directions - 1]
         for a in range(len(score)):
             score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
-            _add(share / variance * of_mean[a], of_mean, information[a])
+            of_tails = share / (1.0 + 3.0 * tails)
+            _add((1.0 + tails) * of_tails / variance * of_mean[a], of_mean, information[a])
             # One after the other: the square of a variance leaves the range of float64 long before the variance does.
-            _add(0.5 * t * share * (by_variance[a] / variance) / variance, by_variance, information[a])
+            _add(0.5 * t * of_tails * (by_variance[a] / variance) / variance, by_variance, information[a])
 
 
 @kept(matrix, indices, real[:, ::1], types.intp[:, ::1])
@@ -736,7 +739,7 @@ class RowSystems:
         return variances, (self.rows[1][own] - means) ** 2 / variances[:, None]
 
     def conditionals(
-        self, near: Indices, own: Indices, shares: Floats, signs: Floats, noisy: bool
+        self, near: Indices, own: Indices, shares: Floats, signs: Floats, noisy: bool, tails: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Evaluate conditional densities of rows given those near to them, with derivatives.
 
@@ -751,6 +754,8 @@ class RowSystems:
             See `VecchiaLikelihood`.
         noisy : bool
             Whether the noise variances have a common factor, by whose logarithm derivatives are.
+        tails : float
+            1/ν of the t of the densities; 0 of normal ones.
 
         Returns
         -------
@@ -763,7 +768,7 @@ class RowSystems:
         """
         n, t, size = len(near), self.rows[1].shape[1], self.n_free + 2
         found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
-        _conditionals(LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, *found)
+        _conditionals(LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, tails, *found)
         return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
 
 

@@ -15,6 +15,7 @@ from lmgp.kernels.derivatives import Pullback
 from lmgp.utils.lazy import Tensor, no_grad, torch
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
+from lmgp.utils.student import Student
 
 if TYPE_CHECKING:
     from lmgp.posteriors.rowsystems import RowSystems
@@ -42,9 +43,6 @@ FEW_COLUMNS = 3
 # The share of the positions that is spread evenly over all strata.
 EARLY = 1 / 3
 
-# Neighbours stay the same until the ratio of two columns' lengthscales has changed by more than this factor.
-RENEWED = 1.35
-
 
 class VecchiaLikelihood:
     """The Vecchia log likelihood of rows in a random order, from a sample of positions.
@@ -70,6 +68,8 @@ class VecchiaLikelihood:
         The rows, in the random order.
     positions : ndarray of int of shape (n_positions,)
         Those that were drawn, ascending: position t is the row ``order[t]``.
+    student : Student
+        The density of (yₜ − mean) over its standard deviation: a normal one, until `take_tails` is called.
 
     Notes
     -----
@@ -101,7 +101,7 @@ class VecchiaLikelihood:
         self._rows = rows.take(self.order)
         self.positions, self._stratum, self._shares = _positions(n, min(n_positions, n), rng)
         self.n_positions = len(self.positions)
-        self._known: tuple[Floats, Floats] | None = None
+        self.student = Student()
         several, shape = rows.n_targets > 1, (self.n_positions, rows.n_targets)
         self._signs = rng.choice((-1.0, 1.0), shape) if several else np.ones(shape)
         # Of each row, over the common factor if there is one.
@@ -120,41 +120,34 @@ class VecchiaLikelihood:
             variance += (share / self.n_positions) ** 2 * spread * left_out
         return math.sqrt(variance)
 
-    def look_for_neighbours(self, kernel: Kernel) -> bool:
+    def look_for_neighbours(self, kernel: Kernel) -> None:
         """Find the nearest rows of all positions.
 
         Parameters
         ----------
         kernel : Kernel
             With a metric; distances are those of its `points`.
-
-        Returns
-        -------
-        bool
-            Whether neighbours were looked for: those that are known stay while the ratios of the lengthscales and the
-            phases do.
         """
-        metric = kernel.metric(self._rows.X.shape[1])
-        seen = np.isfinite(metric)
-        relative = np.where(seen, np.log(metric) - np.log(metric[seen]).mean(), 0.0)
-        circles = kernel.circles(self._rows.X)
-        if self._known is not None:
-            moved = np.max(np.abs(circles - self._known[1]), initial=0.0) / np.max(np.abs(circles), initial=1e-300)
-            if np.ptp(relative - self._known[0]) < math.log(RENEWED) and moved < RENEWED - 1.0:
-                return False
-        self._known = relative, circles
-        scaled, positions = np.hstack((self._rows.X / metric, circles)), self.positions
+        X, positions = self._rows.X, self.positions
+        scaled = np.hstack((X / kernel.metric(X.shape[1]), kernel.circles(X)))
         self._near = np.empty((self.n_positions, self.n_neighbors), dtype=np.intp)
         if scaled.shape[1] >= MANY_COLUMNS:
             first = positions <= max(self.n_neighbors, FIRST * len(scaled))
             self._near[first] = self._by_each(scaled, positions[first])
             self._near[~first] = self._among_all(scaled, positions[~first])
-            return True
+            return
         levels = np.floor(np.log2(np.maximum(positions, 1))).astype(int)
         for level in np.unique(levels):
             (members,) = np.nonzero(levels == level)
             self._near[members] = self._earlier(scaled[: 2 ** (level + 1)], positions[members])
-        return True
+
+    def take_tails(self, kernel: Kernel, free: Floats) -> None:
+        """Take the density of a t, whose degrees of freedom are the likeliest at one point; see `__call__`."""
+        errors = np.sqrt(self._errors(kernel, free)[1])
+        known = errors > 0.0  # others have no factor
+        if known.any():
+            shares = np.broadcast_to(self._shares[:, None], errors.shape)
+            self.student = Student(Student.fitted(errors[known], shares[known]).degrees)
 
     def _among_all(self, scaled: Floats, positions: Indices) -> Indices:
         """Return the nearest rows before each position, all of which there are."""
@@ -226,15 +219,15 @@ class VecchiaLikelihood:
             if systems is None:
                 return self._derivatives(kernel, free, ties, part)
             drawn = self._near[part], self.positions[part], self._shares[part], self._signs[part]
-            return systems.conditionals(*drawn, self._rows.noise_variances is None)
+            return systems.conditionals(*drawn, self._rows.noise_variances is None, 1.0 / self.student.degrees)
 
         variances, squares, scores, informations = zip(*parallel_map(evaluate, self._chunks()), strict=True)
         slope, counts = sum(scores), self._counts
         if counts is not None and self._rows.noise_variances is None:
             # −½(w − 1) log σ² less the spread of w equal rows, which is zero: no information but this slope.
             slope[-1] -= 0.5 * self._rows.n_targets * float(self._shares @ (counts[self.positions] - 1.0))
-        log_variances = np.log(2.0 * math.pi * np.concatenate(variances))
-        return self._terms(log_variances, np.concatenate(squares), log_noise), slope, sum(informations)
+        terms = self._terms(np.concatenate(variances), np.concatenate(squares), log_noise).sum(axis=1)
+        return terms, slope, sum(informations)
 
     def _systems(self, kernel: Kernel, free: Floats, ties: Indices | None = None) -> "RowSystems | None":
         """Return the compiled way, where there is one."""
@@ -243,9 +236,11 @@ class VecchiaLikelihood:
         factor = math.exp(free[-1]) if self._rows.noise_variances is None else 1.0
         return RowSystems.of(kernel, free[:-1], self._rows.X, self._rows.Y, self._noises, factor, ties)
 
-    def _terms(self, log_variances: Floats, squares: Floats, log_noise: float) -> Floats:
-        terms: Floats = -0.5 * (log_variances[:, None] + squares).sum(axis=1)
-        return self._shares * terms - self._repetitions(log_noise)
+    def _terms(self, variances: Floats, squares: Floats, log_noise: float) -> Floats:
+        """Return the term of each position and target."""
+        terms = self.student.log_density(np.sqrt(squares)) - 0.5 * np.log(variances)[:, None]
+        scaled: Floats = self._shares[:, None] * terms - np.reshape(self._repetitions(log_noise), (-1, 1))
+        return scaled
 
     @no_grad
     def _derivatives(
@@ -256,19 +251,22 @@ class VecchiaLikelihood:
         # A copy of the parameters for each position: its derivatives come apart from those of the others.
         covariance, gradient = kernel.with_pullback(sets, theta.expand(len(sets), -1))
         residual, variance, u, v = self._conditional(covariance, log_noise, part)
-        pull, squared = residual / variance[:, None], residual.square() / variance[:, None]
+        squared, tails = residual.square() / variance[:, None], 1.0 / self.student.degrees
+        pulls = (1.0 + tails) / (1.0 + tails * squared)
+        pull = pulls * residual / variance[:, None]
         of_signs, of_pull = ((v * one[:, None]).sum(dim=-1) for one in (torch.from_numpy(self._signs[part]), pull))
         sums = torch.nn.functional.one_hot(torch.from_numpy(np.append(ties, ties.max(initial=-1) + 1))).double()
         by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part) @ sums
-        score = pulled + 0.5 * by_variance * ((squared - 1.0).sum(dim=1) / variance)[:, None]
+        score = pulled + 0.5 * by_variance * ((pulls * squared - 1.0).sum(dim=1) / variance)[:, None]
         share, relative = torch.from_numpy(self._shares[part]), by_variance / variance[:, None]
-        information = signed.T @ (signed * (share / variance)[:, None])
+        information = (1.0 + tails) * signed.T @ (signed * (share / variance)[:, None])
         information += 0.5 * self._rows.n_targets * (relative.T @ (relative * share[:, None]))
+        information /= 1.0 + 3.0 * tails
         return variance.numpy(), squared.numpy(), (share @ score).numpy(), information.numpy()
 
     def terms(self, kernel: Kernel, free: Floats) -> Floats:
         """Evaluate the terms alone, see `__call__`; in a third of the time."""
-        return self._terms(*self._errors(kernel, free), float(free[-1]))
+        return self._terms(*self._errors(kernel, free), float(free[-1])).sum(axis=1)
 
     def whitening(self, kernel: Kernel, free: Floats) -> sparse.csr_array | None:
         """Return U with UᵀU ≈ C⁻¹, shape (n_positions, n): of all rows where all are positions.
@@ -293,7 +291,7 @@ class VecchiaLikelihood:
         return np.average(self._errors(kernel, free)[1], axis=0, weights=self._shares)
 
     def _errors(self, kernel: Kernel, free: Floats) -> tuple[Floats, Floats]:
-        """Return log 2πv and (y − mean)²/v of each position and target, with the conditional variance v."""
+        """Return the conditional variance v of each position, and (y − mean)²/v of each target."""
         systems, theta = self._systems(kernel, free), torch.from_numpy(np.array(free[:-1], dtype=np.float64))
 
         @no_grad
@@ -306,7 +304,7 @@ class VecchiaLikelihood:
             return variance.numpy(), (residual.square() / variance[:, None]).numpy()
 
         variances, squares = zip(*parallel_map(evaluate, self._chunks()), strict=True)
-        return np.log(2.0 * math.pi * np.concatenate(variances)), np.concatenate(squares)
+        return np.concatenate(variances), np.concatenate(squares)
 
     def _chunks(self) -> list[slice]:
         return list(chunks(self.n_positions, (self.n_neighbors + 1) ** 2, BATCH_BYTES))
@@ -359,21 +357,19 @@ class VecchiaLikelihood:
         return torch.cat((gradient.of_products(u, V), by_noise), dim=-1)
 
     def _repetitions(self, log_noise: float) -> Floats | float:
-        """Return what w equal rows say beyond one row with the noise σ²/w, with the sign of −1, of each position."""
+        """Return what w equal rows say beyond one row with the noise σ²/w, times −1, of each position and target."""
         if self._counts is None:
             return 0.0
         counts, noise = self._counts[self.positions], self._rows.noise_variances
         of_row = np.exp(log_noise) if noise is None else noise[self.positions]
         repeated = (counts - 1.0) * np.log(2.0 * math.pi * of_row) + np.log(counts)
-        scaled: Floats = 0.5 * self._rows.n_targets * self._shares * repeated
+        scaled: Floats = 0.5 * self._shares * repeated
         return scaled
 
     def log_density(self, kernel: Kernel, free: Floats) -> Floats:
         """Estimate the log density of all rows, in nats, of each target, shape (t,); see `terms`."""
-        log_variances, squares = self._errors(kernel, free)
-        terms = -0.5 * self._shares[:, None] * (log_variances[:, None] + squares)
-        repeated = np.reshape(self._repetitions(float(free[-1])) / self._rows.n_targets, (-1, 1))
-        density: Floats = (terms - repeated).mean(axis=0) * self._n
+        terms = self._terms(*self._errors(kernel, free), float(free[-1]))
+        density: Floats = terms.mean(axis=0) * self._n
         return density
 
 

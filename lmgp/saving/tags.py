@@ -127,7 +127,7 @@ TAGS = {
     "turned-columns": "columns.places.OnTurnedAxes",
     "observation-noise": "distributions.noise.ObservationNoise",
     "noise-trial": "distributions.noise.NoiseTrial",
-    "student": "distributions.student.Student",
+    "student": "utils.student.Student",
     "scale-field": "distributions.field.ScaleField",
     "kernel-sgd-classifier": "sgd.models.KernelSGDClassifier",
     "kernel-sgd-regressor": "sgd.models.KernelSGDRegressor",

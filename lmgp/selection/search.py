@@ -1,6 +1,7 @@
 """Choosing by measurement: the cheapest candidate that is near enough to the exact GP on probes."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import perf_counter
@@ -176,7 +177,7 @@ def select(
 
     Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
     as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest one is
-    taken whose divergence is within one standard error of the least.
+    taken whose divergence is above the least one by no more than the standard error of a difference of both.
 
     Parameters
     ----------
@@ -207,8 +208,10 @@ def select(
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
-    nearest = min(trials.values(), key=lambda trial: trial.kl)
-    near = near or {one: trial for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread}
+    least = min(trials.values(), key=lambda trial: trial.kl)
+    near = near or {
+        one: trial for one, trial in trials.items() if trial.kl - least.kl <= math.hypot(trial.spread, least.spread)
+    }
     chosen, best = min(near.items(), key=lambda pair: pair[1].seconds)
     table = tuple(trial._replace(chosen=trial is best) for trial in trials.values())
     return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)

@@ -135,6 +135,21 @@ def test_neighbourhoods_are_predicted_from_around_them() -> None:
     assert np.mean(regions[0][3]) > 1.02 * np.mean(alone[3])  # farther from the rows that predict them
 
 
+@pytest.mark.parametrize(
+    ("arguments", "likelihood"),
+    [
+        ({"noise": "auto"}, "vecchia, t"),
+        ({"noise": "student"}, "vecchia, t"),
+        ({"noise": "normal"}, "vecchia"),
+        ({"noise": "auto", "noise_variance": 0.02}, "vecchia"),
+        ({"noise": "auto", "max_learning_rows": N}, "exact"),
+    ],
+)
+def test_kernels_are_learned_under_a_t_where_the_noise_may_have_one(arguments: Any, likelihood: str) -> None:
+    fixed = NearestNeighborsGPRegressor(40, kernel="matern52", max_learning_rows=100, random_state=0)
+    assert clone(fixed).set_params(**arguments).fit(X, Y).learning_.chosen.likelihood == likelihood
+
+
 @pytest.mark.parametrize("learned", [False, True])
 def test_each_of_several_targets_has_its_own(learned: bool) -> None:
     targets = np.column_stack((Y, 50.0 * np.cos(X[:, 0]) + np.random.default_rng(0).normal(size=N)))

@@ -65,15 +65,6 @@ class TestVecchia:
             nearest = np.argsort(np.square(points[:position] - points[position]).sum(axis=1))[:5]
             assert set(likelihood._near[position]) == set(nearest)
 
-    def test_neighbours_are_renewed_where_the_period_changes(self, name: str) -> None:
-        kernel, (X, y) = KERNELS[name], series(60)
-        likelihood = VecchiaLikelihood(Rows(X, y), 60, 5, np.random.default_rng(0))
-        assert likelihood.look_for_neighbours(kernel)
-        assert not likelihood.look_for_neighbours(kernel)
-        (period,) = (one.name for one in kernel.parameters if one.kind == "period")
-        assert not likelihood.look_for_neighbours(kernel.with_theta(kernel.theta).set_params(**{period: 2.501}))
-        assert likelihood.look_for_neighbours(kernel.with_theta(kernel.theta).set_params(**{period: 2.8}))
-
     def test_nearest_rows_predict_years_ahead(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if name == "plus_periodic":
             return  # its rows are as near within one period as in all

@@ -81,7 +81,7 @@ def test_neighbourhoods_count_as_much_as_rows(draw_from: Draw, monkeypatch: pyte
     # The second predicts every row better by a nat, and the first every neighbourhood by more.
     for by, taken in ((0.9, 1), (1.1, 0)):
 
-        def densities(self: Validation, _: Kernel, noise: float, by: float = by) -> list[Floats]:
+        def densities(self: Validation, _: Kernel, noise: float, __: float, by: float = by) -> list[Floats]:
             return [np.full(len(self.alone), noise), np.full(3, -by * noise)]
 
         monkeypatch.setattr(Validation, "densities", densities)

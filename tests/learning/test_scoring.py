@@ -154,7 +154,7 @@ def test_only_where_a_step_starts_is_the_information_asked_for() -> None:
     objective, values, asked = exact(rows, space), [], []
 
     class Counted:
-        space, moved_to, n_rows = objective.space, objective.moved_to, objective.n_rows
+        space, start_at, n_rows = objective.space, objective.start_at, objective.n_rows
 
         def __call__(self, free: Floats) -> Point:
             at = objective(free)
@@ -180,7 +180,7 @@ def test_never_ends_below_its_start() -> None:
     objective = exact(rows, space)
     for seed in range(5):
         start = np.clip(space.median + np.random.default_rng(seed).normal(scale=3.0, size=4), *space.bounds.T)
-        objective.moved_to(start)
+        objective.start_at(start)
         before = objective(start).value
         found = climb(objective, start, steps=3, tolerance=1e-3)
         assert objective(found.free).value >= before
@@ -193,8 +193,8 @@ def test_a_step_that_gains_little_because_it_is_too_long_is_no_end() -> None:
         space = SimpleNamespace(bounds=np.array([[-10.0, 10.0]]))
         n_rows = 1
 
-        def moved_to(self, _: Floats) -> bool:
-            return False
+        def start_at(self, _: Floats) -> None:
+            pass
 
         def __call__(self, free: Floats) -> Point:
             value = -float(free @ free)
@@ -214,12 +214,11 @@ class Scripted:
     space = SimpleNamespace(bounds=np.array([[-100.0, 100.0]]))
     n_rows = 1
 
-    def __init__(self, *values: float, renewed: int = 0) -> None:
-        self.values, self.renewed, self.moves, self.calls, self.slope = list(values), renewed, 0, 0, 1.0
+    def __init__(self, *values: float) -> None:
+        self.values, self.starts, self.calls, self.slope = list(values), 0, 0, 1.0
 
-    def moved_to(self, _: Floats) -> bool:
-        self.moves += 1
-        return 0 < self.moves - 1 <= self.renewed
+    def start_at(self, _: Floats) -> None:
+        self.starts += 1
 
     def __call__(self, free: Floats) -> Point:
         self.calls += 1
@@ -238,8 +237,8 @@ class Quadratic:
         self.told = curvature if information is None else information
         self.space = SimpleNamespace(bounds=np.tile([-bound, bound], (len(slope), 1)))
 
-    def moved_to(self, _: Floats) -> bool:
-        return False
+    def start_at(self, _: Floats) -> None:
+        pass
 
     def __call__(self, free: Floats) -> Point:
         self.calls += 1
@@ -305,7 +304,7 @@ class TestSecants:
 class TestSteps:
     """Of a climb, with the rules that its docstring and the constants state."""
 
-    def test_are_damped_and_shortened_as_a_whole(self) -> None:
+    def test_are_damped_and_shortened_where_they_gain_least(self) -> None:
         free = np.zeros(3)
         matrix, slope = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, 0.2], [0.1, 0.2, 0.5]]), np.array([0.7, -0.4, 0.2])
         at = Point(0.0, slope, np.zeros(1), lambda: matrix)
@@ -313,10 +312,13 @@ class TestSteps:
         expected = np.linalg.solve(matrix + np.diag(0.5 * np.diag(matrix) + 1.5 * np.abs(slope)), slope)
         np.testing.assert_allclose(step, expected)
         assert promised == pytest.approx(0.5 * slope @ expected)
-        flat = 1e-3 * matrix - np.diag(np.abs(slope) - 1e-2)
-        far, of_far = first_step(Point(0.0, slope, np.zeros(1), lambda: flat), free, 0.0)
-        assert np.abs(far).max() == pytest.approx(2.0)
-        assert of_far > 0.5 * slope @ far
+        # A number that the likelihood hardly depends on is held back, and others are not.
+        slope, curvatures = np.array([300.0, 30.0, 5.0]), np.array([4e3, 0.5, 10.0])
+        flat = Point(0.0, slope, np.zeros(1), lambda: np.diag(curvatures - np.abs(slope)))
+        far, of_far = first_step(flat, free, 0.0)
+        ridge = next(2.0**power for power in range(9) if 30.0 / (0.5 + 2.0**power) <= 2.0)
+        np.testing.assert_allclose(far, slope / (curvatures + ridge))
+        assert of_far == pytest.approx(0.5 * float(slope**2 @ (1.0 / curvatures)))
 
     @pytest.mark.parametrize("side", [-1.0, 1.0])
     def test_leave_numbers_at_a_bound_that_is_pressed_against(self, side: float) -> None:
@@ -355,12 +357,11 @@ class TestSteps:
         assert not Climb(Scripted(0.0, 0.2), np.zeros(1)).go_on(1, 0.2).converged
         assert Climb(Scripted(0.0, 0.2), np.zeros(1)).go_on(1, 0.25).free[0] == 0.0  # so little is not tried
 
-    def test_are_thirty_and_renew_the_neighbours_three_times(self) -> None:
-        objective = Scripted(0.0, renewed=99)
+    def test_are_thirty_of_one_start(self) -> None:
+        objective = Scripted(0.0)
         found = Climb(objective, np.zeros(1)).go_on()
         assert not found.converged
-        # At the start, after each step, and again after the first three.
-        assert (objective.moves, objective.calls) == (4, 1 + 30 + 3)
+        assert (objective.starts, objective.calls) == (1, 1 + 30)
         # A gain of 2e-4 nats a row is the end, if no other is stated.
         for gain, ends in ((1.9e-4, True), (2.1e-4, False)):
             flat = Scripted(0.0, gain)
@@ -373,7 +374,8 @@ def test_an_exact_line_has_no_neighbours() -> None:
     objective = ExactObjective(rows, Space(make_form("gaussian", False, 2), Units.of(rows, True)))
     assert (objective.name, objective.n_neighbors, objective.n_rows) == ("exact", 0, 30)
     assert objective.standard_error(np.zeros(30)) == 0.0
-    assert not objective.moved_to(np.zeros(3))
+    objective.start_at(np.zeros(3))
+    assert objective.degrees == np.inf
 
 
 def test_information_without_neighbours_is_that_of_dense_algebra() -> None:

@@ -1,9 +1,11 @@
 """Linear trends that earn their place."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import multivariate_normal, norm
+from scipy.stats import multivariate_normal, t
 
 from lmgp import GPRegressor, MaternKernel
 from lmgp.data import Rows
@@ -50,10 +52,11 @@ class TestProcess:
         density = multivariate_normal(np.zeros(80), of_targets).logpdf(rows.Y[:, 0])
         assert Process(LEARNED, CONSTANT_TREND, rows).log_likelihood == pytest.approx(density, rel=1e-9)
 
-    def test_predicts_each_row_from_the_others_with_slopes_that_do_not_know_it(self) -> None:
-        rows = rows_of(60)
+    @pytest.mark.parametrize("degrees", [np.inf, 3.0])
+    def test_predicts_each_row_from_the_others_with_slopes_that_do_not_know_it(self, degrees: float) -> None:
+        rows, learned = rows_of(60), replace(LEARNED, degrees=degrees)
         index = np.random.default_rng(3).permutation(60)
-        alone, regions = Process(LEARNED, Trend.of(rows, [2], None), rows).densities(Validation(rows, index, ()))
+        alone, regions = Process(learned, Trend.of(rows, [2], None), rows).densities(Validation(rows, index, ()))
         assert len(alone) == 60
         assert not len(regions)
         row = int(index[0])
@@ -64,7 +67,7 @@ class TestProcess:
         mean = h @ slopes + weights @ (rows.Y[others, 0] - H @ slopes)
         left = h - weights @ H
         variance = KERNEL.variance + NOISE - weights @ KERNEL(rows.X[others], rows.X[[row]])[:, 0]
-        expected = norm(mean, np.sqrt(variance + left @ covariance @ left)).logpdf(rows.Y[row, 0])
+        expected = t(degrees, mean, np.sqrt(variance + left @ covariance @ left)).logpdf(rows.Y[row, 0])
         assert alone[0] == pytest.approx(expected, rel=1e-6)
 
     def test_predicts_neighbourhoods(self) -> None:

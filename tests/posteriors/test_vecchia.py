@@ -5,12 +5,16 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import multivariate_normal
+from scipy.integrate import quad
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal, t
 
 from lmgp import GaussianKernel, MaternKernel, RationalQuadraticKernel
 from lmgp.data import Rows
 from lmgp.kernels.base import Kernel
+from lmgp.posteriors.rowsystems import RowSystems
 from lmgp.posteriors.vecchia import VecchiaLikelihood
+from lmgp.utils.student import Student
 from tests.conftest import ARGUMENTS, KERNELS, NOISE, centred, gaussian, rows_and_noises
 from tests.dense import log_likelihood_and_gradient
 
@@ -119,15 +123,81 @@ class TestNearestNeighbours:
         ]
         np.testing.assert_allclose(likelihood(kernel, at)[1], slopes, rtol=1e-5, atol=1e-5)
 
-    def test_neighbours_are_looked_for_again_where_ratios_of_lengthscales_change(self) -> None:
-        rows = centred(*plane(60))
+    def test_neighbours_are_those_of_the_last_search(self) -> None:
+        rows, other = centred(*plane(60)), GaussianKernel([5.0, 0.1])
         likelihood = made(rows, 60, 10)
-        assert not likelihood.look_for_neighbours(GaussianKernel(7.0 * KERNEL.metric(2)))
-        assert likelihood.look_for_neighbours(GaussianKernel([5.0, 0.1]))
-        other = GaussianKernel([5.0, 0.1])
+        likelihood.look_for_neighbours(other)
         np.testing.assert_array_equal(
             likelihood.terms(KERNEL, free(KERNEL)), made(rows, 60, 10, other).terms(KERNEL, free(KERNEL))
         )
+
+    @pytest.mark.parametrize("compiled", [True, False])
+    @pytest.mark.parametrize("degrees", [2.3, 6.0])
+    def test_under_a_t(self, degrees: float, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Densities by dense algebra, their slopes by finite differences, and the information by quadrature."""
+        kernel, (X, y), step = KERNELS["matern12"][0], plane(80), 1e-5
+        rows, at = centred(X, y), free(kernel)
+        likelihood = made(rows, 30, 9, kernel)
+        likelihood.student = Student(degrees)
+        if not compiled:
+            monkeypatch.setattr(RowSystems, "of", lambda *_: None)
+
+        def conditionals(at: Floats) -> tuple[Floats, Floats]:
+            """The mean and the variance of each position."""
+            covariance = kernel.with_theta(at[:-1])(X[likelihood.order]) + np.exp(at[-1]) * np.eye(80)
+            found = []
+            for position, near in zip(likelihood.positions, likelihood._near, strict=True):
+                near = near[near >= 0]
+                weights = np.linalg.solve(covariance[np.ix_(near, near)], covariance[near, position])
+                mean = weights @ rows.Y[likelihood.order[near], 0]
+                found.append((mean, covariance[position, position] - weights @ covariance[near, position]))
+            return tuple(np.array(found).T)  # type: ignore[return-value]
+
+        own, shares, units = rows.Y[likelihood.order[likelihood.positions], 0], likelihood._shares, np.eye(len(at))
+
+        def terms(at: Floats) -> Floats:
+            means, variances = conditionals(at)
+            return shares * t.logpdf(own, degrees, means, np.sqrt(variances))
+
+        found, slope, information = likelihood(kernel, at)
+        np.testing.assert_allclose(found, terms(at), rtol=1e-8)
+        slopes = [(terms(at + step * unit) - terms(at - step * unit)).sum() / (2.0 * step) for unit in units]
+        np.testing.assert_allclose(slope, slopes, rtol=1e-4, atol=1e-5)
+        # Of the mean and of the logarithm of the variance of a t of scale 1.
+        changes = np.array([np.array(conditionals(at + step * u)) - conditionals(at - step * u) for u in units])
+        of_means, of_variances = np.swapaxes(changes / (2.0 * step), 0, 1)
+
+        def by_mean(error: float) -> float:
+            return (degrees + 1.0) * error / (degrees + error**2)
+
+        squares = (lambda e: by_mean(e) ** 2, lambda e: (0.5 * (by_mean(e) * e - 1.0)) ** 2)
+        mean, scale = (quad(lambda e, of=of: of(e) * t.pdf(e, degrees), -np.inf, np.inf)[0] for of in squares)
+        variances = conditionals(at)[1]
+        of_means, of_variances = of_means * np.sqrt(mean / variances), of_variances * np.sqrt(scale) / variances
+        expected = (of_means * shares) @ of_means.T + (of_variances * shares) @ of_variances.T
+        np.testing.assert_allclose(information, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+
+    def test_degrees_of_freedom_are_the_likeliest_ones_of_the_errors(self) -> None:
+        rng = np.random.default_rng(0)
+        X, y = plane(300)
+        y += 0.3 * rng.standard_t(3.0, 300)
+        X[:2] = X[2]  # of which float64 has no factor where there is no noise
+        likelihood = made(centred(X, y), 300, 20)
+        assert likelihood.student.degrees == np.inf
+        for noise in (0.3, 1e-300):
+            with np.errstate(invalid="ignore"):
+                likelihood.take_tails(KERNEL, free(KERNEL, noise))
+            variances, squares = likelihood._errors(KERNEL, free(KERNEL, noise))
+            errors = np.sqrt(squares[np.isfinite(variances)])
+            assert len(errors) == 300 if noise == 0.3 else 3 < len(errors) < 300
+            shares = likelihood._shares[np.isfinite(variances)]
+
+            def loss(point: Floats, errors: Floats = errors, shares: Floats = shares) -> float:
+                return -float(shares @ t.logpdf(errors[:, 0], 2.2 + np.exp(point[0]), scale=np.exp(point[1])))
+
+            best = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10})
+            assert likelihood.student.degrees == pytest.approx(2.2 + np.exp(best.x[0]), rel=1e-2)
+            assert likelihood.student.scale == 1.0
 
     def test_more_neighbours_come_closer_to_the_exact_likelihood(self) -> None:
         kernel = MaternKernel(1.0, 1.0)

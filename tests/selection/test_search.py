@@ -88,6 +88,14 @@ class TestNoneWithinTheTolerance:
         assert choice.size == size
         assert [trial.n_probes for trial in selection] == [N_PROBES] * 2
 
+    @pytest.mark.parametrize(("cheaper", "size"), [(0.570, 32), (0.571, 64)])
+    def test_so_is_one_whose_difference_may_be_chance(self, cheaper: float, size: int) -> None:
+        bench = Bench()
+        # Both have a standard error of 0.05, and their difference one of 0.0707.
+        sizes = (32, lambda X: cheaper - 0.5 + (X + 1) % 2), (64, lambda X: X % 2)
+        choice, _ = bench.select([bench.candidate("a", size, float(size), of) for size, of in sizes], 0.03)
+        assert choice.size == size
+
     def test_the_nearest_is_taken(self) -> None:
         bench = Bench()
         given = [bench.candidate(name, 32, seconds, kl) for name, seconds, kl in

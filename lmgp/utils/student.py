@@ -4,11 +4,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 from scipy.stats import t
 
-from lmgp.data import Floats
+Floats = NDArray[np.float64]
 
 # The variance is ν/(ν − 2) times the square of the scale: below 2 there is none.
 LEAST_DEGREES = 2.2

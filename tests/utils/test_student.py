@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from lmgp.distributions.student import LEAST_DEGREES, Student
+from lmgp.utils.student import LEAST_DEGREES, Student
 
 
 @pytest.mark.parametrize("degrees", [3.0, 6.0])
