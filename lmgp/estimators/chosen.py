@@ -169,10 +169,9 @@ class GPRegressor(AdditiveGaussianProcess):
     cheapest first, and the first one is taken whose mean divergence, with two standard errors, is within the tolerance.
     All trials together take at most 3 nominal seconds.
 
-    If there is none, as with kernels of many columns and little noise, the cheapest is taken whose divergence is above
-    the least by no more than two standard errors of the mean difference over the probes. Where `tolerance`,
-    `max_features` or `methods` was given, a `ToleranceWarning` says so. Give `n_predict` if you predict fewer rows than
-    you train on: more is affordable then.
+    If there is none, as with kernels of many columns and little noise, the cheapest is taken whose divergence is within
+    one standard error of the least; where `tolerance`, `max_features` or `methods` was given, a `ToleranceWarning` says
+    so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
     Where nearest rows were chosen, with a map or without, or sums over chunks, the model has the methods `partial_fit`,
     `forget`, `with_rows` and `merge` of `NearestNeighborsGPRegressor`.

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from time import perf_counter
 from typing import NamedTuple, Self
 
-from lmgp.data import Floats
 from lmgp.metrics import kl_divergence
 from lmgp.posteriors.base import Posterior
 from lmgp.selection.candidates import APPROXIMATION, Candidate, Problem
@@ -177,8 +176,7 @@ def select(
 
     Two standard errors are added to each divergence. Candidates are tried in the order of their nominal seconds, as far
     as the trials together are affordable; the exact GP needs none. If no candidate is near enough, the cheapest one is
-    taken whose divergence is above the least one by no more than two standard errors of the mean difference over the
-    probes.
+    taken whose divergence is within one standard error of the least.
 
     Parameters
     ----------
@@ -192,23 +190,25 @@ def select(
     -------
     Candidate
     Selection
+
+    References
+    ----------
+    L. Breiman, J. H. Friedman, R. A. Olshen and C. J. Stone, *Classification and Regression Trees*, 1984, section
+    3.4.3: the rule of one standard error.
     """
     trials: dict[Candidate, RecipeTrial] = {}
-    tried: dict[Candidate, Floats] = {}
     spent, tolerance = 0.0, problem.tolerance
     for candidate in sorted(candidates, key=lambda one: one.seconds):
         if candidate.method == EXACT:
             trials[candidate] = _trial(candidate, 0.0)
         elif not trials or spent + candidate.trial_seconds <= TRIALS:
             spent += candidate.trial_seconds
-            trials[candidate], tried[candidate] = _tried(probes, candidate, build, problem.noise_variance)
+            trials[candidate] = _tried(probes, candidate, build, problem.noise_variance)
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
-    if not near:
-        least = min(tried, key=lambda one: trials[one].kl)
-        further = {one: probes.mean_and_error(found - tried[least]) for one, found in tried.items()}
-        near = {one: trials[one] for one, (mean, error) in further.items() if mean <= STANDARD_ERRORS * error}
+    nearest = min(trials.values(), key=lambda trial: trial.kl)
+    near = near or {one: trial for one, trial in trials.items() if trial.kl <= nearest.kl + nearest.spread}
     chosen, best = min(near.items(), key=lambda pair: pair[1].seconds)
     table = tuple(trial._replace(chosen=trial is best) for trial in trials.values())
     return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
@@ -216,13 +216,13 @@ def select(
 
 def _tried(
     probes: Probes, candidate: Candidate, build: Callable[[Candidate], Posterior], noise_variance: float
-) -> tuple[RecipeTrial, Floats]:
-    """Compare a candidate with the exact predictions; return the divergence of each probe, too."""
+) -> RecipeTrial:
+    """Compare a candidate with the exact predictions."""
     start = perf_counter()
     means, variance = build(candidate).distribution(probes.X)
     found = kl_divergence(means[:, 0], variance + noise_variance, probes.mean, probes.variance + noise_variance)
     trial = _trial(candidate, *probes.mean_and_error(found), len(found), perf_counter() - start)
-    return tried_model(trial), found
+    return tried_model(trial)
 
 
 def _trial(

@@ -79,23 +79,14 @@ class TestSecondsOfTheTrials:
 
 
 class TestNoneWithinTheTolerance:
-    @pytest.mark.parametrize(("cheaper", "size"), [(0.599, 32), (0.601, 64)])
-    def test_a_cheaper_one_that_is_as_near_but_for_two_standard_errors_is_taken(
-        self, cheaper: float, size: int
-    ) -> None:
+    @pytest.mark.parametrize(("cheaper", "size"), [(0.549, 32), (0.551, 64)])
+    def test_a_cheaper_one_that_is_as_near_but_for_a_standard_error_is_taken(self, cheaper: float, size: int) -> None:
         bench = Bench()
-        # The nearest has a divergence of 0.5, and the difference has a standard error of 0.05.
+        # The nearest has a divergence of 0.5 with a standard error of 0.05.
         given = [bench.candidate("a", 32, 1.0, cheaper), bench.candidate("a", 64, 2.0, lambda X: X % 2)]
         choice, selection = bench.select(given, 0.03)
         assert choice.size == size
         assert [trial.n_probes for trial in selection] == [N_PROBES] * 2
-
-    def test_not_one_that_is_farther_from_each_probe(self) -> None:
-        bench = Bench()
-        # By less than the standard error of both, which have it in common.
-        given = (32, lambda X: 0.02 + X % 2), (64, lambda X: X % 2)
-        choice, _ = bench.select([bench.candidate("a", size, float(size), of) for size, of in given], 0.03)
-        assert choice.size == 64
 
     def test_the_nearest_is_taken(self) -> None:
         bench = Bench()
