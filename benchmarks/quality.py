@@ -1,6 +1,6 @@
 """How good the predictions are: NLPD, CRPS, RMSE, coverage, seconds and memory on ten data sets, beside other packages.
 
-`GPRegressor()` as it comes, on the columns as they come, and beside it its process with normal noise and its conformal
+`GPRegressor()` as it comes, on the columns as they come, and beside it a fit with normal noise and its conformal
 intervals; a Gaussian kernel learned from 2,000 rows; GPBoost's Vecchia approximation with Matérn-3/2 and exponential
 kernels and normal noise, with t noise, and with noise that varies; NGBoost with normal and t distributions;
 scikit-learn's gradient boosting for means and for quantiles; and its Gaussian process on 2,000 rows. Only
@@ -104,7 +104,7 @@ def fit_lmgp(task, **options):
     model = GPRegressor(random_state=0, **options).fit(task.X, task.y)
 
     def beside(X, y, predicted, unit):
-        plain = clone(model).set_params(noise="normal").fit(task.X, task.y)  # which learns the same, in no time
+        plain = clone(model).set_params(noise="normal").fit(task.X, task.y)  # which is learned apart
         *_, location, scale = predicted.args
         tails = 0.5 - 0.5 * np.array(list(COVERAGES))
         widths = np.array([model.noise_.conformal_width(level) for level in COVERAGES])

@@ -68,7 +68,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be learned, and how; see `learn`."""
+    """What is to be learned, and how; see `learn`, and `Search` for `draw` and `tails`."""
 
     kernel: Wanted = "auto"
     ard: Ard = "auto"

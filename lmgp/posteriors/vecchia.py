@@ -92,6 +92,9 @@ class VecchiaLikelihood:
 
     J. Guinness, *Gaussian Process Learning via Fisher Scoring of Vecchia's Approximation*, Statistics and Computing,
     2021.
+
+    K. L. Lange, R. J. A. Little and J. M. G. Taylor, *Robust Statistical Modeling Using the t Distribution*, Journal of
+    the American Statistical Association 84, 1989: the information of a t.
     """
 
     def __init__(self, rows: Rows, n_positions: int, n_neighbors: int, rng: np.random.Generator) -> None:
