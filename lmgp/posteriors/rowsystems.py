@@ -532,10 +532,10 @@ def _conditionals(
         by_variance, of_mean, of_score = found[0], found[1], found[n_directions - 1]
         for a in range(len(score)):
             score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
-            of_tails = share / (1.0 + 3.0 * tails)
-            _add((1.0 + tails) * of_tails / variance * of_mean[a], of_mean, information[a])
+            weight = share / (1.0 + 3.0 * tails)  # Lange, Little and Taylor (1989)
+            _add((1.0 + tails) * weight / variance * of_mean[a], of_mean, information[a])
             # One after the other: the square of a variance leaves the range of float64 long before the variance does.
-            _add(0.5 * t * of_tails * (by_variance[a] / variance) / variance, by_variance, information[a])
+            _add(0.5 * t * weight * (by_variance[a] / variance) / variance, by_variance, information[a])
 
 
 @kept(matrix, indices, real[:, ::1], types.intp[:, ::1])
