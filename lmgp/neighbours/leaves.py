@@ -118,31 +118,25 @@ def _scan(point, before, leaves, order, of_leaves, first, of_rows, near, found, 
 
 
 @kept(matrix, indices, real[:, :, ::1], indices, real[:, :, :, ::1], real[:, :, ::1], real[:, ::1], index[:, ::1])
-def _query(points, before, leaves, order, boxes, branches, distances, found):
+def _query(points, before, leaves, order, boxes, branches, squares, found):
+    """Write the rows nearest to each point, and their squared distances, in no order."""
     k = found.shape[1]
     of_branches, of_leaves, of_rows = np.empty(len(boxes)), np.empty(BRANCH), np.empty(LEAF)
     near, rows = np.empty((2 * k + LEAF + 1, 1)), np.empty(2 * k + LEAF + 1, dtype=np.intp)
     for number in range(len(points)):
         point, count, radius = points[number], 0, np.inf
         _to_boxes(point, branches[0], branches[1], of_branches)
-        # The nearest branch says how far the others are looked for.
-        candidates = np.array([of_branches.argmin()])
-        while len(candidates):
-            for branch in candidates:
-                if of_branches[branch] < radius:
-                    _to_boxes(point, boxes[branch, 0], boxes[branch, 1], of_leaves)
-                    count, radius = _scan(
-                        point, before[number], leaves, order, of_leaves, BRANCH * branch, of_rows, near, rows, count,
-                        radius, k,
-                    )  # fmt: skip
-                    of_branches[branch] = np.inf
-            candidates = np.flatnonzero(of_branches < radius)
-            candidates = candidates[np.argsort(of_branches[candidates])]
+        branch = of_branches.argmin()
+        while of_branches[branch] < radius:
+            _to_boxes(point, boxes[branch, 0], boxes[branch, 1], of_leaves)
+            count, radius = _scan(
+                point, before[number], leaves, order, of_leaves, BRANCH * branch, of_rows, near, rows, count, radius, k
+            )
+            of_branches[branch] = np.inf
+            branch = of_branches.argmin()
         _select(near, rows, 0, 0, count, k)
-        by_distance = np.argsort(near[:k, 0])
         for place in range(k):
-            distances[number, place] = math.sqrt(near[by_distance[place], 0])
-            found[number, place] = rows[by_distance[place]]
+            squares[number, place], found[number, place] = near[place, 0], rows[place]
 
 
 @dataclass(frozen=True)
@@ -238,15 +232,9 @@ class Leaves:
             Ascending.
         rows : ndarray of int of shape (m, number of neighbours)
         """
-        found = np.empty((len(points), len(k))), np.empty((len(points), len(k)), dtype=np.intp)
+        squares, rows = np.empty((len(points), len(k))), np.empty((len(points), len(k)), dtype=np.intp)
         before = np.full(len(points), len(self.order)) if before is None else before
-        _query(
-            np.ascontiguousarray(points[:, self.columns]),
-            before,
-            self.leaves,
-            self.order,
-            self.boxes,
-            self.branches,
-            *found,
-        )
-        return found
+        ordered = np.ascontiguousarray(points[:, self.columns])
+        _query(ordered, before, self.leaves, self.order, self.boxes, self.branches, squares, rows)
+        nearest = np.argsort(squares, axis=1)
+        return np.sqrt(np.take_along_axis(squares, nearest, axis=1)), np.take_along_axis(rows, nearest, axis=1)

@@ -192,7 +192,7 @@ def _covariances(kernel, m, t, n, room):
     """
     profiles, _, _, groups, ratios, variances, alphas = kernel
     system, points, difference, squares, values, keeps, _ = room
-    first, start, number = 0, 0, system.dtype.type
+    first, start, number = np.intp(0), np.intp(0), system.dtype.type
     while first < m:
         last, pairs = _tile(first, n)
         of_tile, place = difference[:pairs], slice(start, start + pairs)
@@ -209,7 +209,7 @@ def _covariances(kernel, m, t, n, room):
                 _add(number(1.0), into[at : at + m - i - 1], system[i, i + 1 : m])
                 _add(number(1.0), into[at + m - i - 1 : at + n - i - 1], system[i, m + t : n + t])
                 at += n - i - 1
-        first, start = last, start + pairs if keeps else 0
+        first, start = last, start + pairs if keeps else np.intp(0)
 
 
 @intrinsic
@@ -277,21 +277,19 @@ def _by_lapack(lapack, room, m, width):
 
 
 @exact
+def _told(like):
+    """Return the letters, the room for sizes and the number one that LAPACK is told, in the precision of an array."""
+    return LETTERS.copy(), np.empty(4, np.int32), np.ones(1, like.dtype)
+
+
+@exact
 def _room(like, keeps, kernel, n_columns, m, n_tests, t):
     """Return room for a system in the precision of an array, and say whether the values of the kernel are kept."""
     n, n_parts, kind = m + n_tests, len(kernel[0]), like.dtype
     pairs = PAIRS + (m * (m - 1) // 2 + m * n_tests if keeps else n)  # the last tile may have some pairs of tests
     squares, values = np.empty((n_parts, pairs), kind), np.empty((n_parts, pairs), kind)
-    told = LETTERS.copy(), np.empty(4, np.int32), np.ones(1, kind)
-    return (
-        np.zeros((m + 1, n + t), kind),
-        np.empty((n_columns, n), kind),
-        np.empty(PAIRS + n, kind),
-        squares,
-        values,
-        keeps,
-        told,
-    )
+    system, points = np.zeros((m + 1, n + t), kind), np.empty((n_columns, n), kind)
+    return system, points, np.empty(PAIRS + n, kind), squares, values, keeps, _told(like)
 
 
 @exact
@@ -307,7 +305,9 @@ def _fill(kernel, scale, rows, near, tests, room):
             points[column, m + j] = tests[j, column] * scale[column] - origin
     for i in range(m):
         row = system[i]
-        row[i], row[i + 1 : m], row[m : m + t], row[m + t :] = prior + factor * noise[near[i]], 0.0, Y[near[i]], 0.0
+        row[i], row[i + 1 : m], row[m + t :] = prior + factor * noise[near[i]], 0.0, 0.0
+        for target in range(t):  # an assignment of arrays would compile the errors of their shapes
+            row[m + target] = Y[near[i], target]
     _covariances(kernel, m, t, m + len(tests), room)
 
 
@@ -328,11 +328,14 @@ def _back(system, m, x):
         x[i] = (x[i] - _dot(system[i, i + 1 : m], x[i + 1 : m])) / system[i, i]
 
 
-@exact
-def _predict(like, lapack, kernel, scale, rows, near, tests, variance, means, reductions, surprises, solved):
+def _predictions(
+    like, lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests,
+    variance, means, reductions, surprises, solved,
+):  # fmt: skip
     """Write the predictions of sets of tests, by systems in the precision of an array."""
-    t, n_tests = rows[1].shape[1], tests.shape[1]
-    room = _room(like, False, kernel, len(scale), near.shape[1], n_tests, t)
+    kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
+    t, n_tests = Y.shape[1], tests.shape[1]
+    room = _room(like, np.bool_(False), kernel, len(scale), near.shape[1], n_tests, t)
     system, of_targets = room[0], np.empty(n_tests, like.dtype)
     for number in range(len(near)):
         there = near[number][near[number] >= 0]
@@ -346,7 +349,8 @@ def _predict(like, lapack, kernel, scale, rows, near, tests, variance, means, re
             of_targets[:] = 0.0
             for i in range(m):
                 _add(weights[i], system[i, m + t : m + t + n_tests], of_targets)
-            means[number, target] = of_targets
+            for j in range(n_tests):
+                means[number, target, j] = of_targets[j]
         reductions[number] = 0.0
         if variance:
             for i in range(m):
@@ -354,20 +358,14 @@ def _predict(like, lapack, kernel, scale, rows, near, tests, variance, means, re
                     reductions[number, j] += system[i, m + t + j] ** 2
 
 
-@kept(
-    *KERNEL, vector, *ROWS, many_indices, matrices, types.boolean, types.boolean, real[:, :, ::1], real[:, ::1],
-    real[:, ::1], types.boolean[::1],
-)  # fmt: skip
-def _predictions(
-    lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, near, tests, single,
-    variance, means, reductions, surprises, solved,
-):  # fmt: skip
-    kernel, rows = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor)
-    found = means, reductions, surprises, solved
-    if single:
-        _predict(np.empty(0, np.float32), lapack, kernel, scale, rows, near, tests, variance, *found)
-    else:
-        _predict(np.empty(0), lapack, kernel, scale, rows, near, tests, variance, *found)
+# By whether systems are solved in single precision.
+PREDICTIONS = [
+    kept(
+        number[::1], *KERNEL, vector, *ROWS, many_indices, matrices, types.boolean, real[:, :, ::1], real[:, ::1],
+        real[:, ::1], types.boolean[::1],
+    )(_predictions)
+    for number in (types.float64, types.float32)
+]  # fmt: skip
 
 
 @kept(*KERNEL, vector, *ROWS, many_indices, matrix, matrices, real[:, ::1], real[::1])
@@ -376,11 +374,10 @@ def _weights(
     weights, reductions,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
-    room = _room(reductions, False, kernel, X.shape[1], near.shape[1], 1, t)
+    room = _room(reductions, np.bool_(False), kernel, X.shape[1], near.shape[1], np.intp(1), t)
     system = room[0]
     for number in range(len(near)):
-        present = near[number] >= 0
-        there = near[number][present]
+        there = near[number][near[number] >= 0]
         m = len(there)
         _fill(kernel, scale, rows, there, tests[number : number + 1], room)
         for i in range(m if len(less) else 0):
@@ -391,14 +388,18 @@ def _weights(
             of_there = system[:m, m + t].copy()
             reductions[number] = _dot(of_there, of_there)
             _back(system, m, of_there)
-            weights[number][present] = of_there
+            at = 0
+            for place in range(near.shape[1]):
+                if near[number, place] >= 0:
+                    weights[number, place] = of_there[at]
+                    at += 1
 
 
 @exact
 def _derivatives(kernel, n, room, directions, work, found):
     """Add uᵀ dK v of n points for each direction v, the first of which is u, by the logarithms of the free numbers."""
     profiles, slots, _, _, _, variances, _ = kernel
-    first, start, weights, u = 0, 0, work[1], directions[0, :n]
+    first, start, weights, u = np.intp(0), np.intp(0), work[1], directions[0, :n]
     for a in range(len(directions)):
         for part in range(len(profiles)):
             found[a, slots[part, 0]] += variances[part] * _dot(u, directions[a, :n])
@@ -443,24 +444,26 @@ def _derivatives_of_tile(kernel, first, last, start, pairs, n, room, work, found
                 found[a, places[part, group]] += ratios[part, group] * by_square
 
 
-@kept(*KERNEL, matrix, real[:, ::1], real[:, ::1], real[:, ::1])
+@kept(*KERNEL, *(real[:, ::1],) * 4)
 def _pairs(lapack, profiles, slots, places, groups, ratios, variances, alphas, points, system, squares, values):
     """Write the covariances of all pairs of points above the diagonal, and r² and the values of each part."""
     kernel, n = (profiles, slots, places, groups, ratios, variances, alphas), points.shape[1]
     system[:] = 0.0
     for i in range(n):
         system[i, i] = variances.sum()
-    _covariances(kernel, n, 0, n, (system, points, np.empty(PAIRS + n), squares, values, True, None))
+    room = system, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(variances)
+    _covariances(kernel, n, np.intp(0), n, room)
 
 
-@kept(*KERNEL, matrix, matrix, matrix, matrix, real[:, ::1])
+@kept(*KERNEL, *(real[:, ::1],) * 5)
 def _pair_derivatives(
     lapack, profiles, slots, places, groups, ratios, variances, alphas, points, squares, values, weights_of, found
 ):
     """Add Σ G dk over all pairs of points, for a symmetric matrix G."""
     kernel, n = (profiles, slots, places, groups, ratios, variances, alphas), points.shape[1]
-    room, weights = (found, points, np.empty(PAIRS + n), squares, values, True, None), np.empty((1, PAIRS + n))
-    work, first, start = (np.empty(PAIRS + n), weights, np.empty((len(profiles), 1, PAIRS + n))), 0, 0
+    room = found, points, np.empty(PAIRS + n), squares, values, np.bool_(True), _told(variances)
+    weights, first, start = np.empty((1, PAIRS + n)), np.intp(0), np.intp(0)
+    work = np.empty(PAIRS + n), weights, np.empty((len(profiles), 1, PAIRS + n))
     for part in range(len(profiles)):
         for i in range(n):
             found[0, slots[part, 0]] += variances[part] * weights_of[i, i]
@@ -486,7 +489,7 @@ def _conditionals(
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
-    room = _room(of_variance, True, kernel, X.shape[1], m, 1, t)
+    room = _room(of_variance, np.bool_(True), kernel, X.shape[1], m, np.intp(1), t)
     system, by_noise = room[0], len(score) - 2
     directions, found = np.empty((n_directions, m + 1)), np.empty((n_directions, len(score)))
     pulls, pulled = np.empty(t), np.empty((len(profiles), n_directions, PAIRS + m))
@@ -494,7 +497,7 @@ def _conditionals(
     for number in range(len(near)):
         there, row, share = near[number][near[number] >= 0], own[number], shares[number]
         m = len(there)
-        solved = _solve(lapack, kernel, scale, rows, there, X[row : row + 1], room, 1)
+        solved = _solve(lapack, kernel, scale, rows, there, X[row : row + 1], room, np.intp(1))
         directions[:, m] = 0.0
         directions[0, m] = 1.0
         variance = variances.sum() + factor * noise[row]
@@ -697,7 +700,8 @@ class RowSystems:
         means, reductions, surprises = np.empty((n, t, each)), np.empty((n, each)), np.empty((n, t))
         solved = np.empty(n, dtype=bool)
         found = means, reductions, surprises, solved
-        _predictions(LAPACK, *self.kernel, self.scale, *self.rows, sets, ordered, single, variance, *found)
+        like = np.empty(0, np.float32 if single else np.float64)
+        PREDICTIONS[single](like, LAPACK, *self.kernel, self.scale, *self.rows, sets, ordered, variance, *found)
         of_tests = np.swapaxes(means, 1, 2).reshape(-1, t)
         return of_tests, reductions.ravel(), np.repeat(surprises, each, axis=0), np.repeat(solved, each)
 

@@ -4,6 +4,9 @@ numba is imported with this module: what uses it imports it where it is used. Wh
 file of that function, by whose date numba knows whether what it keeps is of today.
 """
 
+from collections.abc import Callable
+from functools import cache, wraps
+from threading import Lock
 from typing import Any
 
 from numba import njit, types
@@ -19,13 +22,25 @@ vector, matrix, matrices, indices, many_indices = (
 )
 
 
-def kept(*arguments: Any) -> Any:
-    """Compile a function of typed arguments, and keep it on disk where there is a folder for it."""
+def kept(*arguments: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Compile a function of typed arguments at its first call, and keep it on disk where there is a folder for it."""
 
-    def decorated(function: Any) -> Any:
-        try:
-            return njit(types.void(*arguments), cache=True, **OPTIONS)(function)
-        except RuntimeError:  # nothing can be written
-            return njit(types.void(*arguments), **OPTIONS)(function)
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        lock, signature = Lock(), types.void(*arguments)
+
+        @cache
+        def compiled() -> Any:
+            try:
+                return njit(signature, cache=True, **OPTIONS)(function)
+            except RuntimeError:  # nothing can be written
+                return njit(signature, **OPTIONS)(function)
+
+        @wraps(function)
+        def called(*values: Any) -> None:
+            with lock:
+                compiler = compiled()
+            compiler(*values)
+
+        return called
 
     return decorated
