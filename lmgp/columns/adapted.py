@@ -1,7 +1,6 @@
 """What the target says of columns before the kernel is learned: scales, a direction, and effects of categories."""
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -91,8 +90,7 @@ class ColumnTrials:
 
     def learned(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[Learned | None]:
         """Learn a kernel for each candidate from some rows, with those of `index`; None where nothing can be."""
-        with silent(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is to be warned about, all rows say
+        with silent():  # what is to be warned about, all rows say
             return parallel_map(lambda columns: self._learned(columns, n_rows, index), candidates)
 
     def log_likelihoods(self, candidates: Sequence[Columns], n_rows: int, index: Sequence[int] = ()) -> list[float]:

@@ -43,8 +43,8 @@ class NoiseTrial(NamedTuple):
         The mean log density of rows left out by themselves, and of whole neighbourhoods, in nats a row; not a number
         where there were none.
     gain, standard_error : float
-        The mean gain of all of them over the line before, and its standard error; of a robust fit, over what was taken
-        before.
+        The mean gain of all of them over the line before, and its standard error; of a robust fit under a t, over the
+        fit that is not robust.
     chosen : bool
     """
 
@@ -224,13 +224,14 @@ class ObservationNoise(Trials[NoiseTrial]):
         ----------
         robust : ObservationNoise
         gain, error : float
-            The mean gain of the robust fit, in nats a row left out, and its standard error.
+            The mean gain of the robust fit under a t, in nats a row left out, and its standard error.
         taken : bool
             Whether the robust fit is taken.
         """
         mine = [trial._replace(chosen=trial.chosen and not taken) for trial in self.trials]
-        line = robust.chosen._replace(noise=f"robust {robust.name}", gain=gain, standard_error=error, chosen=taken)
-        return replace(robust if taken else self, trials=(*mine, line))
+        others = [one._replace(noise=f"robust {one.noise}", chosen=one.chosen and taken) for one in robust.trials]
+        others[1] = others[1]._replace(gain=gain, standard_error=error)
+        return replace(robust if taken else self, trials=(*mine, *others))
 
 
 def too_few(n_rows: int) -> ObservationNoise:

@@ -41,7 +41,7 @@ from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.long_periods import warn_of_long_periods
 from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
-from lmgp.estimators.rows_left_out import joined, with_noise
+from lmgp.estimators.rows_left_out import observation_noises, with_noise
 from lmgp.estimators.summary import Summarized
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel, check_kernel
@@ -1299,8 +1299,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         if len(part[0]) < FEWEST_ROWS:
             raise InputError(f"calibrate needs {FEWEST_ROWS} rows at least; got {len(part[0])}.")
         wanted: NoiseName = "auto" if self.noise in ("normal", "robust") else checked_noise(self.noise)
-        noises = tuple(ObservationNoise.fitted(wanted, joined([part], j))[0] for j in range(part[1].shape[1]))
-        self._fitted = replace(self._state(), noises=noises)
+        self._fitted = replace(self._state(), noises=observation_noises([part], wanted))
         return self
 
     def log_marginal_likelihood(self, theta: ArrayLike | None = None) -> float | Floats:

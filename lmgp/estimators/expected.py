@@ -1,13 +1,11 @@
 """About how long the stages of a fit take, for people who wait for it: nothing is decided by these times."""
 
-import math
-
 from lmgp.data import Rows
 from lmgp.estimators.rows_left_out import MOST_ROBUST, MOST_ROWS
 from lmgp.kernels.base import Kernel
 from lmgp.learning.engine import Settings, forms_of
 from lmgp.learning.screening import OWN_COLUMNS
-from lmgp.learning.search import MOST_POSITIONS, MOST_SQUARES
+from lmgp.learning.search import MOST_NEIGHBORS, MOST_POSITIONS, MOST_SQUARES
 from lmgp.learning.trends import SAMPLE
 
 # Seconds on two cores, measured by benchmarks/expected.py: what an entry of a covariance takes for each free number in
@@ -41,7 +39,7 @@ def expected_seconds(rows: Rows, settings: Settings, has_noise: bool, chooses: b
         learning = by_exact_likelihood(min(n, settings.max_learning_rows))
     else:
         n_positions = min(n, MOST_POSITIONS)
-        learning = VECCHIA * n_free * n_positions * math.isqrt(MOST_SQUARES // n_positions) ** 2
+        learning = VECCHIA * n_free * min(n_positions * MOST_NEIGHBORS**2, MOST_SQUARES)
     stages = {"learning": learning}
     if chooses and not given:
         # A kernel is learned from a sample with and without a trend; a trend that is likely takes one from all rows.

@@ -1,6 +1,5 @@
 """Fits under a noise with heavy tails: rows that are outliers bend them less."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +19,8 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     A t of ν degrees of freedom and scale σ is a normal distribution of variance σ²/λ, with a λ of each row that has a
     gamma distribution of mean 1. Where the function has the mean m and the variance v at a row, its λ has the mean
     (ν + 1)/(ν + ((y − m)² + v)/σ²): the weight of the row in the next fit, small for an outlier. The next σ² is the
-    mean of λ ((y − m)² + v). After some rounds, hyper-parameters are learned once more, from the rows as they are
-    weighted then, and after as many rounds they fit each other.
+    mean of λ ((y − m)² + v). Hyper-parameters that are learned begin as those under a t by Vecchia's likelihood. After
+    some rounds they are learned once more, from the rows as they are weighted then, and as many rounds follow.
 
     Parameters
     ----------
@@ -45,13 +44,17 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     """
     again = clone(model).set_params(noise="normal", trend=model._fitted_trend, **model._same_columns)
     X, y = arguments["X"], np.asarray(arguments["y"], float).ravel()
-    if not isinstance(model.kernel, Kernel):  # the form of the kernel stays as it is
+    named = not isinstance(model.kernel, Kernel)
+    if named:  # the form of the kernel stays as it is
         chosen = model.learning_.chosen
         again.set_params(kernel=chosen.kernel, ard=chosen.ard)
     if "average" in again.get_params():
         again.set_params(average=False)  # each turn goes on from one kernel
     given, variances = arguments["sample_weight"], arguments["noise_variances"]
     weights = np.broadcast_to(1.0 if given is None else np.asarray(given, dtype=np.float64), y.shape)
+    if named and model.kernel_.can("metric"):
+        # Vecchia's likelihood has a t, and is taken of more rows than these.
+        model = clone(again).set_params(noise="student", max_learning_rows=2)._fit_normal(**arguments)
     for turn in range(2 * ROUNDS):
         mean, std = model.predict(X, return_std=True)
         squares = np.square(y - mean.ravel()) + np.square(std.ravel())
@@ -62,7 +65,5 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
             if again.noise_variance is None and variances is None:
                 noise = float(np.average(pull * squares, weights=weights))
                 of_turn.set_params(noise_variance=max(noise, LEAST_NOISE * float(y.var())))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which the fit to all rows has given
-            model = of_turn._fit_normal(**{**arguments, "sample_weight": weights * pull})
+        model = of_turn._fit_normal(**{**arguments, "sample_weight": weights * pull})
     return model

@@ -1,7 +1,6 @@
 """Rows that had no part in their prediction, by which the distribution of new observations is told."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -64,26 +63,42 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> A
         return replace(fit, noises=(too_few(n_rows),) * n_targets)
     stage("noise", "fitting the noise by rows left out")
     parts = left_out(fit)
-    noises, _ = zip(*_observation_noises(parts, "auto" if robust else wanted), strict=True)
-    tails = noises[0].trials[1] if noises[0].trials else None
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
     few = few and not model._table.has_effects
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
-    if tails is None or not (robust or (few and tails.gain > tails.standard_error)):
-        return replace(fit, noises=noises)
+    if robust or few:
+        plain, _ = ObservationNoise.fitted("student", joined(parts, 0))
+        if plain.trials and (robust or plain.chosen.gain > plain.chosen.standard_error):
+            return _robust_if_better(model, arguments, parts, plain, robust)
+    return replace(fit, noises=observation_noises(parts, wanted))
+
+
+def _robust_if_better(
+    model: Any, arguments: Mapping[str, Any], parts: Sequence[Predicted], plain: ObservationNoise, wanted: bool
+) -> Any:
+    """Return the state of a robust fit where it is wanted, or predicts folds better under a t; if not, that of a model.
+
+    Noise that varies is fitted to the rows that the taken one leaves out, and to no others.
+    """
     stage("noise", "fitting robustly, and comparing by rows left out")
-    with silent():  # of six fits, and six of each fold
-        again = robust_fit(model, arguments, tails.degrees)
-        few_rows = n_rows <= MOST_ROBUST
-        parts = left_out_by_folds(again, arguments, tails.degrees) if few_rows else left_out(again._fitted)
-        ((noise, of_robust),) = _observation_noises(parts, "auto", weighted=False)
-        gain = error = math.nan
-        if not robust:
-            ((_, of_plain),) = _observation_noises(left_out_by_folds(model, arguments), "auto")
-            gain, error = mean_gain(of_plain, of_robust)
-    better = robust or gain > error
+    fit, gain, error = model._fitted, math.nan, math.nan
+    with silent():  # of six fits, and six of each fold: the first one has warned
+        again = robust_fit(model, arguments, plain.degrees)
+        in_folds = fit.posterior.n_rows <= MOST_ROBUST
+        robustly = left_out_by_folds(again, arguments, plain.degrees) if in_folds else left_out(again._fitted)
+        # The weights of a robust fit are no repetitions: they say how much a row pulls.
+        robust = replace(joined(robustly, 0), weights=None)
+        noise, after = ObservationNoise.fitted("student", robust)
+        if not wanted:
+            _, before = ObservationNoise.fitted("student", joined(left_out_by_folds(model, arguments), 0))
+            gain, error = mean_gain(before, after)
+    better = wanted or gain > error
+    if better:
+        noise, _ = ObservationNoise.fitted("auto", robust)
+    else:
+        plain, _ = ObservationNoise.fitted("auto", joined(parts, 0))
     state = again._fitted if better else fit
-    return replace(state, learning=fit.learning, noises=(noises[0].beside(noise, gain, error, better),))
+    return replace(state, learning=fit.learning, noises=(plain.beside(noise, gain, error, better),))
 
 
 def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
@@ -91,18 +106,12 @@ def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
     stage("noise", "fitting the noise by rows left out")
     rows = fit.in_scale(sample.rows)
     part = (*fit.in_units(rows, *fit.posterior.without_each(rows)), True)
-    return replace(fit, noises=tuple(noise for noise, _ in _observation_noises([part], wanted)))
+    return replace(fit, noises=observation_noises([part], wanted))
 
 
-def _observation_noises(
-    parts: Sequence[Predicted], wanted: NoiseName, weighted: bool = True
-) -> list[tuple[ObservationNoise, Floats]]:
-    """Return the noise of each target, and the log density of each row left out.
-
-    The weights of rows count where they are repetitions; of a robust fit, they say how much a row pulls.
-    """
-    of_targets = (joined(parts, j, weighted) for j in range(parts[0][1].shape[1]))
-    return [ObservationNoise.fitted(wanted, rows) for rows in of_targets]
+def observation_noises(parts: Sequence[Predicted], wanted: NoiseName) -> tuple[ObservationNoise, ...]:
+    """Return the noise of each target."""
+    return tuple(ObservationNoise.fitted(wanted, joined(parts, j))[0] for j in range(parts[0][1].shape[1]))
 
 
 def left_out(fit: Any) -> list[Predicted]:
@@ -147,12 +156,10 @@ def left_out_by_folds(model: Any, arguments: Mapping[str, Any], degrees: float |
             {name: _safe_indexing(values, kept[index]) for name, values in of_rows.items()}
             for index in (folds != fold, folds == fold)
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # which the fit to all rows has given
-            of_fold = {**arguments, **train}
-            fitted = given._fit_normal(**of_fold)
-            fitted = fitted if degrees is None else robust_fit(fitted, of_fold, degrees)
-            of_folds.append(fitted._predicted(**test))
+        of_fold = {**arguments, **train}
+        fitted = given._fit_normal(**of_fold)
+        fitted = fitted if degrees is None else robust_fit(fitted, of_fold, degrees)
+        of_folds.append(fitted._predicted(**test))
     rows, *predicted = zip(*of_folds, strict=True)
     order = np.argsort(np.argsort(folds, kind="stable"))  # that of `kept`
     X = np.concatenate([one.X for one in rows])[order]
@@ -160,7 +167,7 @@ def left_out_by_folds(model: Any, arguments: Mapping[str, Any], degrees: float |
     return [(Rows(X, y), y, means, std, True)]
 
 
-def joined(parts: Sequence[Predicted], target: int, weighted: bool = True) -> LeftOut:
+def joined(parts: Sequence[Predicted], target: int) -> LeftOut:
     """Return the predictions of one target."""
     rows, y, mean, std, alone = zip(*parts, strict=True)
     weights = [one.weights for one in rows if one.weights is not None]
@@ -170,5 +177,5 @@ def joined(parts: Sequence[Predicted], target: int, weighted: bool = True) -> Le
         mean=np.concatenate(mean)[:, target],
         std=np.concatenate(std)[:, target],
         alone=np.repeat(alone, [len(one) for one in rows]),
-        weights=np.concatenate(weights) if weights and weighted else None,
+        weights=np.concatenate(weights) if weights else None,
     )

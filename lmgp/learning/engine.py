@@ -29,7 +29,7 @@ from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import shown, silent, stage, tried_kernel
+from lmgp.utils.progress import is_silent, shown, silent, stage, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
@@ -156,8 +156,8 @@ def learn(
     kernel has one. Of more than 20 columns, those keep lengthscales of their own of which the likelihood asks most, by
     its slope there, for a shorter one; all others share one. From 1,000 rows on, half of them are chosen again by the
     slope that other rows have at the optimum of 500. Of more than `max_learning_rows` rows, the likelihood is
-    Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and more of them
-    where there are fewer rows: 141 of 2,000. It is climbed from the mean of four kernels, each learned from 500 rows,
+    Vecchia's, of at most 20,000 rows, each given the 44 nearest rows before it in a random order, and up to 64 of
+    them where there are fewer rows. It is climbed from the mean of four kernels, each learned from 500 rows,
     with half of these neighbours first, and then with all. Of eight and more columns, a random sample of
     1,048,576 rows stands for more of them.
 
@@ -217,7 +217,8 @@ def learn(
 def learn_warned(rows: Rows, settings: Settings) -> Learned:
     """Learn from the rows of a user, and warn of a noise that has collapsed because of exact copies."""
     learned = learn_rows(rows, settings)
-    _warn_of_copies(rows, learned, settings)
+    if not is_silent():
+        _warn_of_copies(rows, learned, settings)
     return learned
 
 
@@ -273,7 +274,9 @@ def _warn_of_copies(rows: Rows, learned: Learned, settings: Settings) -> None:
     if len(rows) < 2 or learned.noise_variance >= COLLAPSED_NOISE * float(np.var(rows.Y)):
         return
     n_rows, chosen = round(rows.n_observations), learned.learning.chosen
-    rows = rows.take(steady_sample(rows, FIRST_ROWS))
+    # Copies whose weights are not whole numbers are rows of their own: all of a place are taken.
+    place = np.unique(np.column_stack((rows.X, rows.Y)), axis=0, return_inverse=True)[1].ravel()
+    rows = rows.take(np.isin(place, sampling().permutation(place.max() + 1)[:FIRST_ROWS]).nonzero()[0])
     if not isinstance(settings.kernel, Kernel):
         settings = replace(settings, kernel=chosen.kernel, ard=chosen.ard)
     settings = replace(settings, average=False)

@@ -35,16 +35,17 @@ N_SAMPLES = 4
 # further rows.
 SCREENING_ROWS = 1000
 
-# Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one.
+# Positions and neighbours of the Vecchia likelihood whose information steers a climb of the exact one of so few rows.
 INFORMATION = 500, 30
-# The Vecchia likelihood of all rows has at most this number of positions. Its cost grows about as their number times
-# the square of that of the neighbours, and is this at most: the fewer rows there are, the more neighbours each has.
-MOST_POSITIONS, MOST_SQUARES = 20_000, 40_000_000
+# The Vecchia likelihood of all rows has at most this number of positions, of as many neighbours each. Its cost grows
+# about as the number of positions times the square of that of the neighbours, and is the third number at most.
+MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
 # Its climbs, each with neighbours that are near by the kernel where it starts: what the number of neighbours is divided
 # by, for most steps need no more than half; whether errors have a t; and the tolerance. Where they may have a t, the
-# first climb has normal errors: those at its start tell how far off it is. Steps with all neighbours take the longest.
-NORMAL = (2, False, TOLERANCE), (1, False, TOLERANCE)
-TAILED = (2, False, TOLERANCE), (2, True, TOLERANCE), (1, True, 1e-3)
+# first climb has normal errors: those at its start tell how far off it is. Steps with all neighbours take the longest,
+# and those of the exact likelihood of some thousand rows longer still: it begins where the first climb ends.
+NORMAL: Sequence[tuple[int, bool, float]] = ((2, False, TOLERANCE), (1, False, TOLERANCE))
+TAILED: Sequence[tuple[int, bool, float]] = ((2, False, TOLERANCE), (2, True, TOLERANCE), (1, True, 1e-3))
 
 
 class Optimum(NamedTuple):
@@ -136,19 +137,21 @@ class Search:
     def _climbed(self, space: Space, samples: Sequence[Rows], start: Floats) -> Climb:
         if not space.form.kernel.can("metric"):
             return Climb(ExactObjective(self.rows, space), start).go_on()
-        if self.exact:
+        if self.exact and len(self.rows) <= FIRST_ROWS:
             return Climb(self._objective(self.rows, space), start).go_on()
 
-        # With no climb of few positions in between: sums of many columns overfit these, and end at a lower maximum.
-        ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
-        free = np.mean(ends, axis=0)
+        free, schedule = start, NORMAL[:1] if self.exact else TAILED if self.tails else NORMAL
+        if not self.exact:
+            ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
+            free = np.mean(ends, axis=0)
         n_positions = min(len(self.rows), MOST_POSITIONS)
-        n_neighbors = math.isqrt(MOST_SQUARES // n_positions)
-        for share, tails, tolerance in TAILED if self.tails else NORMAL:
+        n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
+        for share, tails, tolerance in schedule:
             likelihood = self._likelihood(self.rows, n_positions, n_neighbors // share)
             climb = Climb(VecchiaObjective(likelihood, space, tails), free).go_on(tolerance=tolerance)
             free = climb.free
-        return climb
+        # The information of Vecchia's likelihood steers the climb of the exact one, too.
+        return Climb(ExactObjective(self.rows, space, likelihood), free).go_on() if self.exact else climb
 
     def _start(self, space: Space, samples: Sequence[Rows]) -> Floats:
         """Return the best of the starting points, by the exact likelihoods of samples."""

@@ -1,7 +1,6 @@
 """Linear trends that earn their place: by how well rows and whole neighbourhoods left out are predicted."""
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -60,8 +59,7 @@ def likely_trend(rows: Rows, places: Sequence[Indices], settings: Settings) -> I
         coefficients = trend.least_squares(some)
         residuals = some.with_targets(some.Y - trend.columns(some.X) @ coefficients)
         trend.check_residuals(residuals, coefficients)
-        with silent(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is to be warned about, all rows say
+        with silent():  # what is to be warned about, all rows say
             without, beside = (learn_rows(each, settings) for each in (some, residuals))
     except InputError:  # y is linear to the last digits
         return None

@@ -7,6 +7,7 @@ both, for all models; `shown` does for one call. A terminal and a notebook show 
 
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -46,12 +47,19 @@ def stage(name: str, text: str, *arguments: object) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Log neither stages nor trials of the work inside; other threads go on with theirs."""
+    """Warn of nothing, and log neither stages nor trials of the work inside; other threads go on with their logs."""
     token = _SILENT.set(True)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
         _SILENT.reset(token)
+
+
+def is_silent() -> bool:
+    """Say whether the calling thread works inside `silent`."""
+    return _SILENT.get()
 
 
 def foreseen(seconds: Mapping[str, float], what: str) -> None:

@@ -113,6 +113,14 @@ class TestRows:
         assert found.learning.n_copies == 1180
         assert "1,180 are exact copies" in str(found.learning)
 
+    def test_copies_of_other_weights_are_told_by_whole_places(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A sample of single rows hardly holds two of a place."""
+        X, y = plane(150)
+        weights = np.random.default_rng(0).uniform(0.5, 1.5, 300)
+        monkeypatch.setattr(engine, "FIRST_ROWS", 30)
+        with pytest.warns(DuplicateRowsWarning, match="150 of 300 rows are exact copies"):
+            learn(np.repeat(X, 2, axis=0), np.repeat(y, 2), weights, kernel="matern32", random_state=0)
+
     def test_only_for_a_user_they_are_learned_from_again_without_copies(self, monkeypatch: pytest.MonkeyPatch) -> None:
         X, y = plane(20)
         rows, sizes, search = Rows(np.repeat(X, 6, axis=0), np.repeat(y - y.mean(), 6)), list[int](), engine._by_search
