@@ -87,7 +87,7 @@ class Method(NamedTuple):
     """How to fit: `fit(task, **options)` returns what was fitted."""
 
     package: str
-    module: str  # imported before the clock starts
+    modules: str  # imported before the clock starts
     fit: Callable[..., Fitted]
     options: dict[str, Any]
     raw: bool = False  # gets rows as they are
@@ -120,6 +120,7 @@ def fit_lmgp(task, **options):
         "noise_variance": float(model.noise_variance_),
         "chosen": words(chosen),
         "learning": str(getattr(model, "learning_", "")).splitlines(),
+        "selection": str(model.selection_).splitlines(),
         "noise": str(model.noise_).splitlines(),
     }
     return Fitted(model.predict_distribution, learned, beside)
@@ -218,8 +219,8 @@ def fit_sklearn_gp(task, n_rows=2000):
 
 
 METHODS = {
-    "lmgp": Method("lmgp", "lmgp.estimators.chosen", fit_lmgp, {}, raw=True),
-    "lmgp-gaussian": Method("lmgp", "lmgp.estimators.chosen", fit_lmgp, {"kernel": None, "ard": False}),
+    "lmgp": Method("lmgp", "lmgp.estimators.chosen torch numba", fit_lmgp, {}, raw=True),
+    "lmgp-gaussian": Method("lmgp", "lmgp.estimators.chosen torch numba", fit_lmgp, {"kernel": None, "ard": False}),
     "gpboost-matern32": Method("gpboost", "gpboost", fit_gpboost, {"shape": 1.5}),
     "gpboost-exponential": Method("gpboost", "gpboost", fit_gpboost, {"shape": 0.5, "shape_in_space": 0.5}),
     "gpboost-t": Method("gpboost", "gpboost", fit_gpboost, {"shape": 1.5, "shape_in_space": 0.5, "likelihood": "t"}),
@@ -280,7 +281,8 @@ def peak_gib():
 def run_here(args, name, method_name):
     """Fit, predict and score, with what the other process reads on standard output."""
     method = METHODS[method_name]
-    importlib.import_module(method.module)
+    for module in method.modules.split():
+        importlib.import_module(module)
     warnings.simplefilter("ignore")
     X, y, X_test, y_test, spatial = load(name, args.data_dir, args.splits[0], **(QUICK if args.quick else SETS)[name])
     center, scale = y.mean(), y.std()

@@ -203,8 +203,7 @@ class ObservationNoise(Trials[NoiseTrial]):
         taken = len(tried) - 1 if wanted != "auto" else 0
         for i in range(taken + 1, len(tried)):
             gain, error = mean_gain(densities[taken], densities[i], rows.weights)
-            by_chance = PARAMETERS * (i - taken) / len(rows.y)
-            taken = i if gain > error + by_chance else taken
+            taken = i if pays(gain, error, len(rows.y), i - taken) else taken
         trials = []
         for i, (one, each) in enumerate(pairs):
             least, most = one.student.scale * np.exp(np.quantile(each, (0.025, 0.975)))
@@ -245,6 +244,11 @@ def mean_gain(before: Floats, after: Floats, weights: Floats | None = None) -> t
     gain = float(np.average(difference, weights=weights))
     variance = float(np.average(np.square(difference - gain), weights=weights))
     return gain, math.sqrt(variance / len(difference))
+
+
+def pays(gain: float, error: float, n_rows: int, n_steps: int = 1) -> bool:
+    """Say whether rows left out gain more than a standard error and what some steps' parameters gain by chance."""
+    return gain > error + PARAMETERS * n_steps / n_rows
 
 
 def _mean(density: Floats, rows: LeftOut, some: NDArray[np.bool_]) -> float:

@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from lmgp.data import Floats, Noise, Rows, sampling
 from lmgp.distributions.left_out import LeftOut
-from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, too_few
+from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, pays, too_few
 from lmgp.errors import InputError
 from lmgp.estimators.robust import robust_fit
 from lmgp.learning.heldout import HeldOut
@@ -68,7 +68,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> A
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
     if robust or few:
         plain, _ = ObservationNoise.fitted("student", joined(parts, 0))
-        if plain.trials and (robust or plain.chosen.gain > plain.chosen.standard_error):
+        if plain.trials and (robust or pays(plain.chosen.gain, plain.chosen.standard_error, plain.n_rows)):
             return _robust_if_better(model, arguments, parts, plain, robust)
     return replace(fit, noises=observation_noises(parts, wanted))
 
@@ -92,7 +92,7 @@ def _robust_if_better(
         if not wanted:
             _, before = ObservationNoise.fitted("student", joined(left_out_by_folds(model, arguments), 0))
             gain, error = mean_gain(before, after)
-    better = wanted or gain > error
+    better = wanted or pays(gain, error, plain.n_rows)
     if better:
         noise, _ = ObservationNoise.fitted("auto", robust)
     else:

@@ -15,7 +15,7 @@ from lmgp.kernels.base import Kernel
 from lmgp.learning.forms import Form
 from lmgp.learning.periods import with_periods
 from lmgp.learning.record import Trial
-from lmgp.learning.scoring import TOLERANCE, Climb, ExactObjective, VecchiaObjective
+from lmgp.learning.scoring import Climb, ExactObjective, VecchiaObjective
 from lmgp.learning.screening import OWN_COLUMNS, screened
 from lmgp.learning.space import Space, Units
 from lmgp.posteriors.average import WeightedKernel
@@ -40,12 +40,10 @@ INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions, of as many neighbours each. Its cost grows
 # about as the number of positions times the square of that of the neighbours, and is the third number at most.
 MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
-# Its climbs, each with neighbours that are near by the kernel where it starts: what the number of neighbours is divided
-# by, for most steps need no more than half; whether errors have a t; and the tolerance. Where they may have a t, the
-# first climb has normal errors: those at its start tell how far off it is. Steps with all neighbours take the longest,
-# and those of the exact likelihood of some thousand rows longer still: it begins where the first climb ends.
-NORMAL: Sequence[tuple[int, bool, float]] = ((2, False, TOLERANCE), (1, False, TOLERANCE))
-TAILED: Sequence[tuple[int, bool, float]] = ((2, False, TOLERANCE), (2, True, TOLERANCE), (1, True, 1e-3))
+# It is climbed with neighbours that are near by the kernel where a climb starts: with one in so many of them first, for
+# most steps need no more than half, and with all at last. Errors have a t at last alone, for those of the first climb
+# tell how far off its start is. The exact likelihood takes longer still, and is climbed from the end of the first.
+SHARES = 2, 1
 
 
 class Optimum(NamedTuple):
@@ -140,15 +138,15 @@ class Search:
         if self.exact and len(self.rows) <= FIRST_ROWS:
             return Climb(self._objective(self.rows, space), start).go_on()
 
-        free, schedule = start, NORMAL[:1] if self.exact else TAILED if self.tails else NORMAL
+        free = start
         if not self.exact:
             ends = parallel_map(lambda sample: Climb(self._objective(sample, space), start).go_on().free, samples)
             free = np.mean(ends, axis=0)
         n_positions = min(len(self.rows), MOST_POSITIONS)
         n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
-        for share, tails, tolerance in schedule:
+        for share in SHARES[:1] if self.exact else SHARES:
             likelihood = self._likelihood(self.rows, n_positions, n_neighbors // share)
-            climb = Climb(VecchiaObjective(likelihood, space, tails), free).go_on(tolerance=tolerance)
+            climb = Climb(VecchiaObjective(likelihood, space, self.tails and share == 1), free).go_on()
             free = climb.free
         # The information of Vecchia's likelihood steers the climb of the exact one, too.
         return Climb(ExactObjective(self.rows, space, likelihood), free).go_on() if self.exact else climb
