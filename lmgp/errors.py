@@ -8,9 +8,12 @@ message says what was got, what was expected, and what to do.
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
 from difflib import get_close_matches
 
 PACKAGE = __name__.partition(".")[0]
+# Whether the calling thread, and the workers it has started, warn of nothing; see `lmgp.utils.progress.silent`.
+SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
 
 class LmgpError(Exception):
@@ -119,6 +122,8 @@ class ValidityWarning(UserWarning):
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn of the line that called the package, however many of its functions are in between."""
+    if SILENT.get():
+        return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == PACKAGE:
         level, frame = level + 1, frame.f_back

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 
 from lmgp.data import RandomState, Rows, check_rows, generator, sampling, validated_pair
-from lmgp.errors import DuplicateRowsWarning, InputError, warn
+from lmgp.errors import SILENT, DuplicateRowsWarning, InputError, warn
 from lmgp.kernels.base import Kernel, unsupported
 from lmgp.learning.choice import compared
 from lmgp.learning.forms import Ard, Form, declared_free, forms
@@ -29,7 +29,7 @@ from lmgp.posteriors.vecchia import MANY_COLUMNS
 from lmgp.utils.fitted import digest
 from lmgp.utils.memory import check_memory
 from lmgp.utils.parallel import parallel_map
-from lmgp.utils.progress import is_silent, shown, silent, stage, tried_kernel
+from lmgp.utils.progress import shown, silent, stage, tried_kernel
 
 Wanted = Kernel | str | Iterable[str] | None
 Average = bool | Literal["auto"]
@@ -217,7 +217,7 @@ def learn(
 def learn_warned(rows: Rows, settings: Settings) -> Learned:
     """Learn from the rows of a user, and warn of a noise that has collapsed because of exact copies."""
     learned = learn_rows(rows, settings)
-    if not is_silent():
+    if not SILENT.get():
         _warn_of_copies(rows, learned, settings)
     return learned
 

@@ -7,23 +7,21 @@ both, for all models; `shown` does for one call. A terminal and a notebook show 
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from threading import Event, Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from lmgp.errors import SILENT
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 _LOG = logging.getLogger(__name__)
 STAGES, TRIED = (logging.getLogger(name) for name in ("lmgp.stages", "lmgp.tried"))
-# Whether the calling thread, and the workers it has started, log neither stages nor trials.
-_SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 for _logger in (STAGES, TRIED):
-    _logger.addFilter(lambda _: not _SILENT.get())
+    _logger.addFilter(lambda _: not SILENT.get())
 # A fit that is expected to take more than this number of seconds says so before, also where nothing is shown.
 LONG = 60.0
 # A bar moves as often as this, in seconds.
@@ -47,19 +45,12 @@ def stage(name: str, text: str, *arguments: object) -> None:
 
 @contextmanager
 def silent() -> Iterator[None]:
-    """Warn of nothing, and log neither stages nor trials of the work inside; other threads go on with their logs."""
-    token = _SILENT.set(True)
+    """Warn of nothing, and log neither stages nor trials of the work inside; other threads go on with theirs."""
+    token = SILENT.set(True)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
+        yield
     finally:
-        _SILENT.reset(token)
-
-
-def is_silent() -> bool:
-    """Say whether the calling thread works inside `silent`."""
-    return _SILENT.get()
+        SILENT.reset(token)
 
 
 def foreseen(seconds: Mapping[str, float], what: str) -> None:

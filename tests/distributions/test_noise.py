@@ -7,7 +7,7 @@ from scipy import optimize, stats
 from lmgp import MaternKernel
 from lmgp.distributions.field import ScaleField
 from lmgp.distributions.left_out import LeftOut
-from lmgp.distributions.noise import ObservationNoise
+from lmgp.distributions.noise import ObservationNoise, pays
 from lmgp.errors import InputError
 
 
@@ -38,6 +38,16 @@ def test_normal_errors_stay_normal_on_average() -> None:
         scale = noise.scale(np.full((len(new), 1), 0.5), np.ones(len(new)), np.full(len(new), 2.0)) / 2.0
         lost.append(float(np.mean(stats.norm.logpdf(new) - stats.t.logpdf(new, noise.degrees, scale=scale))))
     assert np.mean(lost) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("gain", "n_rows", "expected"), [(0.012, 200, False), (0.012, 2000, True), (0.004, 2000, False)]
+)
+def test_a_gain_pays_beyond_its_error_and_what_two_parameters_gain_by_chance(
+    gain: float, n_rows: int, expected: bool
+) -> None:
+    assert pays(gain, 0.005, n_rows) is expected
+    assert not pays(gain, 0.005, n_rows, n_steps=20)
 
 
 def test_heavy_tails_are_a_student_and_say_what_they_are_worth() -> None:

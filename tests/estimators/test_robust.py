@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
 from lmgp.errors import InputError
+from lmgp.estimators import base
 from lmgp.estimators.robust import ROUNDS, robust_fit
 
 KERNEL = GaussianKernel(1.0, 2.0)
@@ -116,6 +117,21 @@ def test_outliers_bend_a_normal_fit_and_not_this(model: Any) -> None:
     assert errors[1] < 0.35 * errors[0]
     assert errors[1] < 0.12
     assert model.noise_.chosen.noise.startswith("robust ")
+
+
+def test_named_kernels_begin_as_they_are_learned_under_a_t(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = draw(120)
+    model, learned = ExactGPRegressor("matern32", random_state=0).fit(X, y), list[str]()
+    learn = base.learn_warned
+
+    def spy(*arguments: Any) -> Any:
+        found = learn(*arguments)
+        learned.append(found.learning.chosen.likelihood)
+        return found
+
+    monkeypatch.setattr(base, "learn_warned", spy)
+    robust_fit(model, arguments(X, y), 3.0)
+    assert learned == ["vecchia, t", "exact"]
 
 
 def test_rows_left_out_decide() -> None:

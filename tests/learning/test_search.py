@@ -155,6 +155,31 @@ class TestVecchiaLikelihood:
         assert len({tuple(end) for end in ends}) == searching.N_SAMPLES == 4
         np.testing.assert_allclose(first.free, np.mean(ends, axis=0), rtol=1e-12)
 
+    def test_the_exact_likelihood_is_climbed_from_where_that_of_half_of_the_neighbours_ends(
+        self, draw_from: Draw, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        X, y = draw_from(MaternKernel([0.3, 2.0]), 200)
+        form, climbs, go_on = make_form("matern32", True, 2), list[tuple[str, int, Floats, Floats]](), Climb.go_on
+
+        def spy(climb: Climb, *arguments: float, **named: float) -> Climb:
+            start, found = climb.free, go_on(climb, *arguments, **named)
+            climbs.append((climb.objective.name, climb.objective.n_neighbors, start, found.free))
+            return found
+
+        monkeypatch.setattr(Climb, "go_on", spy)
+        monkeypatch.setattr(searching, "FIRST_ROWS", 200)
+        whole = search(X, y, exact=True).optimum(form)
+        assert [name for name, *_ in climbs] == ["exact"]
+        climbs.clear()
+        monkeypatch.setattr(searching, "FIRST_ROWS", 100)
+        found = search(X, y, exact=True).optimum(form)
+        (first, n_neighbors, _, end), (second, _, start, _) = climbs
+        assert (first, second) == ("vecchia", "exact")
+        assert n_neighbors == min(searching.MOST_NEIGHBORS, math.isqrt(searching.MOST_SQUARES // 200)) // 2
+        np.testing.assert_array_equal(start, end)
+        assert found.trial.likelihood == "exact"
+        assert found.trial.log_likelihood == pytest.approx(whole.trial.log_likelihood, abs=1e-3)
+
     def test_under_a_t_the_noise_is_that_of_most_rows(self, draw_from: Draw) -> None:
         X, y = draw_from(SMOOTH, 200)
         rng = np.random.default_rng(0)

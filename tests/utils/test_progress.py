@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from time import sleep
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 import lmgp
 from lmgp import ExactGPRegressor, GaussianKernel, GPRegressor
+from lmgp.errors import ScaleWarning, warn
 from lmgp.utils import progress
 from lmgp.utils.parallel import parallel_map
 from lmgp.utils.progress import Timetable, counted, duration, foreseen, shown, silent, stage
@@ -83,6 +85,17 @@ def test_nothing_is_shown_unasked_and_nothing_stays(
         ExactGPRegressor(random_state=4).fit(X + 1.0, Y)
     assert {one.name for one in caplog.records} == {"lmgp.stages", "lmgp.tried"}
     assert "gaussian with one lengthscale: exact likelihood of 150 rows" in caplog.text
+
+
+def test_who_is_silent_warns_of_nothing_itself() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with silent():
+            warn("said by nobody", ScaleWarning)
+            parallel_map(lambda i: warn(f"said by nobody of {i}", ScaleWarning), range(4))
+            warnings.warn("said by another package", UserWarning, stacklevel=1)
+        warn("said after it", ScaleWarning)
+    assert [str(one.message) for one in caught] == ["said by another package", "said after it"]
 
 
 def test_silence_is_of_one_thread_and_of_its_workers(caplog: pytest.LogCaptureFixture) -> None:
