@@ -485,7 +485,7 @@ def _pair_derivatives(
 )  # fmt: skip
 def _conditionals(
     lapack, profiles, slots, places, groups, ratios, variances, alphas, scale, X, Y, noise, factor, noisy, near, own,
-    shares, signs, tails, of_variance, squared, score, information,
+    shares, signs, inverse_degrees, of_variance, squared, score, information,
 ):  # fmt: skip
     kernel, rows, t = (profiles, slots, places, groups, ratios, variances, alphas), (X, Y, noise, factor), Y.shape[1]
     m, n_directions = near.shape[1], 2 + (t > 1)
@@ -513,7 +513,7 @@ def _conditionals(
             for i in range(m):
                 residual -= system[i, m + t] * system[i, m + target]
             square = residual**2 / variance
-            pull = (1.0 + tails) / (1.0 + tails * square)
+            pull = (1.0 + inverse_degrees) / (1.0 + inverse_degrees * square)
             pulls[target], squared[number, target] = pull * residual / variance, square
             excess += pull * square - 1.0
         directions[1:, :m] = 0.0
@@ -535,8 +535,8 @@ def _conditionals(
         by_variance, of_mean, of_score = found[0], found[1], found[n_directions - 1]
         for a in range(len(score)):
             score[a] += share * (of_pull * of_score[a] + 0.5 * excess / variance * by_variance[a])
-            weight = share / (1.0 + 3.0 * tails)  # Lange, Little and Taylor (1989)
-            _add((1.0 + tails) * weight / variance * of_mean[a], of_mean, information[a])
+            weight = share / (1.0 + 3.0 * inverse_degrees)  # Lange, Little and Taylor (1989)
+            _add((1.0 + inverse_degrees) * weight / variance * of_mean[a], of_mean, information[a])
             # One after the other: the square of a variance leaves the range of float64 long before the variance does.
             _add(0.5 * t * weight * (by_variance[a] / variance) / variance, by_variance, information[a])
 
@@ -743,7 +743,7 @@ class RowSystems:
         return variances, (self.rows[1][own] - means) ** 2 / variances[:, None]
 
     def conditionals(
-        self, near: Indices, own: Indices, shares: Floats, signs: Floats, noisy: bool, tails: float
+        self, near: Indices, own: Indices, shares: Floats, signs: Floats, noisy: bool, inverse_degrees: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Evaluate conditional densities of rows given those near to them, with derivatives.
 
@@ -758,7 +758,7 @@ class RowSystems:
             See `VecchiaLikelihood`.
         noisy : bool
             Whether the noise variances have a common factor, by whose logarithm derivatives are.
-        tails : float
+        inverse_degrees : float
             1/ν of the t of the densities; 0 of normal ones.
 
         Returns
@@ -772,7 +772,9 @@ class RowSystems:
         """
         n, t, size = len(near), self.rows[1].shape[1], self.n_free + 2
         found = np.empty(n), np.empty((n, t)), np.zeros(size), np.zeros((size, size))
-        _conditionals(LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, tails, *found)
+        _conditionals(
+            LAPACK, *self.kernel, self.scale, *self.rows, noisy, near, own, shares, signs, inverse_degrees, *found
+        )
         return found[0], found[1], found[2][:-1], found[3][:-1, :-1]
 
 

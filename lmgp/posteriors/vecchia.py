@@ -254,17 +254,17 @@ class VecchiaLikelihood:
         # A copy of the parameters for each position: its derivatives come apart from those of the others.
         covariance, gradient = kernel.with_pullback(sets, theta.expand(len(sets), -1))
         residual, variance, u, v = self._conditional(covariance, log_noise, part)
-        squared, tails = residual.square() / variance[:, None], 1.0 / self.student.degrees
-        pulls = (1.0 + tails) / (1.0 + tails * squared)
+        squared, inverse_degrees = residual.square() / variance[:, None], 1.0 / self.student.degrees
+        pulls = (1.0 + inverse_degrees) / (1.0 + inverse_degrees * squared)
         pull = pulls * residual / variance[:, None]
         of_signs, of_pull = ((v * one[:, None]).sum(dim=-1) for one in (torch.from_numpy(self._signs[part]), pull))
         sums = torch.nn.functional.one_hot(torch.from_numpy(np.append(ties, ties.max(initial=-1) + 1))).double()
         by_variance, signed, pulled = self._slopes(gradient, u, (u, of_signs, of_pull), log_noise, part) @ sums
         score = pulled + 0.5 * by_variance * ((pulls * squared - 1.0).sum(dim=1) / variance)[:, None]
         share, relative = torch.from_numpy(self._shares[part]), by_variance / variance[:, None]
-        information = (1.0 + tails) * signed.T @ (signed * (share / variance)[:, None])
+        information = (1.0 + inverse_degrees) * signed.T @ (signed * (share / variance)[:, None])
         information += 0.5 * self._rows.n_targets * (relative.T @ (relative * share[:, None]))
-        information /= 1.0 + 3.0 * tails
+        information /= 1.0 + 3.0 * inverse_degrees
         return variance.numpy(), squared.numpy(), (share @ score).numpy(), information.numpy()
 
     def terms(self, kernel: Kernel, free: Floats) -> Floats:
