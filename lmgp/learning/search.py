@@ -40,10 +40,10 @@ INFORMATION = 500, 30
 # The Vecchia likelihood of all rows has at most this number of positions, of as many neighbours each. Its cost grows
 # about as the number of positions times the square of that of the neighbours, and is the third number at most.
 MOST_POSITIONS, MOST_NEIGHBORS, MOST_SQUARES = 20_000, 64, 40_000_000
-# It is climbed with neighbours that are near by the kernel where a climb starts: with one in so many of them first, for
-# most steps need no more than half, and with all at last. Errors have a t at last alone, for those of the first climb
-# tell how far off its start is. The exact likelihood takes longer still, and is climbed from the end of the first.
-SHARES = 2, 1
+# It is climbed twice, with that number of neighbours divided by these: by 2 first, for most steps need no more than
+# half. Errors have a t in the second climb alone: at the start of the first one they tell how far off that start is.
+# The exact likelihood of more than `FIRST_ROWS` rows is climbed once, from the end of the first climb.
+DIVISORS = 2, 1
 
 
 class Optimum(NamedTuple):
@@ -144,9 +144,9 @@ class Search:
             free = np.mean(ends, axis=0)
         n_positions = min(len(self.rows), MOST_POSITIONS)
         n_neighbors = min(MOST_NEIGHBORS, math.isqrt(MOST_SQUARES // n_positions))
-        for share in SHARES[:1] if self.exact else SHARES:
-            likelihood = self._likelihood(self.rows, n_positions, n_neighbors // share)
-            climb = Climb(VecchiaObjective(likelihood, space, self.tails and share == 1), free).go_on()
+        for divisor in DIVISORS[:1] if self.exact else DIVISORS:
+            likelihood = self._likelihood(self.rows, n_positions, n_neighbors // divisor)
+            climb = Climb(VecchiaObjective(likelihood, space, self.tails and divisor == 1), free).go_on()
             free = climb.free
         # The information of Vecchia's likelihood steers the climb of the exact one, too.
         return Climb(ExactObjective(self.rows, space, likelihood), free).go_on() if self.exact else climb

@@ -52,6 +52,7 @@ SERIES = tuple(1.0 / math.factorial(degree) for degree in reversed(range(13)))
 DOUBLE: Any = 1.5 * 2.0**52 + 1023.0, -708.0, math.log2(math.e), 0.6931471803691238, 1.9082149292705877e-10, SERIES
 SINGLE: Any = *map(np.float32, (1.5 * 2.0**23 + 127.0, -87.0, DOUBLE[2], 0.693359375, -2.12194440e-4)), SERIES[5:]
 
+# Compiled functions are told np.intp(0) and np.bool_(True), not 0 and True: for each literal numba compiles them anew.
 KERNEL = (indices, indices, many_indices, many_indices, indices, matrix, vector, vector)
 ROWS = (matrix, matrix, vector, real)
 
