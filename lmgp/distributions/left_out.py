@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmgp.data import Floats
+from lmgp.utils.student import standardised
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +32,5 @@ class LeftOut:
 
     @property
     def errors(self) -> Floats:
-        """(y − mean)/std, and no error smaller than what y is rounded to, shape (n,).
-
-        Targets that are whole numbers, or repeat each other, are met exactly by chance: without this, a scale of zero
-        would be likeliest.
-        """
-        values = np.unique(self.y)
-        steps = np.diff(values)
-        rounding = float(steps.min()) / np.sqrt(12.0) if len(steps) else 0.0
-        least = max(rounding, np.finfo(np.float64).eps * float(np.abs(self.y).max()), np.finfo(np.float64).tiny)
-        errors = self.y - self.mean
-        enlarged: Floats = np.copysign(np.maximum(np.abs(errors), least), errors) / self.std
-        return enlarged
+        """(y − mean)/std, shape (n,); see `lmgp.utils.student.standardised`."""
+        return standardised(self.y, self.mean, self.std)

@@ -171,7 +171,9 @@ class GPRegressor(AdditiveGaussianProcess):
 
     If there is none, as with kernels of many columns and little noise, the cheapest is taken whose divergence is within
     one standard error of the least; where `tolerance`, `max_features` or `methods` was given, a `ToleranceWarning` says
-    so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
+    so. Where these are nearest rows, none of the three was given and `noise` is not "normal", rows left out say how
+    many of them predict: the largest of 8, 16, …, 256 whose mean log density is within two standard errors of the
+    highest. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
 
     Where nearest rows were chosen, with a map or without, or sums over chunks, the model has the methods `partial_fit`,
     `forget`, `with_rows` and `merge` of `NearestNeighborsGPRegressor`.
@@ -355,9 +357,7 @@ class GPRegressor(AdditiveGaussianProcess):
     ) -> tuple[Recipe, np.random.Generator, Selection | None]:
         n_trend = trend.n_columns if trend.estimated else 0
         recipe, selection, drawing = self._choice(rows, learned.kernel, learned.noise_variance, rng, n_trend)
-        given = self.tolerance, self.max_features, self.methods
-        asked_for = given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
-        if (asked_for or self._sample is not None) and selection.shortfall:
+        if (self._asked_for or self._sample is not None) and selection.shortfall:
             warn(selection.shortfall, ToleranceWarning)
         stage("fitting", "fitting %s to %s rows", SHELLS[type(recipe)].__name__, f"{self._n_streamed or len(rows):,}")
         return recipe, drawing, selection
@@ -374,8 +374,17 @@ class GPRegressor(AdditiveGaussianProcess):
         allowed = Allowed(methods, int(self.max_features), float(self.max_memory_gib))
         first = rows.with_targets(rows.Y[:, :1])  # what serves one target serves all
         n_targets = rows.n_targets + n_trend
-        problem = Problem(first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed)
+        problem = Problem(
+            first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed,
+            by_rows_left_out=self.noise != "normal" and n_streamed is None and not self._asked_for,
+        )  # fmt: skip
         return choose(allowed, problem, rng)
+
+    @property
+    def _asked_for(self) -> bool:
+        """Whether a user has said how near the exact process the model is to be, or by what."""
+        given = self.tolerance, self.max_features, self.methods
+        return given != (GPRegressor.tolerance, GPRegressor.max_features, GPRegressor.methods)
 
     @property
     def _n_streamed(self) -> int | None:

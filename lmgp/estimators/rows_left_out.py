@@ -124,7 +124,8 @@ def left_out(fit: Any) -> list[Predicted]:
     parts = [(*fit.without_each(order[np.sort(rng.permutation(len(rows))[:MOST_ROWS])]), True)]
     if len(rows) > FEWEST_IN_REGIONS and fit.kernel.can("metric"):
         scales = np.where(fit.column_scales > 0.0, fit.column_scales, 1.0)
-        nearest = cache(lambda kernel, noise: nearest_of(fit.posterior, kernel, Noise(noise), NEIGHBORS))
+        number = getattr(fit.posterior.process, "n_neighbors", NEIGHBORS)
+        nearest = cache(lambda kernel, noise: nearest_of(fit.posterior, kernel, Noise(noise), number))
         for held in (HeldOut.of(rows, scales, rng) for _ in range(N_REGIONS)):
             taken = np.zeros(len(rows), dtype=bool)
             taken[order] = held.taken

@@ -137,6 +137,10 @@ class NearestPosterior(Posterior):
         """Return the posterior of the same rows with another noise."""
         return self._changed(noise=noise)
 
+    def with_neighbors(self, number: int) -> Self:
+        """Return a posterior of the same rows that predicts each row from another number of its own nearest ones."""
+        return self._changed(n_neighbors=min(number, self.n_rows), _cells=None)
+
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return a posterior that predicts from the other rows alone, each row from its own nearest ones."""
         forest = self._forest.left_out(taken)
@@ -288,7 +292,7 @@ def nearest_of(posterior: Posterior, kernel: Kernel, noise: Noise, n_neighbors: 
         and process._forest.is_one_tree
         and digest(process.kernel) == digest(kernel)
     ):
-        return process._changed(noise=noise, n_neighbors=min(n_neighbors, process.n_rows), _cells=None)
+        return process.with_neighbors(n_neighbors).with_noise(noise)
     return NearestPosterior(kernel, posterior.rows, noise, n_neighbors, share=False)
 
 

@@ -182,6 +182,8 @@ class Problem:
     reach : float
         The share of its prior variance below which a row is left out of a model, see
         `lmgp.neighbours.placement.negligible_share`.
+    by_rows_left_out : bool, default=False
+        Whether rows left out say how many nearest rows predict, where these are taken and are not within the tolerance.
     """
 
     rows: Rows
@@ -194,6 +196,7 @@ class Problem:
     n_tried: int = 0
     n_probes: int = 0
     reach: float = 0.0
+    by_rows_left_out: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -223,6 +226,10 @@ class Problem:
             for n_rows, n_predict in ((self.n_rows, self.n_predict), (self.n_tried, self.n_probes))
         )
         return Candidate(method, size, recipe, *seconds)
+
+    def of_nearest_rows(self, number: int, max_memory_gib: float) -> Candidate:
+        """Return the candidate of a number of nearest rows."""
+        return self.candidate(NEAREST_ROWS, number, Nearest(number, max_memory_gib, precision="float32"))
 
     def distances(self, centroids: Floats) -> Floats:
         """Return distances between centroids and rows, a sample of each, in lengthscales."""
@@ -337,7 +344,7 @@ def _of_rows(allowed: Allowed, problem: Problem) -> list[Candidate]:
         fewer = [k for k in sizes(most) if 0 < k < n]
         if not fewer and EXACT not in allowed.methods:
             fewer = [n]
-        found += [problem.candidate(NEAREST_ROWS, k, Nearest(k, gib, precision="float32")) for k in fewer]
+        found += [problem.of_nearest_rows(k, gib) for k in fewer]
     if allowed.takes_exact(n):
         found.append(problem.candidate(EXACT, n, Exact(gib)))
     return found

@@ -14,6 +14,7 @@ from lmgp.features.nystroem import NystroemFeatures
 from lmgp.kernels.base import unsupported
 from lmgp.neighbours.placement import cover, negligible_share
 from lmgp.posteriors.base import Posterior
+from lmgp.posteriors.exact import max_rows_within
 from lmgp.posteriors.local import PRUNE
 from lmgp.posteriors.modes import ModeSolve, check_modes, choose_modes
 from lmgp.recipes import Exact, Local, Nearest, Recipe, Residual, Spectral, Weights
@@ -27,9 +28,10 @@ from lmgp.selection.candidates import (
     exact_work,
     max_centroids,
 )
-from lmgp.selection.methods import EXACT, SPECTRAL
+from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
+from lmgp.selection.near import number_of_rows
 from lmgp.selection.probes import Probes
-from lmgp.selection.search import Selection, at_once, select
+from lmgp.selection.search import Selection, at_once, select, tried
 from lmgp.utils.progress import stage
 
 # Of the mean, in noise standard deviations: smaller errors take few iterations more.
@@ -100,7 +102,13 @@ def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate
     allowed = replace(allowed, max_neighbours=probes.most_neighbours)
     reach = negligible_share(rows, kernel, problem.noise, PRUNE)
     problem = replace(problem, n_tried=len(probes.rest), n_probes=len(probes.X), reach=reach)
-    return select(problem, probes, candidates(allowed, problem, covers), build)
+    candidate, selection = select(problem, probes, candidates(allowed, problem, covers), build)
+    by_rows = candidate.method == NEAREST_ROWS and problem.by_rows_left_out
+    if by_rows and not selection.chosen.within(problem.tolerance):
+        gib = allowed.max_memory_gib
+        candidate = problem.of_nearest_rows(number_of_rows(problem, max_rows_within(gib)), gib)
+        selection = selection.taking(tried(probes, candidate, build, problem.noise_variance))
+    return candidate, selection
 
 
 def _by_modes(allowed: Allowed, problem: Problem) -> tuple[Candidate, Selection] | None:

@@ -87,6 +87,8 @@ class Selection(Trials[RecipeTrial]):
         The ``random_state`` with which a regressor of the chosen recipe draws the same map.
     sample_rows : int or None
         The number of rows that stood for all rows of a stream; None of rows in memory.
+    by_rows_left_out : bool
+        Whether rows left out have chosen how many nearest rows predict, for no candidate was within the tolerance.
     """
 
     trials: tuple[RecipeTrial, ...]
@@ -97,11 +99,18 @@ class Selection(Trials[RecipeTrial]):
     variance_by: str | None = None
     seed: int | None = None
     sample_rows: int | None = None
+    by_rows_left_out: bool = False
 
     def stating(self, divergence: float, variance_by: str) -> Self:
         """Return the selection with what the chosen model states of itself: its divergence, and its variance."""
         trials = tuple(trial._replace(kl=divergence) if trial.chosen else trial for trial in self.trials)
         return replace(self, trials=trials, variance_by=variance_by)
+
+    def taking(self, trial: RecipeTrial) -> Self:
+        """Return the selection with the number of nearest rows that rows left out have chosen."""
+        same = trial.method, trial.n_features
+        others = (one._replace(chosen=False) for one in self.trials if (one.method, one.n_features) != same)
+        return replace(self, trials=(*others, trial._replace(chosen=True)), by_rows_left_out=True)
 
     @property
     def shortfall(self) -> str | None:
@@ -145,6 +154,8 @@ class Selection(Trials[RecipeTrial]):
             for trial in self.trials
         ]
         notes = [f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict."]
+        if self.by_rows_left_out:
+            notes.append("None is within it: rows left out have chosen how many nearest rows predict.")
         if self.variance_by is not None:
             notes.append(f"The mean is from all rows, the variance {self.variance_by}.")
         if self.reference_rows:
@@ -203,7 +214,7 @@ def select(
             trials[candidate] = _trial(candidate, 0.0)
         elif not trials or spent + candidate.trial_seconds <= TRIALS:
             spent += candidate.trial_seconds
-            trials[candidate] = _tried(probes, candidate, build, problem.noise_variance)
+            trials[candidate] = tried(probes, candidate, build, problem.noise_variance)
         if candidate in trials and trials[candidate].within(tolerance):
             break
     near = {one: trial for one, trial in trials.items() if trial.within(tolerance)}
@@ -214,7 +225,7 @@ def select(
     return chosen, Selection(table, tolerance, problem.n_predict, len(probes.rest), probes.seconds)
 
 
-def _tried(
+def tried(
     probes: Probes, candidate: Candidate, build: Callable[[Candidate], Posterior], noise_variance: float
 ) -> RecipeTrial:
     """Compare a candidate with the exact predictions."""

@@ -1,0 +1,126 @@
+"""How many nearest rows predict best, by rows left out."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from lmgp import GPRegressor, MaternKernel, NearestNeighborsGPRegressor
+from lmgp.data import Noise, Rows, column_scales
+from lmgp.learning.heldout import Validation
+from lmgp.posteriors.nearest import NearestPosterior
+from lmgp.selection.candidates import Problem
+from lmgp.selection.near import NUMBERS, densities, number_of_rows
+from lmgp.utils.student import Student
+
+KERNEL, NOISE = MaternKernel(10.0, 1.0, smoothness=1.5), 1e-6
+SPOILED = 0.02  # the share of the rows that are outliers
+
+
+def draw(n: int, spoiled: float, seed: int = 0, d: int = 2) -> Rows:
+    """Draw rows of a sum of waves, some of which are outliers."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 10.0, (n, d))
+    y = np.sin(0.8 * X).sum(axis=1) + 0.01 * rng.normal(size=n)
+    y += np.where(rng.uniform(size=n) < spoiled, 2.0 * rng.normal(size=n), 0.0)
+    return Rows(X, y - y.mean())
+
+
+def problem(rows: Rows, kernel: MaternKernel = KERNEL, noise: float = NOISE) -> Problem:
+    return Problem(rows, kernel, noise, 1e-3, len(rows), by_rows_left_out=True)
+
+
+def predicted(rows: Rows, x: np.ndarray, n_neighbors: int, noise: float) -> tuple[float, float]:
+    """Predict one row by dense algebra."""
+    near = np.argsort(np.square(rows.X - x).sum(axis=1))[:n_neighbors]
+    X = rows.X[near]
+    joint = KERNEL(np.vstack((X, x[None])))
+    inverse = np.linalg.inv(joint[:-1, :-1] + noise * np.eye(len(X)))
+    weights = inverse @ joint[:-1, -1]
+    return float(weights @ rows.Y[near, 0]), float(np.sqrt(joint[-1, -1] - weights @ joint[:-1, -1] + noise))
+
+
+def without(errors: np.ndarray, i: int) -> float:
+    """Return the log density of the size of one error, by a kernel of all others on their logarithms."""
+    sizes = np.log(np.abs(errors))
+    others, width = np.delete(sizes, i), np.std(sizes, ddof=1) * len(sizes) ** -0.2
+    return float(np.log(norm.pdf(sizes[i], others, width).sum() / len(sizes)) - sizes[i])
+
+
+def test_densities_are_those_of_dense_algebra() -> None:
+    rows, noise = draw(400, SPOILED), 0.01
+    validation = Validation.of(rows, column_scales(rows), np.random.default_rng(1))
+    alone, regions = densities(validation, NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False))
+    others = [rows.take(np.arange(len(rows)) != i) for i in validation.alone]
+    pairs = [predicted(rest, rows.X[i], 12, noise) for rest, i in zip(others, validation.alone, strict=True)]
+    y = [rows.Y[validation.alone, 0]]
+    for held in validation.neighbourhoods:
+        pairs += [predicted(held.rest, x, 12, noise) for x in held.regions.X]
+        y.append(held.regions.Y[:, 0])
+    means, std = np.array(pairs).T
+    errors = (np.concatenate(y) - means) / std
+    expected = np.array([without(errors, i) for i in range(len(errors))]) - np.log(std)
+    np.testing.assert_allclose(alone, expected[: len(alone)], atol=1e-5)
+    split = np.cumsum([len(one.index) for one in validation.neighbourhoods])[:-1]
+    parts = np.split(expected[len(alone) :], split)
+    of_regions = [held.means(part) for held, part in zip(validation.neighbourhoods, parts, strict=True)]
+    np.testing.assert_allclose(regions, np.concatenate(of_regions), atol=1e-5)
+
+
+def test_few_rows_predict_beside_outliers_that_the_process_does_not_know() -> None:
+    """New rows say the same: the number that is taken has a higher density than the largest one."""
+    rows, new = draw(3000, SPOILED), draw(3000, SPOILED, seed=1)
+    number = number_of_rows(problem(rows))
+    assert number < NUMBERS[-1]
+    nearest = NearestPosterior(KERNEL, rows, Noise(NOISE), number, share=False)
+
+    def density(posterior: NearestPosterior) -> float:
+        means, variances = posterior.distribution(new.X)
+        errors = (new.Y - means)[:, 0] / np.sqrt(variances + NOISE)
+        return float((Student.fitted(errors).log_density(errors) - 0.5 * np.log(variances + NOISE)).mean())
+
+    assert density(nearest) > density(nearest.with_neighbors(NUMBERS[-1])) + 0.05
+
+
+def test_of_numbers_that_predict_alike_the_largest_is_taken() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 10.0, (1500, 2))
+    kernel = MaternKernel(2.0, 1.0, smoothness=0.5)
+    y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(len(X))) @ rng.normal(size=len(X))
+    assert number_of_rows(problem(Rows(X, y), kernel, 0.1)) == NUMBERS[-1]
+
+
+def test_does_not_depend_on_the_order_of_rows() -> None:
+    rows = draw(2000, SPOILED)
+    assert number_of_rows(problem(rows)) == number_of_rows(
+        problem(rows.take(np.random.default_rng(0).permutation(2000)))
+    )
+
+
+def test_takes_no_more_rows_than_memory_allows() -> None:
+    rows = draw(600, 0.0)
+    assert number_of_rows(problem(rows), 100) <= 64
+    assert number_of_rows(problem(rows), 5) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "by_rows"),
+    [({}, True), ({"noise": "normal"}, False), ({"tolerance": 1.1e-3}, False), ({"max_features": 1024}, False)],
+)
+@pytest.mark.filterwarnings("ignore::lmgp.errors.ToleranceWarning")
+def test_only_where_nearness_to_the_process_was_not_asked_for(settings: dict[str, object], by_rows: bool) -> None:
+    rows = draw(5000, SPOILED, d=8)
+    kernel = MaternKernel(4.0, 1.0, smoothness=0.5)
+    # In so little memory, no map and no exact process is near.
+    given = {"kernel": kernel, "noise_variance": NOISE, "max_memory_gib": 0.04, "trend": "constant", "random_state": 0}
+    model = GPRegressor(**given, **settings).fit(rows.X, rows.Y[:, 0])
+    selection = model.selection_
+    assert selection.by_rows_left_out == by_rows
+    assert isinstance(model.model_, NearestNeighborsGPRegressor)
+    assert ("rows left out have chosen" in str(selection)) == by_rows
+    if by_rows:
+        assert model.recipe_.n_neighbors == selection.chosen.n_neighbors == number_of_rows(problem(rows, kernel))
+        assert sum(trial.chosen for trial in selection) == 1
+        assert selection.from_json(selection.to_json()) == selection
+    else:
+        assert model.recipe_.n_neighbors == max(trial.n_neighbors or 0 for trial in selection)
