@@ -26,7 +26,8 @@ from lmgp.utils.progress import silent, stage
 MOST_ROWS = 8000
 # Up to this number of training rows "auto" tries a robust fit, and the rows of a robust fit are predicted in folds.
 MOST_ROBUST, N_FOLDS = 2000, 5
-# Of more training rows than these, neighbourhoods are left out six times, and predicted from the nearest other rows.
+# Of more training rows than these, neighbourhoods are left out six times, and predicted from the nearest other rows: as
+# many as the model predicts from, or 128.
 FEWEST_IN_REGIONS, N_REGIONS, NEIGHBORS = 2000, 6, 128
 
 # Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.

@@ -1,6 +1,7 @@
 """How many nearest rows predict best, where no model is near the exact process."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import gaussian_kde
@@ -36,13 +37,17 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
     validation = Validation.of(rows, column_scales(rows), sampling(0, 2))
     numbers, noise = [number for number in NUMBERS if number <= most] or [most], Noise(problem.noise_variance)
     nearest = NearestPosterior(problem.kernel, rows, noise, numbers[-1], share=False, precision="float32")
-    tried = [densities(validation, nearest.with_neighbors(number)) for number in numbers]
+    around = [nearest.without(held.taken) for held in validation.neighbourhoods]
+    tried = [
+        densities(validation, nearest.with_neighbors(number), [one.with_neighbors(number) for one in around])
+        for number in numbers
+    ]
     best = max(tried, key=lambda parts: mean_and_error(parts)[0])
     losses = [mean_and_error([most - one for most, one in zip(best, parts, strict=True)]) for parts in tried]
     return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= STANDARD_ERRORS * error)
 
 
-def densities(validation: Validation, nearest: NearestPosterior) -> list[Floats]:
+def densities(validation: Validation, nearest: NearestPosterior, around: Sequence[NearestPosterior]) -> list[Floats]:
     """Return log densities of rows left out by themselves, and the mean of each neighbourhood, but for a constant.
 
     The density of an error over its standard deviation is that of its size, and that of the logarithms of all sizes is
@@ -54,10 +59,12 @@ def densities(validation: Validation, nearest: NearestPosterior) -> list[Floats]
         Of rows with one target.
     nearest : NearestPosterior
         Of the same rows.
+    around : sequence of NearestPosterior
+        Of the rows that remain beside each set of neighbourhoods.
     """
-    held = [one for one in validation.neighbourhoods if len(one.index)]
+    held = validation.neighbourhoods
     predicted = [(validation.rows.take(validation.alone), *nearest.leave_one_out(validation.alone))]
-    predicted += [(one.regions, *nearest.without(one.taken).distribution(one.regions.X)) for one in held]
+    predicted += [(one.regions, *rest.distribution(one.regions.X)) for one, rest in zip(held, around, strict=True)]
     errors, log_std = zip(*(_standardised(nearest.noise, *part) for part in predicted), strict=True)
     sizes = np.log(np.abs(np.concatenate(errors)))
     estimate, n = gaussian_kde(sizes), len(sizes)

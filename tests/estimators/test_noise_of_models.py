@@ -133,6 +133,11 @@ def test_neighbourhoods_are_predicted_from_around_them() -> None:
     alone, *regions = left_out(model._fitted)
     assert [part[-1] for part in (alone, *regions)] == [True] + 6 * [False]
     assert np.mean(regions[0][3]) > 1.02 * np.mean(alone[3])  # farther from the rows that predict them
+    _, *fewer = left_out(NearestNeighborsGPRegressor(5, **GIVEN).fit(rows, y)._fitted)
+    for of_forty, of_five in zip(regions, fewer, strict=True):  # some of the same rows predict each
+        np.testing.assert_array_equal(of_five[0].X, of_forty[0].X)
+        assert np.all(of_five[3] >= of_forty[3] * (1.0 - 1e-9))
+        assert np.mean(of_five[3]) > 1.001 * np.mean(of_forty[3])
 
 
 @pytest.mark.parametrize(

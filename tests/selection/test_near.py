@@ -49,7 +49,9 @@ def without(errors: np.ndarray, i: int) -> float:
 def test_densities_are_those_of_dense_algebra() -> None:
     rows, noise = draw(400, SPOILED), 0.01
     validation = Validation.of(rows, column_scales(rows), np.random.default_rng(1))
-    alone, regions = densities(validation, NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False))
+    nearest = NearestPosterior(KERNEL, rows, Noise(noise), 12, share=False)
+    around = [nearest.without(held.taken) for held in validation.neighbourhoods]
+    alone, regions = densities(validation, nearest, around)
     others = [rows.take(np.arange(len(rows)) != i) for i in validation.alone]
     pairs = [predicted(rest, rows.X[i], 12, noise) for rest, i in zip(others, validation.alone, strict=True)]
     y = [rows.Y[validation.alone, 0]]
