@@ -204,7 +204,8 @@ def _chosen(selection: Selection) -> str:
     if not trial.kl:
         return "the exact process"
     near = f"{trial.kl:.2g} nats a row from the exact process"
-    return f"{trial.method} of size {trial.n_features:,}, {near}; {len(selection)} were tried"
+    size = f"{trial.n_features:,}{', chosen by rows left out' if selection.by_rows_left_out else ''}"
+    return f"{trial.method} of size {size}, {near}; {len(selection)} were tried"
 
 
 def _ranked(names: Sequence[str], values: Floats, errors: Floats) -> str:

@@ -120,6 +120,7 @@ def test_only_where_nearness_to_the_process_was_not_asked_for(settings: dict[str
     assert selection.by_rows_left_out == by_rows
     assert isinstance(model.model_, NearestNeighborsGPRegressor)
     assert ("rows left out have chosen" in str(selection)) == by_rows
+    assert ("chosen by rows left out" in str(model)) == by_rows
     if by_rows:
         assert model.recipe_.n_neighbors == selection.chosen.n_neighbors == number_of_rows(problem(rows, kernel))
         assert sum(trial.chosen for trial in selection) == 1
