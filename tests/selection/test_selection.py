@@ -69,3 +69,22 @@ def test_without_a_search_there_is_one_line() -> None:
     by_modes = at_once(Problem(draw(90), KERNEL, 0.1, 1e-3, 5), Candidate(SPECTRAL, 90, Exact(), 0.0), 1e-5)
     assert "Its own estimate of its error needs no search." in str(by_modes)
     assert Selection.from_json(selection.to_json()) == selection
+
+
+def test_rows_left_out_may_choose_another_number_of_nearest_rows() -> None:
+    of_64, of_256, of_8 = (
+        RecipeTrial("nearest_rows", k, None, "fitc", 8.0 / k, 0.01, 64, 1.0, 0.1, k == 64, k) for k in (64, 256, 8)
+    )
+    selection = Selection((of_256, of_64), 1e-3, 10, 100, 1.0)
+    assert not selection.by_rows_left_out
+    other = selection.taking(of_8)
+    assert [(trial.n_features, trial.chosen) for trial in other] == [(256, False), (64, False), (8, True)]
+    again = selection.taking(of_256)  # which was tried before
+    assert [(trial.n_features, trial.chosen) for trial in again] == [(64, False), (256, True)]
+    for one in (other, again):
+        assert one.by_rows_left_out
+        assert "rows left out have chosen how many" in str(one)
+        assert Selection.from_json(one.to_json()) == one
+    earlier = selection.to_json().replace(', "by_rows_left_out": false', "")  # of an earlier version
+    assert "left_out" not in earlier
+    assert Selection.from_json(earlier) == selection
