@@ -201,6 +201,12 @@ def log_density(
     degrees : float, default=inf
         Those of freedom of the errors.
     """
-    std = np.sqrt(variances + (noise_variance if rows.noise_variances is None else rows.noise_variances))[:, None]
+    std = observed_std(rows, variances, noise_variance)[:, None]
     density: Floats = (Student(degrees).log_density((rows.Y - means) / std) - np.log(std)).sum(axis=1)
     return density
+
+
+def observed_std(rows: Rows, variances: Floats, noise_variance: float) -> Floats:
+    """Return the standard deviations of new observations of rows, see `log_density`, shape (n,)."""
+    std: Floats = np.sqrt(variances + (noise_variance if rows.noise_variances is None else rows.noise_variances))
+    return std

@@ -29,7 +29,7 @@ from lmgp.selection.candidates import (
     max_centroids,
 )
 from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
-from lmgp.selection.near import number_of_rows
+from lmgp.selection.nearest import number_of_rows
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import Selection, at_once, select, tried
 from lmgp.utils.progress import stage

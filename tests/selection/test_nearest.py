@@ -9,7 +9,7 @@ from lmgp.data import Noise, Rows, column_scales
 from lmgp.learning.heldout import Validation
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.selection.candidates import Problem
-from lmgp.selection.near import NUMBERS, densities, number_of_rows
+from lmgp.selection.nearest import NUMBERS, densities, number_of_rows
 from lmgp.utils.student import Student
 
 KERNEL, NOISE = MaternKernel(10.0, 1.0, smoothness=1.5), 1e-6
@@ -89,6 +89,17 @@ def test_of_numbers_that_predict_alike_the_largest_is_taken() -> None:
     kernel = MaternKernel(2.0, 1.0, smoothness=0.5)
     y = np.linalg.cholesky(kernel(X) + 0.1 * np.eye(len(X))) @ rng.normal(size=len(X))
     assert number_of_rows(problem(Rows(X, y), kernel, 0.1)) == NUMBERS[-1]
+
+
+def test_errors_of_one_size_have_no_density() -> None:
+    """As of rows of two places and one y, where nothing tells the numbers apart."""
+    X = np.tile([[0.0, 0.0], [1e6, 0.0]], (400, 1))
+    rows = Rows(X, np.zeros(800))
+    validation = Validation(rows, np.arange(800), ())
+    alone, regions = densities(validation, NearestPosterior(KERNEL, rows, Noise(NOISE), 8, share=False), ())
+    assert np.isfinite(alone).all()
+    assert not len(regions)
+    assert number_of_rows(problem(rows)) in NUMBERS
 
 
 def test_does_not_depend_on_the_order_of_rows() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import gaussian_kde
 
-from lmgp.data import Floats, Noise, Rows, column_scales, sampling
-from lmgp.learning.heldout import Validation, mean_and_error
+from lmgp.data import Floats, Noise, column_scales, sampling
+from lmgp.learning.heldout import Validation, mean_and_error, observed_std
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.selection.candidates import Problem
@@ -65,17 +65,14 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
     held = validation.neighbourhoods
     predicted = [(validation.rows.take(validation.alone), *nearest.leave_one_out(validation.alone))]
     predicted += [(one.regions, *rest.distribution(one.regions.X)) for one, rest in zip(held, around, strict=True)]
-    errors, log_std = zip(*(_standardised(nearest.noise, *part) for part in predicted), strict=True)
+    std = [observed_std(rows, variances, nearest.noise.variance) for rows, _, variances in predicted]
+    errors = [standardised(rows.Y[:, 0], means[:, 0], of) for (rows, means, _), of in zip(predicted, std, strict=True)]
     sizes = np.log(np.abs(np.concatenate(errors)))
-    estimate, n = gaussian_kde(sizes), len(sizes)
-    others = estimate(sizes) - 1.0 / (n * math.sqrt(2.0 * math.pi * estimate.covariance[0, 0]))
-    of_all = np.log(np.maximum(others, np.finfo(np.float64).tiny)) - sizes - np.concatenate(log_std)
+    others = np.ones(len(sizes))
+    if np.ptp(sizes) > 0.0:  # what is all of one size has no density
+        estimate = gaussian_kde(sizes)
+        others = estimate(sizes) - 1.0 / (len(sizes) * math.sqrt(2.0 * math.pi * estimate.covariance[0, 0]))
+    of_all = np.log(np.maximum(others, np.finfo(np.float64).tiny)) - sizes - np.log(np.concatenate(std))
     alone, *regions = np.split(of_all, np.cumsum([len(of) for of in errors])[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
     return [alone, np.concatenate([np.empty(0), *of_regions])]
-
-
-def _standardised(noise: Noise, rows: Rows, means: Floats, variances: Floats) -> tuple[Floats, Floats]:
-    """Return the errors over their standard deviations, and the logarithms of these."""
-    std = np.sqrt(variances + (noise.variance if rows.noise_variances is None else rows.noise_variances))
-    return standardised(rows.Y[:, 0], means[:, 0], std), np.log(std)
