@@ -24,6 +24,7 @@ from lmgp.estimators.featurized import FeaturizedGPRegressor
 from lmgp.estimators.localized import LocalizedGPRegressor
 from lmgp.estimators.nearest import NearestNeighborsGPRegressor
 from lmgp.estimators.residual import ResidualGPRegressor
+from lmgp.estimators.rows_left_out import MOST_ROBUST
 from lmgp.estimators.spectral import SpectralGPRegressor
 from lmgp.estimators.streamed import AdditiveGaussianProcess
 from lmgp.estimators.targets import warn_of_targets
@@ -69,7 +70,8 @@ class GPRegressor(AdditiveGaussianProcess):
 
     It learns the hyper-parameters, tries candidates of growing cost on training rows that it holds out, and fits the
     cheapest one that is near enough to the exact GP to all rows. Candidates are localized and global feature maps, the
-    nearest rows of each test row, and the exact GP itself.
+    nearest rows of each test row, and the exact GP itself. Where few nearest rows predict rows left out better, these
+    are taken.
 
     Parameters
     ----------
@@ -152,8 +154,8 @@ class GPRegressor(AdditiveGaussianProcess):
 
     Notes
     -----
-    Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once: 2,400 rows and
-    predictions.
+    Where the exact GP takes fewer than 2e10 multiplications, n²(n/3 + `n_predict`), it is taken at once, unless rows
+    left out may choose: 2,400 rows and predictions.
 
     In up to three columns, `SpectralGPRegressor` is taken at once where it serves the kernel and is quick: the mean of
     all rows, by a global solve that states its own error, and the variance of local models.
@@ -171,9 +173,12 @@ class GPRegressor(AdditiveGaussianProcess):
 
     If there is none, as with kernels of many columns and little noise, the cheapest is taken whose divergence is within
     one standard error of the least; where `tolerance`, `max_features` or `methods` was given, a `ToleranceWarning` says
-    so. Where these are nearest rows, none of the three was given and `noise` is not "normal", rows left out say how
-    many of them predict: the largest of 8, 16, …, 256 whose mean log density is within two standard errors of the
-    highest. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
+    so. Give `n_predict` if you predict fewer rows than you train on: more becomes affordable.
+
+    The exact process has normal noise. Where none of the three was given, `noise` is not "normal", hyper-parameters are
+    learned and rows are more than 2,000, rows left out say from how many nearest rows each row is predicted: the
+    largest of 8, 32, 128 and 256 whose mean log density is within one standard error of the highest. That number is
+    taken where no other model is within the tolerance, or where it is smaller than 256.
 
     Where nearest rows were chosen, with a map or without, or sums over chunks, the model has the methods `partial_fit`,
     `forget`, `with_rows` and `merge` of `NearestNeighborsGPRegressor`.
@@ -376,9 +381,14 @@ class GPRegressor(AdditiveGaussianProcess):
         n_targets = rows.n_targets + n_trend
         problem = Problem(
             first, kernel, noise_variance, float(self.tolerance), n_predict, n_targets, n_streamed,
-            by_rows_left_out=self.noise != "normal" and n_streamed is None and not self._asked_for,
+            by_rows_left_out=self._by_rows_left_out(rows, kernel),
         )  # fmt: skip
         return choose(allowed, problem, rng)
+
+    def _by_rows_left_out(self, rows: Rows, kernel: Kernel) -> bool:
+        """Say whether rows left out may choose fewer rows to predict from. Where rows are few, robust fits do that."""
+        free = self.noise != "normal" and not (self._asked_for or self._all_given) and self._n_streamed is None
+        return free and len(rows) > MOST_ROBUST and kernel.can("metric")
 
     @property
     def _asked_for(self) -> bool:

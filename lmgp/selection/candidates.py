@@ -183,7 +183,8 @@ class Problem:
         The share of its prior variance below which a row is left out of a model, see
         `lmgp.neighbours.placement.negligible_share`.
     by_rows_left_out : bool, default=False
-        Whether rows left out say how many nearest rows predict, where these are taken and are not within the tolerance.
+        Whether rows left out say how many nearest rows predict, where no other model is within the tolerance, or where
+        few predict best.
     """
 
     rows: Rows

@@ -28,8 +28,8 @@ from lmgp.selection.candidates import (
     exact_work,
     max_centroids,
 )
-from lmgp.selection.methods import EXACT, NEAREST_ROWS, SPECTRAL
-from lmgp.selection.nearest import number_of_rows
+from lmgp.selection.methods import EXACT, SPECTRAL
+from lmgp.selection.nearest import NUMBERS, number_of_rows
 from lmgp.selection.probes import Probes
 from lmgp.selection.search import Selection, at_once, select, tried
 from lmgp.utils.progress import stage
@@ -62,7 +62,7 @@ def choose(
         From which the posterior of the recipe is to be drawn: as that of its trial was.
     """
     seed, n, n_predict = int(rng.integers(2**31)), problem.n_rows, problem.n_predict
-    if allowed.needs_no_search(n, n_predict):
+    if allowed.needs_no_search(n, n_predict) and not problem.by_rows_left_out:
         candidate = Candidate(EXACT, n, Exact(allowed.max_memory_gib), 0.0)
         selection = at_once(problem, candidate, 0.0)
     elif not problem.kernel.can("metric"):
@@ -103,11 +103,12 @@ def _by_trials(allowed: Allowed, problem: Problem, seed: int) -> tuple[Candidate
     reach = negligible_share(rows, kernel, problem.noise, PRUNE)
     problem = replace(problem, n_tried=len(probes.rest), n_probes=len(probes.X), reach=reach)
     candidate, selection = select(problem, probes, candidates(allowed, problem, covers), build)
-    by_rows = candidate.method == NEAREST_ROWS and problem.by_rows_left_out
-    if by_rows and not selection.chosen.within(problem.tolerance):
+    if problem.by_rows_left_out:
         gib = allowed.max_memory_gib
-        candidate = problem.of_nearest_rows(number_of_rows(problem, max_rows_within(gib)), gib)
-        selection = selection.taking(tried(probes, candidate, build, problem.noise_variance))
+        number = number_of_rows(problem, max_rows_within(gib))
+        if number < NUMBERS[-1] or not selection.chosen.within(problem.tolerance):
+            candidate = problem.of_nearest_rows(number, gib)
+            selection = selection.taking(tried(probes, candidate, build, problem.noise_variance))
     return candidate, selection
 
 

@@ -1,21 +1,19 @@
-"""How many nearest rows predict best, where no model is near the exact process."""
+"""How many nearest rows predict best, where the exact process may not be that of the rows."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import gaussian_kde
 
 from lmgp.data import Floats, Noise, column_scales, sampling
+from lmgp.distributions.left_out import LeftOut
+from lmgp.distributions.noise import ObservationNoise
 from lmgp.learning.heldout import Validation, mean_and_error, observed_std
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.posteriors.nearest import NearestPosterior
 from lmgp.selection.candidates import Problem
-from lmgp.selection.search import STANDARD_ERRORS
-from lmgp.utils.student import standardised
 
 # The numbers that are tried.
-NUMBERS = 8, 16, 32, 64, 128, 256
+NUMBERS = 8, 32, 128, 256
 
 
 def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
@@ -24,8 +22,8 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
     The exact process is that of its kernel and normal noise. Where neither is that of the rows, more of them may
     predict worse: an outlier spoils the predictions of all rows of which it is a neighbour. Rows are left out by
     themselves and in whole neighbourhoods, which count alike, and predicted from each number of rows. The number is the
-    largest whose mean log density is within two standard errors of the highest: of six numbers, the best one has been
-    lucky. Errors have the distribution that they show, see `densities`.
+    largest whose mean log density is within one standard error of the highest: of four numbers, the best one has been
+    lucky.
 
     Parameters
     ----------
@@ -44,14 +42,13 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
     ]
     best = max(tried, key=lambda parts: mean_and_error(parts)[0])
     losses = [mean_and_error([most - one for most, one in zip(best, parts, strict=True)]) for parts in tried]
-    return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= STANDARD_ERRORS * error)
+    return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= error)
 
 
 def densities(validation: Validation, nearest: NearestPosterior, around: Sequence[NearestPosterior]) -> list[Floats]:
-    """Return log densities of rows left out by themselves, and the mean of each neighbourhood, but for a constant.
+    """Return log densities of rows left out by themselves, and the mean of each neighbourhood, in nats a row.
 
-    The density of an error over its standard deviation is that of its size, and that of the logarithms of all sizes is
-    estimated by a normal kernel, for each without itself: no family of distributions decides.
+    They are those of the distributions that would be predicted: with the noise that these rows tell.
 
     Parameters
     ----------
@@ -65,14 +62,15 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
     held = validation.neighbourhoods
     predicted = [(validation.rows.take(validation.alone), *nearest.leave_one_out(validation.alone))]
     predicted += [(one.regions, *rest.distribution(one.regions.X)) for one, rest in zip(held, around, strict=True)]
-    std = [observed_std(rows, variances, nearest.noise.variance) for rows, _, variances in predicted]
-    errors = [standardised(rows.Y[:, 0], means[:, 0], of) for (rows, means, _), of in zip(predicted, std, strict=True)]
-    sizes = np.log(np.abs(np.concatenate(errors)))
-    others = np.ones(len(sizes))
-    if np.ptp(sizes) > 0.0:  # what is all of one size has no density
-        estimate = gaussian_kde(sizes)
-        others = estimate(sizes) - 1.0 / (len(sizes) * math.sqrt(2.0 * math.pi * estimate.covariance[0, 0]))
-    of_all = np.log(np.maximum(others, np.finfo(np.float64).tiny)) - sizes - np.log(np.concatenate(std))
-    alone, *regions = np.split(of_all, np.cumsum([len(of) for of in errors])[:-1])
+    counts = [len(rows) for rows, _, _ in predicted]
+    left_out = LeftOut(
+        X=np.concatenate([rows.X for rows, _, _ in predicted]),
+        y=np.concatenate([rows.Y[:, 0] for rows, _, _ in predicted]),
+        mean=np.concatenate([means[:, 0] for _, means, _ in predicted]),
+        std=np.concatenate([observed_std(rows, of, nearest.noise.variance) for rows, _, of in predicted]),
+        alone=np.repeat([True] + [False] * len(held), counts),
+    )
+    _, of_all = ObservationNoise.fitted("auto", left_out)
+    alone, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
     return [alone, np.concatenate([np.empty(0), *of_regions])]

@@ -88,7 +88,7 @@ class Selection(Trials[RecipeTrial]):
     sample_rows : int or None
         The number of rows that stood for all rows of a stream; None of rows in memory.
     by_rows_left_out : bool
-        Whether rows left out have chosen how many nearest rows predict, for no candidate was within the tolerance.
+        Whether rows left out have chosen how many nearest rows predict.
     """
 
     trials: tuple[RecipeTrial, ...]
@@ -155,7 +155,7 @@ class Selection(Trials[RecipeTrial]):
         ]
         notes = [f"*: chosen, for a tolerance of {self.tolerance:g} nats per row, {self.n_predict:,} rows to predict."]
         if self.by_rows_left_out:
-            notes.append("None is within it: rows left out have chosen how many nearest rows predict.")
+            notes.append("Rows left out have chosen how many nearest rows predict.")
         if self.variance_by is not None:
             notes.append(f"The mean is from all rows, the variance {self.variance_by}.")
         if self.reference_rows:

@@ -83,7 +83,7 @@ def test_rows_left_out_may_choose_another_number_of_nearest_rows() -> None:
     assert [(trial.n_features, trial.chosen) for trial in again] == [(64, False), (256, True)]
     for one in (other, again):
         assert one.by_rows_left_out
-        assert "rows left out have chosen how many" in str(one)
+        assert "Rows left out have chosen how many" in str(one)
         assert Selection.from_json(one.to_json()) == one
     earlier = selection.to_json().replace(', "by_rows_left_out": false', "")  # of an earlier version
     assert "left_out" not in earlier
