@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import KDTree
 
-from lmgp.data import Floats, Indices, Rows
+from lmgp.data import Floats, Indices, Rows, sampling
 from lmgp.kernels.base import Kernel
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.neighbours.trees import tree_of_rows
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
@@ -52,9 +53,10 @@ class Part:
 
     @classmethod
     def of(cls, kernel: Kernel, rows: Rows) -> Self:
-        """Plant the tree of at least one row."""
-        points = kernel.points(rows.X)
-        return cls(rows, tree_of_rows(kernel, rows.X), None, 0, points.min(axis=0), points.max(axis=0))
+        """Plant the tree of at least one row: it finds the same ones in whatever order they come, copies at random."""
+        points, order = kernel.points(rows.X), steady_order(rows)[sampling().permutation(len(rows))]
+        tree = tree_of_rows(kernel, rows.X, order)
+        return cls(rows, tree, None, 0, points.min(axis=0), points.max(axis=0))
 
     def __len__(self) -> int:
         return len(self.rows) - self.n_gone

@@ -139,6 +139,11 @@ def _query(points, before, leaves, order, boxes, branches, squares, found):
             squares[number, place], found[number, place] = near[place, 0], rows[place]
 
 
+def _widest_first(rows: Floats) -> Indices:
+    order: Indices = np.argsort(rows.min(axis=0) - rows.max(axis=0))
+    return order
+
+
 @dataclass(frozen=True)
 class Leaves:
     """Rows in small boxes, of which those near to a point are looked through.
@@ -166,17 +171,26 @@ class Leaves:
     n: int
 
     @classmethod
-    def of(cls, rows: Floats) -> Self:
-        """Part rows, of shape (n, d), into leaves."""
-        n, d = rows.shape
-        columns = np.argsort(rows.min(axis=0) - rows.max(axis=0))
-        rows, order, n_leaves = np.ascontiguousarray(rows[:, columns]), np.arange(n), math.ceil(n / LEAF)
-        n_branches = math.ceil(n_leaves / BRANCH)
-        pieces = [slice(0, n)]
+    def of(cls, rows: Floats, order: Indices | None = None) -> Self:
+        """Part rows, of shape (n, d), into leaves.
+
+        Which of equal rows are found depends on the order in which they are read: that of their numbers, if not given.
+        """
+        n, columns = len(rows), _widest_first(rows)
+        order = np.arange(n) if order is None else order.copy()
+        rows, pieces = np.ascontiguousarray(rows[np.ix_(order, columns)]), [slice(0, n)]
         for _ in range(HALVINGS if n > LEAF * BRANCH << HALVINGS else 0):
             parallel_map(lambda piece: _part(rows[piece], order[piece], _half(piece.stop - piece.start)), pieces)
             pieces = [half for piece in pieces for half in _halves(piece)]
         parallel_map(lambda piece: _part(rows[piece], order[piece], LEAF), pieces)
+        return cls._parted(columns, rows, order)
+
+    @classmethod
+    def _parted(cls, columns: Indices, rows: Floats, order: Indices) -> Self:
+        """Box rows that are in the order of their leaves."""
+        n, d = rows.shape
+        n_leaves = math.ceil(n / LEAF)
+        n_branches = math.ceil(n_leaves / BRANCH)
         leaves = np.full((n_leaves * LEAF, d), np.inf)
         leaves[:n] = rows
         leaves = np.ascontiguousarray(leaves.reshape(n_leaves, LEAF, d).transpose(0, 2, 1))
@@ -203,10 +217,16 @@ class Leaves:
         return rows
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"rows": self.rows}
+        return {"rows": self.rows, "order": self.order}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(vars(Leaves.of(state["rows"])))
+        rows, order = state["rows"], state.get("order")
+        if order is None:  # of an earlier version
+            made = Leaves.of(rows)
+        else:
+            columns = _widest_first(rows)
+            made = Leaves._parted(columns, np.ascontiguousarray(rows[np.ix_(order, columns)]), order)
+        vars(self).update(vars(made))
 
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return the leaves without some of the rows, which keep their numbers."""

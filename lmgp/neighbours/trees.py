@@ -18,8 +18,15 @@ FARTHEST = 1e100
 CELL_COLUMNS = 3
 
 
-def tree_of_rows(kernel: Kernel, X: Floats) -> "KDTree | Leaves":
+def tree_of_rows(kernel: Kernel, X: Floats, order: Indices | None = None) -> "KDTree | Leaves":
     """Make the search tree of training rows, in the metric of the kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d)
+    order : ndarray of int of shape (n,), optional
+        In which rows are read, where there are more columns than cells have: it says which of equal ones are found.
 
     Raises
     ------
@@ -38,7 +45,7 @@ def tree_of_rows(kernel: Kernel, X: Floats) -> "KDTree | Leaves":
         return KDTree(scaled)
     from lmgp.neighbours.leaves import Leaves  # here, for it loads a compiler
 
-    return Leaves.of(scaled)
+    return Leaves.of(scaled, order)
 
 
 def tree_points(kernel: Kernel, X: Floats) -> Floats:

@@ -87,7 +87,9 @@ def test_trees_fall_in_size_and_few_of_their_rows_are_gone(grown: Grown) -> None
 
 def test_a_large_tree_is_not_planted_again_for_a_few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     planted, plant = [], module.tree_of_rows
-    monkeypatch.setattr(module, "tree_of_rows", lambda kernel, X: (planted.append(len(X)), plant(kernel, X))[1])
+    monkeypatch.setattr(
+        module, "tree_of_rows", lambda kernel, X, order: (planted.append(len(X)), plant(kernel, X, order))[1]
+    )
     grown = Grown(0, 4000)
     for _ in range(50):
         more = grown.drawn(5)

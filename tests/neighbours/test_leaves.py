@@ -1,11 +1,14 @@
 """Rows in leaves, against a search through all rows."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from lmgp import GaussianKernel
 from lmgp.data import Rows
 from lmgp.errors import InputError
+from lmgp.neighbours.duplicates import steady_order
 from lmgp.neighbours.forest import Forest
 from lmgp.neighbours.leaves import BRANCH, HALVINGS, LEAF, Leaves
 from lmgp.neighbours.trees import tree_of_rows
@@ -78,6 +81,27 @@ def test_squared_distances_that_overflow_are_refused(d: int) -> None:
     X[0, 1] = 1e160
     with pytest.raises(InputError, match="squared distances overflow float64"):
         tree_of_rows(GaussianKernel(1.0), X)
+
+
+def test_which_of_equal_rows_are_found_does_not_depend_on_their_order() -> None:
+    """Copies of 50 places with y of their own, of which the ten found for a place are the same ones."""
+    rng = np.random.default_rng(2)
+    rows = Rows(rng.normal(size=(50, 5))[rng.integers(0, 50, 5000)], rng.normal(size=5000))
+    order = rng.permutation(5000)
+    trees = [tree_of_rows(GaussianKernel(1.0), one.X, steady_order(one)) for one in (rows, rows.take(order))]
+    found, other = (tree.query(rows.X[:40], np.arange(1, 11))[1] for tree in trees)
+    np.testing.assert_array_equal(found, order[other])
+    again = pickle.loads(pickle.dumps(trees[1]))
+    np.testing.assert_array_equal(again.query(rows.X[:40], np.arange(1, 11))[1], other)
+    by_number = tree_of_rows(GaussianKernel(1.0), rows.X).query(rows.X[:40], np.arange(1, 11))[1]
+    assert not np.array_equal(by_number, found)  # so that the test could fail
+
+
+def test_leaves_of_an_earlier_version_are_read() -> None:
+    rows = np.random.default_rng(5).normal(size=(300, 4))
+    leaves = object.__new__(Leaves)
+    leaves.__setstate__({"rows": rows})
+    np.testing.assert_array_equal(leaves.query(rows[:9], np.arange(1, 2))[1][:, 0], np.arange(9))
 
 
 @pytest.mark.parametrize("d", [1, 4])
