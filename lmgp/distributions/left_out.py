@@ -1,12 +1,17 @@
 """Rows that had no part in their prediction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmgp.data import Floats
+from lmgp.data import Floats, Rows
 from lmgp.utils.student import standardised
+
+# Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.
+Predicted = tuple[Rows, Floats, Floats, Floats, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +34,20 @@ class LeftOut:
     std: Floats
     alone: NDArray[np.bool_]
     weights: Floats | None = None
+
+    @classmethod
+    def of(cls, parts: Sequence[Predicted], target: int = 0) -> Self:
+        """Join the predictions of one target."""
+        rows, y, mean, std, alone = zip(*parts, strict=True)
+        weights = [one.weights for one in rows if one.weights is not None]
+        return cls(
+            X=np.concatenate([one.X for one in rows]),
+            y=np.concatenate(y)[:, target],
+            mean=np.concatenate(mean)[:, target],
+            std=np.concatenate(std)[:, target],
+            alone=np.repeat(alone, [len(one) for one in rows]),
+            weights=np.concatenate(weights) if weights else None,
+        )
 
     @property
     def errors(self) -> Floats:

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from lmgp.data import Floats, Noise, Rows, sampling
-from lmgp.distributions.left_out import LeftOut
+from lmgp.data import Noise, Rows, sampling
+from lmgp.distributions.left_out import LeftOut, Predicted
 from lmgp.distributions.noise import FEWEST_ROWS, NoiseName, ObservationNoise, mean_gain, pays, too_few
 from lmgp.errors import InputError
 from lmgp.estimators.robust import robust_fit
@@ -29,9 +29,6 @@ MOST_ROBUST, N_FOLDS = 2000, 5
 # Of more training rows than these, neighbourhoods are left out six times, and predicted from the nearest other rows: as
 # many as the model predicts from, or 128.
 FEWEST_IN_REGIONS, N_REGIONS, NEIGHBORS = 2000, 6, 128
-
-# Rows, and their y, means and standard deviations with noise, of shape (m, t), and whether each was left out by itself.
-Predicted = tuple[Rows, Floats, Floats, Floats, bool]
 
 
 def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> Any:
@@ -68,7 +65,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> A
     few = few and not model._table.has_effects
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
     if robust or few:
-        plain, _ = ObservationNoise.fitted("student", joined(parts, 0))
+        plain, _ = ObservationNoise.fitted("student", LeftOut.of(parts))
         if plain.trials and (robust or pays(plain.chosen.gain, plain.chosen.standard_error, plain.n_rows)):
             return _robust_if_better(model, arguments, parts, plain, robust)
     return replace(fit, noises=observation_noises(parts, wanted))
@@ -88,16 +85,16 @@ def _robust_if_better(
         in_folds = fit.posterior.n_rows <= MOST_ROBUST
         robustly = left_out_by_folds(again, arguments, plain.degrees) if in_folds else left_out(again._fitted)
         # The weights of a robust fit are no repetitions: they say how much a row pulls.
-        robust = replace(joined(robustly, 0), weights=None)
+        robust = replace(LeftOut.of(robustly), weights=None)
         noise, after = ObservationNoise.fitted("student", robust)
         if not wanted:
-            _, before = ObservationNoise.fitted("student", joined(left_out_by_folds(model, arguments), 0))
+            _, before = ObservationNoise.fitted("student", LeftOut.of(left_out_by_folds(model, arguments)))
             gain, error = mean_gain(before, after)
     better = wanted or pays(gain, error, plain.n_rows)
     if better:
         noise, _ = ObservationNoise.fitted("auto", robust)
     else:
-        plain, _ = ObservationNoise.fitted("auto", joined(parts, 0))
+        plain, _ = ObservationNoise.fitted("auto", LeftOut.of(parts))
     state = again._fitted if better else fit
     return replace(state, learning=fit.learning, noises=(plain.beside(noise, gain, error, better),))
 
@@ -112,7 +109,7 @@ def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:
 
 def observation_noises(parts: Sequence[Predicted], wanted: NoiseName) -> tuple[ObservationNoise, ...]:
     """Return the noise of each target."""
-    return tuple(ObservationNoise.fitted(wanted, joined(parts, j))[0] for j in range(parts[0][1].shape[1]))
+    return tuple(ObservationNoise.fitted(wanted, LeftOut.of(parts, j))[0] for j in range(parts[0][1].shape[1]))
 
 
 def left_out(fit: Any) -> list[Predicted]:
@@ -167,17 +164,3 @@ def left_out_by_folds(model: Any, arguments: Mapping[str, Any], degrees: float |
     X = np.concatenate([one.X for one in rows])[order]
     y, means, std = (np.concatenate(one)[order] for one in predicted)
     return [(Rows(X, y), y, means, std, True)]
-
-
-def joined(parts: Sequence[Predicted], target: int) -> LeftOut:
-    """Return the predictions of one target."""
-    rows, y, mean, std, alone = zip(*parts, strict=True)
-    weights = [one.weights for one in rows if one.weights is not None]
-    return LeftOut(
-        X=np.concatenate([one.X for one in rows]),
-        y=np.concatenate(y)[:, target],
-        mean=np.concatenate(mean)[:, target],
-        std=np.concatenate(std)[:, target],
-        alone=np.repeat(alone, [len(one) for one in rows]),
-        weights=np.concatenate(weights) if weights else None,
-    )

@@ -62,15 +62,12 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
     held = validation.neighbourhoods
     predicted = [(validation.rows.take(validation.alone), *nearest.leave_one_out(validation.alone))]
     predicted += [(one.regions, *rest.distribution(one.regions.X)) for one, rest in zip(held, around, strict=True)]
+    parts = [
+        (rows, rows.Y, means, observed_std(rows, variances, nearest.noise.variance)[:, None], not number)
+        for number, (rows, means, variances) in enumerate(predicted)
+    ]
+    _, of_all = ObservationNoise.fitted("auto", LeftOut.of(parts))
     counts = [len(rows) for rows, _, _ in predicted]
-    left_out = LeftOut(
-        X=np.concatenate([rows.X for rows, _, _ in predicted]),
-        y=np.concatenate([rows.Y[:, 0] for rows, _, _ in predicted]),
-        mean=np.concatenate([means[:, 0] for _, means, _ in predicted]),
-        std=np.concatenate([observed_std(rows, of, nearest.noise.variance) for rows, _, of in predicted]),
-        alone=np.repeat([True] + [False] * len(held), counts),
-    )
-    _, of_all = ObservationNoise.fitted("auto", left_out)
     alone, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
     return [alone, np.concatenate([np.empty(0), *of_regions])]
