@@ -1,5 +1,7 @@
 """The regressor of the nearest rows: what it hands to its posterior, and what it refuses."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,22 @@ def test_the_caller_may_change_the_rows_afterwards() -> None:
     expected = model.predict(T)
     X[:], y[:] = 0.0, 0.0
     np.testing.assert_array_equal(model.predict(T), expected)
+
+
+def test_copies_predict_alike_in_any_order() -> None:
+    """Of 40 copies of a place with y of their own, ten predict: the same ones in any order, and from a file."""
+    rng = np.random.default_rng(1)
+    places = rng.uniform(size=(30, 5))
+    X, y, order = np.repeat(places, 40, axis=0), rng.normal(size=1200), rng.permutation(1200)
+    model, other = (
+        NearestNeighborsGPRegressor(10, kernel=MaternKernel(1.0), noise_variance=NOISE).fit(X[index], y[index])
+        for index in (slice(None), order)
+    )
+    expected = model.predict(places, return_std=True)
+    np.testing.assert_allclose(other.predict(places, return_std=True), expected, rtol=1e-10)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(places, return_std=True), expected)
+    alone = [one.loo_.mean for one in (model, other)]
+    np.testing.assert_allclose(alone[1], alone[0][order], rtol=1e-10)
 
 
 def test_columns_count_by_their_lengthscales() -> None:
