@@ -59,11 +59,11 @@ def test_densities_are_those_of_dense_algebra() -> None:
     is_alone = np.arange(len(means)) < len(alone)
     noise, expected = ObservationNoise.fitted("auto", LeftOut(np.vstack(X), np.concatenate(y), means, std, is_alone))
     assert noise.name != "normal"
-    np.testing.assert_allclose(alone, expected[: len(alone)], atol=1e-4)
+    np.testing.assert_allclose(alone, expected[: len(alone)], atol=1e-5)
     split = np.cumsum([len(one.index) for one in validation.neighbourhoods])[:-1]
     parts = np.split(expected[len(alone) :], split)
     of_regions = [held.means(part) for held, part in zip(validation.neighbourhoods, parts, strict=True)]
-    np.testing.assert_allclose(regions, np.concatenate(of_regions), atol=1e-4)
+    np.testing.assert_allclose(regions, np.concatenate(of_regions), atol=1e-5)
 
 
 def test_few_rows_predict_beside_outliers_that_the_process_does_not_know() -> None:
