@@ -1,5 +1,6 @@
 """What the benchmarks share: where they ran, and how their results are kept."""
 
+import argparse
 import json
 import platform
 import re
@@ -67,6 +68,19 @@ def write(name, results, folder=RESULTS, **more):
         parts.append(f" {json.dumps(key)}: {text if isinstance(value, list) else json.dumps(value)}")
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def measure_or_redraw(about, sets, draws, measure, write_page):
+    """Measure some sets as the command line says, and write the page; with --redraw write the page alone."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", choices=sets, default=list(sets))
+    parser.add_argument("--draws", type=int, default=draws)
+    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
+    parser.add_argument("--redraw", action="store_true", help="only write the table")
+    args = parser.parse_args()
+    if not args.redraw:
+        measure(args)
+    write_page()
 
 
 def write_table(page, mark, lines):

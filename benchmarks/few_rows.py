@@ -10,13 +10,12 @@ likeliest ones: the share of the test rows in intervals of 95%, and NLPD in stan
 Writes benchmarks/results/few_rows.json, and the table in docs/learning_measured.md.
 """
 
-import argparse
 import json
 import warnings
 from itertools import product
 
 import numpy as np
-from common import RESULTS, timed, write, write_table
+from common import RESULTS, measure_or_redraw, timed, write, write_table
 from quality import SETS, load
 
 SIZES, N_TEST = (5, 10, 20, 50, 100, 200), 500
@@ -70,17 +69,5 @@ def write_page():
     write_table("learning_measured.md", "few", lines)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
-    parser.add_argument("--redraw", action="store_true", help="only write the table")
-    args = parser.parse_args()
-    if not args.redraw:
-        measure(args)
-    write_page()
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_redraw(__doc__, SETS, 2, measure, write_page)

@@ -9,14 +9,13 @@ training rows, with 2,000 test rows. `GPRegressor(noise="normal")` with each pri
 Writes benchmarks/results/priors.json, and the table in docs/learning_measured.md.
 """
 
-import argparse
 import json
 import warnings
 from itertools import product
 from unittest.mock import patch
 
 import numpy as np
-from common import RESULTS, timed, write, write_table
+from common import RESULTS, measure_or_redraw, timed, write, write_table
 from quality import SETS, load
 
 SIZES, N_TEST, N_SPLITS, SPLIT = (200, 500, 1000), 2000, 10, ("concrete", "yacht")
@@ -97,17 +96,5 @@ def write_page():
     write_table("learning_measured.md", "priors", lines)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", default=["yacht", *SETS])
-    parser.add_argument("--draws", type=int, default=3)
-    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
-    parser.add_argument("--redraw", action="store_true", help="only write the table")
-    args = parser.parse_args()
-    if not args.redraw:
-        measure(args)
-    write_page()
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_redraw(__doc__, ["yacht", *SETS], 3, measure, write_page)

@@ -10,13 +10,12 @@ test rows in standard deviations of y.
 Writes benchmarks/results/rows_left_out.json after every set, and the table in docs/choosing.md.
 """
 
-import argparse
 import json
 import warnings
 from itertools import product
 
 import numpy as np
-from common import RESULTS, timed, write, write_table
+from common import RESULTS, measure_or_redraw, timed, write, write_table
 from quality import SETS, load
 
 N_TRAIN, LARGE = 5000, [name for name in SETS if name != "concrete"]
@@ -76,17 +75,5 @@ def write_page():
     write_table("choosing.md", "rows left out", lines)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", choices=LARGE, default=LARGE)
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--data-dir", help="default: the environment variable LMGP_DATA_DIR")
-    parser.add_argument("--redraw", action="store_true", help="only write the table")
-    args = parser.parse_args()
-    if not args.redraw:
-        measure(args)
-    write_page()
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_redraw(__doc__, LARGE, 2, measure, write_page)

@@ -13,7 +13,7 @@ from scipy.spatial import KDTree
 from lmgp.data import Floats, Indices, Rows, sampling
 from lmgp.kernels.base import Kernel
 from lmgp.neighbours.duplicates import steady_order
-from lmgp.neighbours.trees import tree_of_rows
+from lmgp.neighbours.trees import CELL_COLUMNS, tree_of_rows
 from lmgp.utils.memory import chunks
 from lmgp.utils.parallel import parallel_map
 
@@ -53,8 +53,13 @@ class Part:
 
     @classmethod
     def of(cls, kernel: Kernel, rows: Rows) -> Self:
-        """Plant the tree of at least one row: it finds the same ones in whatever order they come, copies at random."""
-        points, order = kernel.points(rows.X), steady_order(rows)[sampling().permutation(len(rows))]
+        """Plant the tree of at least one row.
+
+        Of many columns, it finds the same ones of more copies than are asked for, in whatever order these come.
+        """
+        points, order = kernel.points(rows.X), None
+        if points.shape[1] > CELL_COLUMNS:
+            order = steady_order(rows)[sampling().permutation(len(rows))]
         tree = tree_of_rows(kernel, rows.X, order)
         return cls(rows, tree, None, 0, points.min(axis=0), points.max(axis=0))
 

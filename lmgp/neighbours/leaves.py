@@ -222,11 +222,11 @@ class Leaves:
     def __setstate__(self, state: dict[str, Any]) -> None:
         rows, order = state["rows"], state.get("order")
         if order is None:  # of an earlier version
-            made = Leaves.of(rows)
+            leaves = Leaves.of(rows)
         else:
             columns = _widest_first(rows)
-            made = Leaves._parted(columns, np.ascontiguousarray(rows[np.ix_(order, columns)]), order)
-        vars(self).update(vars(made))
+            leaves = Leaves._parted(columns, np.ascontiguousarray(rows[np.ix_(order, columns)]), order)
+        vars(self).update(vars(leaves))
 
     def without(self, taken: NDArray[np.bool_]) -> Self:
         """Return the leaves without some of the rows, which keep their numbers."""

@@ -41,7 +41,7 @@ def number_of_rows(problem: Problem, most: int = NUMBERS[-1]) -> int:
         for number in numbers
     ]
     best = max(tried, key=lambda parts: mean_and_error(parts)[0])
-    losses = [mean_and_error([most - one for most, one in zip(best, parts, strict=True)]) for parts in tried]
+    losses = [mean_and_error([highest - one for highest, one in zip(best, parts, strict=True)]) for parts in tried]
     return max(number for number, (loss, error) in zip(numbers, losses, strict=True) if loss <= error)
 
 
@@ -62,12 +62,13 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
     held = validation.neighbourhoods
     predicted = [(validation.rows.take(validation.alone), *nearest.leave_one_out(validation.alone))]
     predicted += [(one.regions, *rest.distribution(one.regions.X)) for one, rest in zip(held, around, strict=True)]
+    by_themselves = [True] + [False] * len(held)
     parts = [
-        (rows, rows.Y, means, observed_std(rows, variances, nearest.noise.variance)[:, None], not number)
-        for number, (rows, means, variances) in enumerate(predicted)
+        (rows, rows.Y, means, observed_std(rows, variances, nearest.noise.variance)[:, None], alone)
+        for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
     ]
     _, of_all = ObservationNoise.fitted("auto", LeftOut.of(parts))
     counts = [len(rows) for rows, _, _ in predicted]
-    alone, *regions = np.split(of_all, np.cumsum(counts)[:-1])
+    of_rows, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
-    return [alone, np.concatenate([np.empty(0), *of_regions])]
+    return [of_rows, np.concatenate([np.empty(0), *of_regions])]
