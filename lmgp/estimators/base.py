@@ -41,7 +41,8 @@ from lmgp.estimators.leave_one_out import LeaveOneOut
 from lmgp.estimators.long_periods import warn_of_long_periods
 from lmgp.estimators.outlying import warn_of_outlying_rows
 from lmgp.estimators.plausible import TARGET_RANGES, implausible
-from lmgp.estimators.rows_left_out import observation_noises, with_noise
+from lmgp.estimators.robust import RobustGain, RobustRows, robust_rows
+from lmgp.estimators.rows_left_out import MOST_ROBUST, observation_noises, with_noise
 from lmgp.estimators.summary import Summarized
 from lmgp.io.sources import RowSource
 from lmgp.kernels.base import Kernel, check_kernel
@@ -59,7 +60,7 @@ from lmgp.selection.search import Selection
 from lmgp.sums.base import Sums
 from lmgp.utils.columns import dask_kind, refuse_what_is_no_table
 from lmgp.utils.fitted import Fitted, OfFit, unchanged_on_failure
-from lmgp.utils.progress import counted, foreseen, shown
+from lmgp.utils.progress import counted, foreseen, shown, stage
 
 TrendColumns = Literal["constant", "linear"] | Sequence[int | str]
 
@@ -124,6 +125,8 @@ class Fit:
         How much each column matters, with standard errors; None where nobody asked for it yet, see `importances`.
     variances : ndarray of shape (n_terms,) or None
         Of each term of the kernel over the training rows; None where nobody asked for it yet, see `row_variances`.
+    robust : RobustGain or None
+        What the weights of a robust fit to many rows gain, as long as the noise is not fitted.
     """
 
     kernel: Kernel
@@ -148,6 +151,7 @@ class Fit:
     average: tuple[WeightedKernel, ...] = ()
     importance: Floats | None = None
     variances: Floats | None = None
+    robust: RobustGain | None = None
 
     @property
     def known_sums(self) -> Sums:
@@ -690,6 +694,9 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             Draws what the recipe needs.
         """
         trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers))
+        robust = self._robust(residuals, learned)
+        if robust is not None:
+            residuals, learned = robust.rows, replace(learned, noise_variance=robust.noise_variance, average=())
         level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
         of_learning = residuals.with_targets(residuals.Y / scales)
         if trend.estimated:  # columns of the size of the targets, so that both are solved equally well
@@ -703,9 +710,20 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             learned.kernel, learned.noise_variance, trend, level, centers, scales,
             np.abs(of_learning.Y).max(axis=0), column_deviations(rows), learned.learning,
             recipe, learned.converged, given, names, None,
-            origin=level, selection=selection, average=learned.average,
+            origin=level, selection=selection, average=learned.average, robust=robust and robust.gain,
         )  # fmt: skip
         return fit, residuals.with_targets(np.column_stack((residuals.Y, h))), drawing
+
+    def _robust(self, residuals: Rows, learned: Learned) -> RobustRows | None:
+        """Return many rows of one target weighted, where outliers are to bend the fit less."""
+        many = len(residuals) > MOST_ROBUST and residuals.n_targets == 1 and learned.kernel.can("metric")
+        wanted = self.noise == "robust"
+        tried = self.noise == "auto" and not self._all_given and len(learned.average) < 2
+        if not (many and (wanted or tried)):
+            return None
+        stage("weights", "weighting %s rows by how near they are to predictions", f"{len(residuals):,}")
+        learns_noise = self.noise_variance is None and residuals.noise_variances is None
+        return robust_rows(residuals, learned.kernel, learned.noise_variance, learns_noise, wanted)
 
     def _finished(self, fit: Fit, posterior: Posterior, rows: Rows) -> Fit:
         """Return the fitted state with the posterior of rows in memory, and its trend."""

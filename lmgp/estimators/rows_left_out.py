@@ -61,6 +61,9 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> A
         return replace(fit, noises=(too_few(n_rows),) * n_targets)
     stage("noise", "fitting the noise by rows left out")
     parts = left_out(fit)
+    if fit.robust is not None:
+        noise, _ = ObservationNoise.fitted("auto", _of_robust(parts))
+        return replace(fit, noises=(fit.robust.normal.beside(noise, *fit.robust[1:], True),), robust=None)
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
     few = few and not model._table.has_effects
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
@@ -84,8 +87,7 @@ def _robust_if_better(
         again = robust_fit(model, arguments, plain.degrees)
         in_folds = fit.posterior.n_rows <= MOST_ROBUST
         robustly = left_out_by_folds(again, arguments, plain.degrees) if in_folds else left_out(again._fitted)
-        # The weights of a robust fit are no repetitions: they say how much a row pulls.
-        robust = replace(LeftOut.of(robustly), weights=None)
+        robust = _of_robust(robustly)
         noise, after = ObservationNoise.fitted("student", robust)
         if not wanted:
             _, before = ObservationNoise.fitted("student", LeftOut.of(left_out_by_folds(model, arguments)))
@@ -97,6 +99,11 @@ def _robust_if_better(
         plain, _ = ObservationNoise.fitted("auto", LeftOut.of(parts))
     state = again._fitted if better else fit
     return replace(state, learning=fit.learning, noises=(plain.beside(noise, gain, error, better),))
+
+
+def _of_robust(parts: Sequence[Predicted]) -> LeftOut:
+    """Join rows that a robust fit leaves out: its weights are no repetitions, but say how much a row pulls."""
+    return replace(LeftOut.of(parts), weights=None)
 
 
 def with_noise_of_sample(fit: Any, wanted: NoiseName, sample: Sample) -> Any:

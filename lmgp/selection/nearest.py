@@ -1,6 +1,7 @@
 """How many nearest rows predict best, where the exact process may not be that of the rows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def densities(validation: Validation, nearest: NearestPosterior, around: Sequenc
         (rows, rows.Y, means, observed_std(rows, variances, nearest.noise.variance)[:, None], alone)
         for (rows, means, variances), alone in zip(predicted, by_themselves, strict=True)
     ]
-    _, of_all = ObservationNoise.fitted("auto", LeftOut.of(parts))
+    _, of_all = ObservationNoise.fitted("auto", replace(LeftOut.of(parts), weights=None))  # which may say how rows pull
     counts = [len(rows) for rows, _, _ in predicted]
     of_rows, *regions = np.split(of_all, np.cumsum(counts)[:-1])
     of_regions = [one.means(density) for one, density in zip(held, regions, strict=True)]
