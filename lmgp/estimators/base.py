@@ -375,8 +375,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         The distribution of new observations around what the process predicts, see `lmgp.distributions`. "student": a
         Student t; "varying": a t whose scale is a second Gaussian process; "robust": a t in the fit itself, of one
         target, so that outliers bend the mean and the kernel less; `noise_variance_` is the square of its scale.
-        "auto": what predicts rows left out best; robust fits are tried up to 2,000 rows. Of more rows, a noise variance
-        that is learned is made smaller where a t then predicts rows left out better.
+        "auto": what predicts rows left out best. Of more than 2,000 rows, kernel and noise variance are learned under
+        a t with each of these but "normal".
     max_memory_gib : float, default=4.0
         Memory for the matrices of the model, in GiB. A model that needs more is refused before they are made.
     random_state : int, numpy.random.Generator, numpy.random.RandomState or None

@@ -9,9 +9,12 @@ from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
+from lmgp.data import Rows, sampling
 from lmgp.errors import InputError
-from lmgp.estimators import base
-from lmgp.estimators.robust import ROUNDS, robust_fit
+from lmgp.estimators import base, robust
+from lmgp.estimators.robust import ROUNDS, ROWS_OF_EACH, STEPS, robust_fit
+from lmgp.neighbours.duplicates import steady_order
+from lmgp.utils.student import Student
 
 KERNEL = GaussianKernel(1.0, 2.0)
 X_NEW = np.linspace(0.5, 9.5, 200)[:, None]
@@ -201,3 +204,122 @@ def test_copies_may_be_averaged_or_dropped(noise: str, duplicates: str) -> None:
     assert np.all(np.isfinite(model.predict_distribution(X_NEW).std()))
     if noise == "robust":
         assert model.noise_.chosen.noise.startswith("robust ")
+
+
+# ------------------------------------------------------------------------------------------------------------ many rows
+
+
+def left_out(inverse: np.ndarray, y: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each row from all others: means, and variances of the function."""
+    return y - (inverse @ y) / np.diag(inverse), 1.0 / np.diag(inverse) - noise
+
+
+def settled(
+    error: np.ndarray, variance: np.ndarray, noise: np.ndarray, pull: np.ndarray, degrees: float, scale: float
+) -> np.ndarray:
+    """Weights of rows beside what others predict of them, by the posterior of the function at each."""
+    for _ in range(STEPS):
+        precision = 1.0 / variance + pull / noise
+        mean = error * (pull / noise) / precision
+        squares = (error - mean) ** 2 + 1.0 / precision
+        pull = (degrees + 1.0) / (degrees + squares / scale)
+    return np.array((pull, squares))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("learns", [False, True])
+def test_many_rows_are_weighted_as_dense_algebra_does(
+    monkeypatch: pytest.MonkeyPatch, weighted: bool, learns: bool
+) -> None:
+    X, y = draw(200)
+    y = y - y.mean()
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 200) if weighted else None
+    counts = np.ones(200) if weights is None else weights
+    for name in ("NEIGHBORS", "N_NEIGHBORS"):
+        monkeypatch.setattr(robust, name, 200)
+    found = robust.robust_rows(Rows(X, y, weights), KERNEL, 0.02, learns, wanted=True)
+    assert found is not None
+
+    pulls = found.rows.weights / counts
+    held = np.zeros(200, dtype=bool)
+    held[steady_order(Rows(X, y))[sampling(0, 3).permutation(200)[: 200 // ROWS_OF_EACH]]] = True
+    rest = X[~held], y[~held]
+
+    def of_held(pull: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+        return dense(*rest, noise / (counts[~held] * pull), 0.0, X[held])
+
+    noise, pull = 0.02, np.ones(200 - held.sum())
+    means, variances = of_held(pull, noise)
+    degrees = Student.fitted(
+        (y[held] - means) / np.sqrt(variances + noise), weights[held] if weighted else None
+    ).degrees
+    for _ in range(ROUNDS):
+        own = noise / (counts[~held] * pull)
+        means, variances = left_out(np.linalg.inv(covariance(rest[0], rest[0]) + np.diag(own)), rest[1], own)
+        pull, squares = settled(rest[1] - means, variances, noise / counts[~held], pull, degrees, noise)
+        noise = np.average(pull * squares, weights=counts[~held]) if learns else noise
+    np.testing.assert_allclose(pulls[~held], pull, rtol=1e-4)
+    assert found.noise_variance == pytest.approx(noise, rel=1e-5)
+    means, variances = of_held(pull, noise)
+    pull, _ = settled(y[held] - means, variances, noise / counts[held], np.ones(held.sum()), degrees, noise)
+    np.testing.assert_allclose(pulls[held], pull, rtol=1e-4)
+
+
+def many(share: float, n: int = 2500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """More rows than robust fits are repeated for."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 10.0, (n, 2))
+    f = 2.0 * np.sin(X).sum(axis=1)
+    return X, f + 0.1 * rng.normal(size=n) + (rng.uniform(size=n) < share) * rng.uniform(2.0, 6.0, n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "model",
+    [NearestNeighborsGPRegressor(64, kernel="matern52"), GPRegressor(kernel="gaussian", trend="constant")],
+    ids=["nearest", "chosen"],
+)
+def test_outliers_among_many_rows_bend_predictions_less(model: Any) -> None:
+    (X, y), new = many(0.05), np.random.default_rng(1).uniform(0.0, 10.0, (500, 2))
+    f, errors = 2.0 * np.sin(new).sum(axis=1), []
+    for noise in ("student", "auto", "robust"):
+        model.set_params(noise=noise, random_state=0).fit(X, y)
+        errors.append(np.sqrt(np.mean((model.predict(new) - f) ** 2)))
+    assert errors[1] < 0.5 * errors[0]
+    assert errors[1] == errors[2]
+    chosen = model.noise_.chosen
+    assert chosen.noise.startswith("robust ")
+    assert sum(trial.chosen for trial in model.noise_) == 1
+    assert model.noise_.trials[-2].gain > 3.0 * model.noise_.trials[-2].standard_error
+    other, targets = many(0.05, 4000, seed=3)
+    inside = model.predict_interval(other, level=0.9, method="conformal")
+    assert np.mean((inside[0] < targets) & (targets < inside[1])) == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.slow
+def test_many_rows_without_outliers_are_fitted_as_if_nothing_were_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = many(0.0)
+    models = [NearestNeighborsGPRegressor(64, kernel="matern52", noise="auto", random_state=0).fit(X, y)]
+    monkeypatch.setattr(base, "robust_rows", lambda *_: None)
+    models.append(NearestNeighborsGPRegressor(64, kernel="matern52", noise="auto", random_state=0).fit(X, y))
+    assert not models[0].noise_.chosen.noise.startswith("robust ")
+    np.testing.assert_array_equal(models[0].predict(X[:50] + 0.01), models[1].predict(X[:50] + 0.01))
+
+
+def test_weights_of_many_rows_do_not_depend_on_their_order() -> None:
+    X, y = many(0.05)
+    order = np.random.default_rng(0).permutation(len(X))
+    found, again = (robust.robust_rows(Rows(X[of], y[of]), KERNEL, 0.01, True, False) for of in (slice(None), order))
+    assert found is not None and again is not None
+    np.testing.assert_allclose(again.rows.weights, found.rows.weights[order], rtol=1e-6)
+    outliers = y - 2.0 * np.sin(X).sum(axis=1) > 1.0
+    assert found.rows.weights[outliers].max() < 0.2 < found.rows.weights[~outliers].min()
+
+
+def test_noise_variances_of_many_rows_stay() -> None:
+    X, y = many(0.05)
+    variances = np.random.default_rng(1).uniform(0.005, 0.02, len(X))
+    found = robust.robust_rows(Rows(X, y, None, variances), KERNEL, 0.01, False, True)
+    assert found is not None
+    assert found.noise_variance == 0.01
+    np.testing.assert_array_equal(found.rows.noise_variances, variances)
