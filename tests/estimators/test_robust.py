@@ -310,7 +310,8 @@ def test_weights_of_many_rows_do_not_depend_on_their_order() -> None:
     X, y = many(0.05)
     order = np.random.default_rng(0).permutation(len(X))
     found, again = (robust.robust_rows(Rows(X[of], y[of]), KERNEL, 0.01, True, False) for of in (slice(None), order))
-    assert found is not None and again is not None
+    assert found is not None
+    assert again is not None
     np.testing.assert_allclose(again.rows.weights, found.rows.weights[order], rtol=1e-6)
     outliers = y - 2.0 * np.sin(X).sum(axis=1) > 1.0
     assert found.rows.weights[outliers].max() < 0.2 < found.rows.weights[~outliers].min()
