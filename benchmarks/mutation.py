@@ -68,6 +68,7 @@ TARGETS = [
     ),
     ("sums", "sums/base", ["sums/test_base.py", "sums/test_kept.py", "sums/test_modes.py", "sums/test_cubes.py"]),
     ("recipe", "recipes", ["test_recipes.py"]),
+    ("robust fits", "estimators/robust", ["estimators/test_robust.py"]),
     ("learning", "learning/space", ["learning/test_space.py"]),
     ("learning", "learning/scoring", ["learning/test_scoring.py"]),
     ("learning", "learning/search", ["learning/test_search.py"]),
@@ -85,6 +86,7 @@ TARGETS = [
     ),
     ("selection", "selection/probes", ["selection/test_probes.py"]),
     ("selection", "selection/search", ["selection/test_search.py", "selection/test_selection.py"]),
+    ("selection", "selection/nearest", ["selection/test_nearest.py"]),
     ("selection", "selection/candidates", ["selection/test_candidates.py", "selection/test_costs.py::TestSeconds"]),
     (
         "Vecchia likelihood",

@@ -81,59 +81,64 @@ def robust_rows(
     kept = np.setdiff1d(np.arange(n), held)
     some, rest = rows.take(held), rows.take(kept)
 
-    def predicted(pulls: Floats, variance: float) -> tuple[Floats, Floats, LeftOut]:
-        means, variances = _nearest(rest, pulls, kernel, variance, N_NEIGHBORS).distribution(some.X)
+    def predicted(precisions: Floats, variance: float) -> tuple[Floats, Floats, LeftOut]:
+        means, variances = _nearest(rest, precisions, kernel, variance, N_NEIGHBORS).distribution(some.X)
         std = np.sqrt(variances + Noise(variance).of_rows(some).numpy())[:, None]
         return means, variances, LeftOut.of([(some, some.Y, means, std, True)])
 
-    pulls = np.ones(len(rest))
-    *_, left_out = predicted(pulls, noise_variance)
-    student, _ = ObservationNoise.fitted("student", left_out)
+    *_, alike = predicted(np.ones(len(rest)), noise_variance)
+    student, _ = ObservationNoise.fitted("student", alike)
     tails = student.chosen
     if not (wanted or pays(tails.gain, tails.standard_error, student.n_rows)):
         return None
-    variance, least = noise_variance, LEAST_NOISE * float(rows.Y.var())
-    for _ in range(ROUNDS):
-        found = _nearest(rest, pulls, kernel, variance, NEIGHBORS).leave_one_out()
-        pulls, squares = _pulls(rest, *found, pulls, variance, student.degrees)
-        if learns_noise:
-            variance = max(float(np.average(pulls * squares, weights=rest.weights)), least)
-    means, variances, weighted = predicted(pulls, variance)
-    normal, before = ObservationNoise.fitted("auto", left_out)
+    precisions, variance = _settled(rest, kernel, noise_variance, student.degrees, learns_noise)
+    means, variances, weighted = predicted(precisions, variance)
+    normal, before = ObservationNoise.fitted("auto", alike)
     _, after = ObservationNoise.fitted("auto", weighted)
     gain, error = mean_gain(before, after, some.weights)
     if not wanted and gain < SIGNIFICANT * error:
         return None
     of_all = np.empty(n)
-    of_all[kept] = pulls
-    of_all[held], _ = _pulls(some, means, variances, np.ones(len(some)), variance, student.degrees)
+    of_all[kept] = precisions
+    of_all[held], _ = _precisions(some, means, variances, np.ones(len(some)), variance, student.degrees)
     return RobustRows(_weighted(rows, of_all), variance, RobustGain(normal, gain, error))
 
 
-def _weighted(rows: Rows, pulls: Floats) -> Rows:
-    return replace(rows, weights=pulls if rows.weights is None else rows.weights * pulls)
+def _settled(rows: Rows, kernel: Kernel, variance: float, degrees: float, learns_noise: bool) -> tuple[Floats, float]:
+    """Return the mean λ of each row, and σ², after some rounds."""
+    precisions, least = np.ones(len(rows)), LEAST_NOISE * float(rows.Y.var())
+    for _ in range(ROUNDS):
+        means, variances = _nearest(rows, precisions, kernel, variance, NEIGHBORS).leave_one_out()
+        precisions, squares = _precisions(rows, means, variances, precisions, variance, degrees)
+        if learns_noise:
+            variance = max(float(np.average(precisions * squares, weights=rows.weights)), least)
+    return precisions, variance
 
 
-def _nearest(rows: Rows, pulls: Floats, kernel: Kernel, noise_variance: float, number: int) -> NearestPosterior:
-    return NearestPosterior(kernel, _weighted(rows, pulls), Noise(noise_variance), number, share=False)
+def _weighted(rows: Rows, precisions: Floats) -> Rows:
+    return replace(rows, weights=precisions if rows.weights is None else rows.weights * precisions)
 
 
-def _pulls(
-    rows: Rows, means: Floats, variances: Floats, pulls: Floats, noise_variance: float, degrees: float
+def _nearest(rows: Rows, precisions: Floats, kernel: Kernel, noise_variance: float, number: int) -> NearestPosterior:
+    return NearestPosterior(kernel, _weighted(rows, precisions), Noise(noise_variance), number, share=False)
+
+
+def _precisions(
+    rows: Rows, means: Floats, variances: Floats, precisions: Floats, noise_variance: float, degrees: float
 ) -> tuple[Floats, Floats]:
-    """Return how much rows pull that are predicted without themselves, and the expected squares of their errors."""
+    """Return the mean λ of rows that are predicted without themselves, and the expected squares of their errors."""
     noise = Noise(noise_variance)
     errors, scales = rows.Y[:, 0] - means[:, 0], noise.of_rows(rows).numpy()
     for _ in range(STEPS):
-        own = noise.of_weighted_rows(_weighted(rows, pulls)).numpy()
+        own = noise.of_weighted_rows(_weighted(rows, precisions)).numpy()
         share = own / (variances + own)  # of the error that remains where the row itself has a part
         squares = np.square(share * errors) + variances * share
-        pulls = pull(squares, scales, degrees)
-    return pulls, squares
+        precisions = relative_precision(squares, scales, degrees)
+    return precisions, squares
 
 
-def pull(squares: Floats, variances: Floats | float, degrees: float) -> Floats:
-    """Return the mean of λ of rows, by the expected squares of their errors, see `robust_fit`."""
+def relative_precision(squares: Floats, variances: Floats | float, degrees: float) -> Floats:
+    """Return the mean λ of rows, by the expected squares of their errors, see `robust_fit`."""
     return (degrees + 1.0) / (degrees + squares / variances)
 
 
@@ -182,12 +187,12 @@ def robust_fit(model: Any, arguments: Mapping[str, Any], degrees: float) -> Any:
     for turn in range(2 * ROUNDS):
         mean, std = model.predict(X, return_std=True)
         squares = np.square(y - mean.ravel()) + np.square(std.ravel())
-        pulls = pull(squares, model.noise_variance_ if variances is None else variances, degrees)
+        precisions = relative_precision(squares, model.noise_variance_ if variances is None else variances, degrees)
         of_turn = clone(again)
         if turn != ROUNDS:
             of_turn.set_params(kernel=model.kernel_)
             if again.noise_variance is None and variances is None:
-                noise = float(np.average(pulls * squares, weights=weights))
+                noise = float(np.average(precisions * squares, weights=weights))
                 of_turn.set_params(noise_variance=max(noise, LEAST_NOISE * float(y.var())))
-        model = of_turn._fit_normal(**{**arguments, "sample_weight": weights * pulls})
+        model = of_turn._fit_normal(**{**arguments, "sample_weight": weights * precisions})
     return model
