@@ -324,3 +324,15 @@ def test_noise_variances_of_many_rows_stay() -> None:
     assert found is not None
     assert found.noise_variance == 0.01
     np.testing.assert_array_equal(found.rows.noise_variances, variances)
+
+
+def test_weights_are_taken_where_their_gain_is_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Rows(*many(0.05))
+    found = robust.robust_rows(rows, KERNEL, 0.01, True, False)
+    assert found is not None
+    clear = found.gain.gain / found.gain.standard_error
+    assert clear > 3.0
+    for share, taken in ((0.99, True), (1.01, False)):
+        monkeypatch.setattr(robust, "SIGNIFICANT", share * clear)
+        assert (robust.robust_rows(rows, KERNEL, 0.01, True, False) is not None) == taken
+    assert robust.robust_rows(rows, KERNEL, 0.01, True, True) is not None
