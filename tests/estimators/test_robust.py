@@ -10,9 +10,12 @@ from scipy.spatial.distance import cdist
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
 from lmgp.data import Rows, sampling
+from lmgp.distributions.left_out import LeftOut
+from lmgp.distributions.noise import ObservationNoise
 from lmgp.errors import InputError
 from lmgp.estimators import base, robust
 from lmgp.estimators.robust import ROUNDS, ROWS_OF_EACH, STEPS, robust_fit
+from lmgp.learning.space import LEAST_NOISE
 from lmgp.neighbours.duplicates import steady_order
 from lmgp.utils.student import Student
 
@@ -240,29 +243,32 @@ def test_many_rows_are_weighted_as_dense_algebra_does(
     found = robust.robust_rows(Rows(X, y, weights), KERNEL, 0.02, learns, wanted=True)
     assert found is not None
 
-    pulls = found.rows.weights / counts
-    held = np.zeros(200, dtype=bool)
-    held[steady_order(Rows(X, y))[sampling(0, 3).permutation(200)[: 200 // ROWS_OF_EACH]]] = True
-    rest = X[~held], y[~held]
+    precisions = found.rows.weights / counts
+    held = steady_order(Rows(X, y))[sampling(0, 3).permutation(200)[: 200 // ROWS_OF_EACH]]
+    kept = np.setdiff1d(np.arange(200), held)
+    rest = X[kept], y[kept]
 
-    def of_held(pull: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
-        return dense(*rest, noise / (counts[~held] * pull), 0.0, X[held])
+    def of_held(precision: np.ndarray, noise: float) -> LeftOut:
+        means, variances = dense(*rest, noise / (counts[kept] * precision), 0.0, X[held])
+        alone = np.ones(len(held), dtype=bool)
+        return LeftOut(X[held], y[held], means, np.sqrt(variances + noise), alone, weights[held] if weighted else None)
 
-    noise, pull = 0.02, np.ones(200 - held.sum())
-    means, variances = of_held(pull, noise)
-    degrees = Student.fitted(
-        (y[held] - means) / np.sqrt(variances + noise), weights[held] if weighted else None
-    ).degrees
+    noise, precision = 0.02, np.ones(len(kept))
+    alike = of_held(precision, noise)
+    degrees = Student.fitted(alike.errors, alike.weights).degrees
     for _ in range(ROUNDS):
-        own = noise / (counts[~held] * pull)
+        own = noise / (counts[kept] * precision)
         means, variances = left_out(np.linalg.inv(covariance(rest[0], rest[0]) + np.diag(own)), rest[1], own)
-        pull, squares = settled(rest[1] - means, variances, noise / counts[~held], pull, degrees, noise)
-        noise = np.average(pull * squares, weights=counts[~held]) if learns else noise
-    np.testing.assert_allclose(pulls[~held], pull, rtol=1e-4)
+        precision, squares = settled(rest[1] - means, variances, noise / counts[kept], precision, degrees, noise)
+        noise = np.average(precision * squares, weights=counts[kept]) if learns else noise
+    np.testing.assert_allclose(precisions[kept], precision, rtol=1e-4)
     assert found.noise_variance == pytest.approx(noise, rel=1e-5)
-    means, variances = of_held(pull, noise)
-    pull, _ = settled(y[held] - means, variances, noise / counts[held], np.ones(held.sum()), degrees, noise)
-    np.testing.assert_allclose(pulls[held], pull, rtol=1e-4)
+    after = of_held(precision, noise)
+    errors, variances = y[held] - after.mean, after.std**2 - noise
+    precision, _ = settled(errors, variances, noise / counts[held], np.ones(len(held)), degrees, noise)
+    np.testing.assert_allclose(precisions[held], precision, rtol=1e-4)
+    densities = [ObservationNoise.fitted("auto", rows)[1] for rows in (alike, after)]
+    assert found.gain.gain == pytest.approx(np.average(densities[1] - densities[0], weights=alike.weights), rel=1e-4)
 
 
 def many(share: float, n: int = 2500, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -315,6 +321,15 @@ def test_weights_of_many_rows_do_not_depend_on_their_order() -> None:
     np.testing.assert_allclose(again.rows.weights, found.rows.weights[order], rtol=1e-6)
     outliers = y - 2.0 * np.sin(X).sum(axis=1) > 1.0
     assert found.rows.weights[outliers].max() < 0.2 < found.rows.weights[~outliers].min()
+
+
+def test_the_noise_of_many_rows_that_have_none_stays_above_zero() -> None:
+    X, y = many(0.05)
+    f = 2.0 * np.sin(X).sum(axis=1)
+    y = np.where(y - f > 1.0, y, f)
+    found = robust.robust_rows(Rows(X, y), KERNEL, 1e-8, True, True)
+    assert found is not None
+    assert found.noise_variance == pytest.approx(LEAST_NOISE * y.var(), rel=0.05)
 
 
 def test_noise_variances_of_many_rows_stay() -> None:
