@@ -387,7 +387,7 @@ class GPRegressor(AdditiveGaussianProcess):
         return choose(allowed, problem, rng)
 
     def _by_rows_left_out(self, rows: Rows, kernel: Kernel) -> bool:
-        """Say whether rows left out may choose fewer rows to predict from. Where rows are few, robust fits do that."""
+        """Say whether rows left out may choose fewer rows to predict from: of few rows, the exact process is taken."""
         free = self.noise != "normal" and not (self._asked_for or self._all_given) and self._n_streamed is None
         return free and len(rows) > MOST_ROBUST and kernel.can("metric")
 

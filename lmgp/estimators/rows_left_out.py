@@ -35,7 +35,7 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> A
     """Return the fitted state with the distribution of new observations of each target, and a robust fit if wanted.
 
     "auto" tries a robust fit where rows are few, hyper-parameters are learned, and a t predicts rows left out better
-    than a normal distribution.
+    than a normal distribution. Many rows have been weighted before the fit.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ def with_noise(model: Any, wanted: NoiseName, arguments: Mapping[str, Any]) -> A
     parts = left_out(fit)
     if fit.robust is not None:
         noise, _ = ObservationNoise.fitted("auto", _of_robust(parts))
-        return replace(fit, noises=(fit.robust.normal.beside(noise, *fit.robust[1:], True),), robust=None)
+        normal, gain, error = fit.robust
+        return replace(fit, noises=(normal.beside(noise, gain, error, True),), robust=None)
     few = wanted == "auto" and n_targets == 1 and n_rows <= MOST_ROBUST and not model._all_given
     few = few and not model._table.has_effects
     few = few and arguments["duplicates"] == "keep"  # the folds have all rows, and the fit one of each place
