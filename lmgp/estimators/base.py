@@ -654,7 +654,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             named = getattr(self, "feature_names_in_", None)
             warn_of_outlying_rows(inputs, named, self._table.as_they_are)
         centers, drawing = known_centers(center, rows), drawing_of(self.random_state)
-        fit, rows, rng = self._frozen(rows, names, centers, center is not None, drawing)
+        fit, rows, rng = self._frozen(rows, names, centers, center is not None, drawing, in_memory=True)
         rows = averaged(rows) if duplicates == "average" else rows
         targets = combination(fit.trend, np.zeros_like(fit.level), fit.scales)
         n_trend = fit.trend.n_columns if fit.trend.estimated else 0
@@ -669,6 +669,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         centers: Floats,
         given: bool,
         drawing: np.random.Generator,
+        in_memory: bool = False,
     ) -> tuple[Fit, Rows, np.random.Generator]:
         """Learn what is not given from rows of y as it is.
 
@@ -683,6 +684,8 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             Whether they are known.
         drawing : numpy.random.Generator
             Draws the map.
+        in_memory : bool, default=False
+            Whether these are all rows, which may then be weighted, and no sample of a stream.
 
         Returns
         -------
@@ -694,7 +697,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
             Draws what the recipe needs.
         """
         trend, coefficients, residuals, scales, learned = self._learned(rows.with_targets(rows.Y - centers))
-        robust = self._robust(residuals, learned)
+        robust = self._robust(residuals, learned) if in_memory else None
         if robust is not None:
             residuals, learned = robust.rows, replace(learned, noise_variance=robust.noise_variance, average=())
         level, h = np.eye(trend.n_columns, 1) * centers + coefficients, np.ones((len(rows), 1))
@@ -721,7 +724,7 @@ class GaussianProcess(Summarized, Fitted, RegressorMixin, BaseEstimator):
         tried = self.noise == "auto" and not self._all_given and len(learned.average) < 2
         if not (many and (wanted or tried)):
             return None
-        stage("weights", "weighting %s rows by how near they are to predictions", f"{len(residuals):,}")
+        stage("weights", "looking for outliers among %s rows", f"{len(residuals):,}")
         learns_noise = self.noise_variance is None and residuals.noise_variances is None
         return robust_rows(residuals, learned.kernel, learned.noise_variance, learns_noise, wanted)
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 
 from lmgp import ExactGPRegressor, FeaturizedGPRegressor, GaussianKernel, GPRegressor, NearestNeighborsGPRegressor
 from lmgp.data import Rows, sampling
@@ -351,3 +352,14 @@ def test_weights_are_taken_where_their_gain_is_clear(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(robust, "SIGNIFICANT", share * clear)
         assert (robust.robust_rows(rows, KERNEL, 0.01, True, False) is not None) == taken
     assert robust.robust_rows(rows, KERNEL, 0.01, True, True) is not None
+
+
+@pytest.mark.parametrize("model", [FeaturizedGPRegressor(kernel="gaussian"), GPRegressor(kernel="gaussian")])
+def test_rows_of_a_stream_are_not_weighted(model: Any) -> None:
+    """Only a sample of them is there to be weighted: the process is that of a noise that is told afterwards."""
+    X, y = many(0.05)
+    chunks = [(X[:1500], y[:1500]), (X[1500:], y[1500:])]
+    models = [clone(model).set_params(noise=noise, random_state=0).fit(chunks) for noise in ("auto", "student")]
+    assert models[0].noise_variance_ == models[1].noise_variance_
+    np.testing.assert_array_equal(*(each.predict(X[:50] + 0.01) for each in models))
+    assert models[0]._fitted.robust is None
